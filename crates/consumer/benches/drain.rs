@@ -1,6 +1,6 @@
-//! Draining the fetch buffer: records a second, one core.
+//! Measures draining the fetch buffer: records per second on one core.
 //!
-//! The goal is 20 million records of 100 bytes a second into a sink that only looks at them.
+//! The goal is 20 million records of 100 bytes per second into a sink that only reads them.
 #![allow(
     dead_code,
     reason = "the harness is shared with the tests, which use more of it"
@@ -41,7 +41,7 @@ impl RecordSink for Count {
     }
 }
 
-/// A consumer with everything fetched and nothing drained.
+/// Returns a consumer that has fetched everything and drained nothing.
 fn fetched(partitions: i32, batches_each: usize, codec: Compression) -> World {
     let config = ConsumerConfig {
         fetch_buffer_memory_bytes: 1 << 30,
@@ -88,7 +88,7 @@ fn drain_whole(c: &mut Criterion) {
     group.finish();
 }
 
-/// As `poll()` does it: 500 at a time; and as iteration does it: one at a time.
+/// Drains 500 at a time as `poll()` does, and one at a time as an iteration does.
 fn drain_in_pieces(c: &mut Criterion) {
     let mut group = c.benchmark_group("drain in pieces");
     group.sample_size(20);

@@ -1,15 +1,15 @@
-//! One partition's part of a Fetch answer, on its way from the frame to the application.
+//! One partition's part of a fetch response, from the frame to the application.
 //!
 //! ```text
 //! records bytes --open()--> slots in order:
 //!    Ready     uncompressed: checksum and walk done, slices of the frame
 //!    Decoding  compressed: a job fills the cell from a codec thread
 //!    Skipped   control batch, aborted data, or empty: only moves the position
-//!    Failed    corrupt: nothing of it is handed out
+//!    Failed    corrupt: none of its records are returned
 //! ```
-//! Slots are drained strictly in order, so the order within the partition is kept whatever order
-//! the codec threads finish in. `next_offset` is the fetch offset of the record set; the drain
-//! moves it together with the subscription's position, an iteration somewhat earlier.
+//! Slots are drained strictly in order, so records stay in order even if the codec threads finish
+//! in another order. `next_offset` is the offset of the next record. A drain moves it together
+//! with the subscription's position, and an iteration moves it before that position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use crate::memory::{Charge, FetchMemory};
 use crate::partition_state::FetchPosition;
 use crate::topic_partition::TopicPartition;
 
-/// A batch whose records may be read, and how far they were.
+/// A batch that is ready to be read, and how far it was read.
 #[derive(Debug)]
 pub(crate) struct ReadyBatch {
     pub(crate) batch: DecodedBatch,
     pub(crate) cursor: RecordPosition,
-    /// For what came out of a codec; the frame has its own charge.
+    /// For the output of a codec. The frame has its own charge.
     pub(crate) charge: Option<Charge>,
 }
 
-/// Why a batch cannot be handed out. Where is told by the reader's own position: the offset in a
-/// corrupt header cannot be trusted.
+/// Why a batch cannot be returned. It has no offset, because the offset in a corrupt header cannot
+/// be trusted. The reader's position gives the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault(pub(crate) String);
 
@@ -61,7 +61,7 @@ impl Slot {
         Self::Skipped { to: end_of(batch) }
     }
 
-    /// Bytes of the frame that this slot needs.
+    /// Returns the bytes of the frame that this slot needs.
     fn frame_bytes(&self) -> usize {
         match self {
             Self::Ready(ready) if ready.charge.is_none() => ready.batch.records.len(),
@@ -77,7 +77,7 @@ fn end_of(batch: &RawBatch) -> FetchPosition {
     }
 }
 
-/// Leftovers that nobody asks for may pin this many times their size.
+/// Leftovers that the application does not ask for may pin this many times their size.
 const PINNED_RATIO_MAX: usize = 4;
 
 #[derive(Debug)]
@@ -85,25 +85,24 @@ pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
     /// The partition's stamp when the fetch was sent.
     pub(crate) stamp: u64,
-    /// Where the partition stood in the table of the assigned ones when this was last looked at: a
-    /// hint.
+    /// A hint: the partition's index in the table of assigned partitions when it was last found.
     pub(crate) index: usize,
-    /// The last stamp that was given out when this was last found to be wanted.
+    /// The last stamp that existed when this fetch was last known to be wanted.
     pub(crate) checked_at: u64,
-    /// Its place among those in the buffer, which sets it: what is put back into the
-    /// front has less than 0.
+    /// Its place in the buffer, which sets it. Fetches put back at the front have a rank below 0.
     pub(crate) rank: i64,
     pub(crate) next_offset: i64,
-    /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.
+    /// Leader epoch of the batch before `next_offset`, even if it had no records. -1 if unknown.
     pub(crate) leader_epoch: i32,
     pub(crate) slots: VecDeque<Slot>,
-    /// Where the position will be once all slots are drained; none if that is not to be.
+    /// The position after all slots are drained. `None` if a batch is corrupt.
     pub(crate) end: Option<FetchPosition>,
-    /// The frame that `Ready` slots are slices of; shared with the answer's other partitions.
+    /// The frame that `Ready` slots are slices of, shared with the other partitions of the
+    /// response.
     pub(crate) frame: Arc<Charge>,
 }
 
-/// How things stood when a partition's part of an answer was accepted.
+/// The state when a partition's part of a response was accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
     pub(crate) stamp: u64,
@@ -112,18 +111,18 @@ pub(crate) struct Accepted {
     pub(crate) last_stamp: u64,
 }
 
-/// What opening a record set needs to know.
+/// The settings and shared objects for opening a fetch.
 #[derive(Debug)]
 pub(crate) struct OpenContext<'a> {
     pub(crate) limits: DecodeLimits,
     pub(crate) memory: &'a Arc<FetchMemory>,
     pub(crate) frame: &'a Arc<Charge>,
-    /// Present under `read_committed`.
+    /// `Some` under `read_committed`.
     pub(crate) filter: Option<AbortedFilter>,
 }
 
 impl CompletedFetch {
-    /// Where its next record is.
+    /// Returns the position of its next record.
     pub(crate) fn position(&self) -> FetchPosition {
         FetchPosition {
             offset: self.next_offset,
@@ -131,7 +130,7 @@ impl CompletedFetch {
         }
     }
 
-    /// Walks the batches of `data` once; what takes a codec is put into `jobs`.
+    /// Walks the batches of `data` once, and puts those that need a codec into `jobs`.
     pub(crate) fn open(
         partition: TopicPartition,
         Accepted {
@@ -158,7 +157,7 @@ impl CompletedFetch {
         let data_bytes = data.len();
         let mut walk = batches(data);
         let mut batches_seen = 0;
-        // The jobs of other record sets.
+        // `jobs` starts with the jobs of other fetches.
         let jobs_before = jobs.len();
         for batch in &mut walk {
             batches_seen += 1;
@@ -180,7 +179,7 @@ impl CompletedFetch {
             }
         }
         if batches_seen == 0 && data_bytes > 0 {
-            // KIP-74 promises that the first batch always comes whole.
+            // KIP-74 promises that the first batch is always complete.
             let reason = format!("{data_bytes} bytes came and no whole batch among them");
             fetch.push(Slot::Failed(Fault(reason)));
             fetch.end = None;
@@ -243,7 +242,7 @@ impl CompletedFetch {
         Slot::Decoding(cell)
     }
 
-    /// A control batch is never handed out, but an abort marker ends what is hidden.
+    /// A control batch is never returned, but an abort marker ends the hiding of records.
     fn open_control(batch: &RawBatch, context: &mut OpenContext<'_>) -> Slot {
         if let Err(fault) = Self::check(batch, context.limits) {
             return Slot::Failed(fault);
@@ -276,7 +275,7 @@ impl CompletedFetch {
         self.slots.push_back(slot);
     }
 
-    /// Something can be done with the first slot now.
+    /// Whether the first slot can be processed now.
     pub(crate) fn is_ready(&self) -> bool {
         match self.slots.front() {
             Some(Slot::Decoding(cell)) => cell.is_done(),
@@ -284,7 +283,7 @@ impl CompletedFetch {
         }
     }
 
-    /// Whether a record can be taken, not the first of its batch, without coming to the batch's end.
+    /// Whether a record can be taken that is neither the first nor the last of its batch.
     pub(crate) fn is_amid_batch(&self) -> bool {
         match self.slots.front() {
             Some(Slot::Ready(ready)) => {
@@ -295,8 +294,8 @@ impl CompletedFetch {
         }
     }
 
-    /// Copies the open batches out of their frame if it is more than four times their size (its
-    /// share of the frame, where other partitions hold it too).
+    /// Copies the open batches out of their frame, if the frame is more than [`PINNED_RATIO_MAX`]
+    /// times their size. If other partitions hold the frame too, only a share of it counts.
     pub(crate) fn unpin(&mut self, memory: &Arc<FetchMemory>) {
         let own: usize = self.slots.iter().map(Slot::frame_bytes).sum();
         let holders = Arc::strong_count(&self.frame);
@@ -318,7 +317,7 @@ impl CompletedFetch {
         self.frame = Arc::new(memory.charge(0));
     }
 
-    /// Moves over what holds no records.
+    /// Moves over slots without records.
     pub(crate) fn pass_skipped(&mut self) {
         while let Some(Slot::Skipped { to }) = self.slots.front() {
             let mut at = FetchPosition {
@@ -332,7 +331,7 @@ impl CompletedFetch {
     }
 }
 
-/// Checksum, decompression and the structural walk: afterwards no record of the batch can fail.
+/// Does checksum, decompression and structural walk. After it, no record of the batch can fail.
 pub(crate) fn decode(
     batch: &RawBatch,
     limits: DecodeLimits,

@@ -1,7 +1,7 @@
-//! What a consumer can be told, with Kafka's names and defaults.
+//! The settings of a consumer, with Kafka's names and defaults.
 //!
-//! These are resolved values: names, aliases and bad combinations are the business of the
-//! option table in Python. Every limit has its unit or its type in its name.
+//! These are resolved values. The option table in Python handles names, aliases and invalid
+//! combinations. Every limit has its unit or its type in its name.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::offset_spec::{IsolationLevel, OffsetReset};
 
 #[derive(Clone, Debug)]
 pub struct ConsumerConfig {
-    /// `group.id`: where committed offsets are kept; `None` means positions come from resets only.
+    /// `group.id`: the group that stores committed offsets. `None`: positions come only from
+    /// resets.
     pub group_id: Option<Str>,
     /// `client.rack`: lets brokers name a closer replica to read from (KIP-392).
     pub client_rack: Str,
@@ -20,10 +21,10 @@ pub struct ConsumerConfig {
     pub fetch_max_wait: Duration,
     pub fetch_max_bytes: i32,
     pub max_partition_fetch_bytes: i32,
-    /// Cap on frames held for undrained records plus bytes decompressed out of them. One batch
-    /// may always exceed it, for progress.
+    /// Limit on the frames held for undrained records plus the bytes decompressed from them. One
+    /// batch may exceed it, so that there is always progress.
     pub fetch_buffer_memory_bytes: usize,
-    /// A batch that decompresses to more than this is refused: a decompression bomb.
+    /// Larger decompressed batches are refused, as a protection from decompression bombs.
     pub decompressed_batch_bytes_max: usize,
     pub auto_offset_reset: OffsetReset,
     pub isolation_level: IsolationLevel,
@@ -32,10 +33,10 @@ pub struct ConsumerConfig {
     pub request_timeout: Duration,
     pub retry_backoff: Duration,
     pub retry_backoff_max: Duration,
-    /// How long a preferred read replica is used before the leader is asked again.
+    /// How long a closer replica is used before the leader is asked again.
     pub metadata_max_age: Duration,
     pub metrics: MetricsConfig,
-    /// Seed of the jitter of backoffs; the core has no random source of its own.
+    /// Seed of the jitter of backoffs. The core has no other source of randomness.
     pub seed: u64,
 }
 

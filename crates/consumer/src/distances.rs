@@ -1,13 +1,13 @@
-//! How far one partition's position is from the ends of its log: `records-lag`, `records-lead`.
+//! Measures a position's distance from the ends of its log: `records-lag`, `records-lead`.
 //!
-//! Draining measures and has no clock; answers and snapshots have one, and put what was measured
-//! since the last of them into windows of time.
+//! A drain measures and has no clock. Responses and snapshots have one, and move what was measured
+//! since the last of them into time windows.
 
 use std::time::Instant;
 
 use thalweg_cluster::metrics::{Gathered, Metric, MetricsConfig, Sampled};
 
-/// Records from a position to the end of what can be read, and from the log's start to it.
+/// The number of offsets from a position to the readable end, and from the log's start to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Distance {
     pub(crate) lag: i64,
@@ -35,7 +35,7 @@ impl Distances {
         }
     }
 
-    /// What was measured since the last call, as of now.
+    /// Moves what was measured since the last call into the window of `now`.
     pub(crate) fn settle(&mut self, config: MetricsConfig, now: Instant) {
         self.settled(config, now);
     }

@@ -1,7 +1,7 @@
-//! What can go wrong for a reader, with the partition and the offset in fields.
+//! The errors of a reader, with the partition and the offset in fields.
 //!
-//! The binding maps each variant to the exception class of the same name; whether a caller may
-//! simply call again is decided here, in [`ConsumerError::is_retriable`], and nowhere else.
+//! The binding maps each variant to the exception class of the same name. Only
+//! [`ConsumerError::is_retriable`] decides whether a caller can simply call again.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::topic_partition::{Listed, TopicPartition};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConsumerError {
-    /// No committed offset and `auto.offset.reset` is `none`.
+    /// There is no committed offset, and `auto.offset.reset` is `none`.
     #[error(
         "no committed offset for {}, and auto_offset_reset is 'none': seek() says where to begin",
         Listed(.partitions)
     )]
     NoOffsetForPartition { partitions: Vec<TopicPartition> },
 
-    /// The position lies outside the log and `auto.offset.reset` is `none`.
+    /// The position is outside the log, and `auto.offset.reset` is `none`.
     #[error(
         "offset {offset} of {partition} is out of range (log start {}), and no reset policy is set",
         shown(*.log_start_offset)
@@ -32,7 +32,7 @@ pub enum ConsumerError {
         log_start_offset: Option<i64>,
     },
 
-    /// The log was cut back below the position (KIP-320) and there is no policy to follow.
+    /// The log was truncated below the position (KIP-320), and there is no reset policy.
     #[error(
         "{partition} was truncated: position {offset} (leader epoch {leader_epoch}), the log \
          diverges at {}",
@@ -42,7 +42,7 @@ pub enum ConsumerError {
         partition: TopicPartition,
         offset: i64,
         leader_epoch: i32,
-        /// Where the logs part, and the epoch that ends there, if the leader knows.
+        /// Where the logs diverge, and the epoch that ends there, if the leader knows.
         diverging: Option<FetchPosition>,
     },
 
@@ -87,14 +87,14 @@ pub enum ConsumerError {
         code: ErrorCode,
     },
 
-    /// No setting of this client lets it connect to a node that leads partitions of its own.
+    /// No connection to a node that leads assigned partitions is possible with these settings.
     #[error("node {node}: {cause}")]
     Connection {
         node: NodeId,
         cause: Arc<ConnectionError>,
     },
 
-    /// A broker answered a code that is not expected here.
+    /// A broker returned an unexpected error code.
     #[error("{api} answered {} ({context})", code.name())]
     Broker {
         api: &'static str,
@@ -124,7 +124,7 @@ pub enum ConsumerError {
         available: i16,
     },
 
-    /// Bytes of the asked range are gone: aged out, or the log was cut (the Spark reader).
+    /// Records of the requested range are gone: deleted by retention, or truncated (Spark reader).
     #[error("{partition}: offsets {from} to {to} of the asked range are no longer there: {reason}")]
     DataLoss {
         partition: TopicPartition,
@@ -138,7 +138,7 @@ pub enum ConsumerError {
 }
 
 impl ConsumerError {
-    /// Whether calling again, unchanged, can succeed.
+    /// Whether the same call can succeed later.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Timeout { .. } | Self::PositionTimeout { .. } | Self::CorruptBatch { .. } => true,

@@ -1,14 +1,14 @@
-//! What a Fetch answer means, partition by partition.
+//! Processes fetch responses, partition by partition.
 //!
 //! ```text
-//! answer --session ok?--> for each partition: still wanted? --no--> thrown away
-//!                                                | yes
+//! response --session ok?--> for each partition: still wanted? --no--> dropped
+//!                                                  | yes
 //!        error code: leader hint / metadata update / reset / raise     records: buffer
 //! ```
-//! Still wanted means: assigned, not paused, same stamp, and what follows the position, or what is
-//! being drained there, still begins with the offset that was asked for. The answer's partitions
-//! become [`CompletedFetch`]es here; checksums of uncompressed batches are done in place, what takes
-//! a codec becomes jobs.
+//! Still wanted means that the partition is assigned, not paused, has the same stamp, and that the
+//! next fetch still begins at the requested offset. The parts of the response become
+//! [`CompletedFetch`]es here. Checksums of uncompressed batches are checked in place, and batches
+//! that need a codec become jobs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,7 +32,7 @@ use crate::offset_spec::{IsolationLevel, OffsetReset};
 use crate::partition_state::{Ahead, FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
-/// What remains to be done for a partition once its state was looked at.
+/// What remains to be done after checking a partition's state.
 enum Outcome {
     Nothing,
     /// Its records go into the buffer.
@@ -75,7 +75,7 @@ impl Fetcher {
             self.session_refused(node, code, now);
             return;
         }
-        // A quota that is used up makes an answer empty whatever the log has (KIP-219).
+        // While a quota is exceeded, responses are empty even if the log has records (KIP-219).
         if response.throttle_time_ms <= 0 {
             self.shared.metrics.fetch_answered_total.add(1);
         }
@@ -94,7 +94,8 @@ impl Fetcher {
         }
     }
 
-    /// One fetch for the drains that found nothing is let through for each time that they look.
+    /// Each extra fetch serves the drains that found nothing. They ask again if they still find
+    /// nothing.
     fn served(&self, node: NodeId) {
         let entry = self.nodes.get(&node);
         if entry.is_some_and(|entry| entry.session.is_aside()) {
@@ -108,8 +109,8 @@ impl Fetcher {
         metrics.answered(latency, response.throttle_time_ms, now);
     }
 
-    /// Once until the node gives an answer that can be read: nothing else would tell why no records
-    /// come.
+    /// Warns once until the node sends a readable response. Nothing else would explain why no
+    /// records arrive.
     fn warn_of_unreadable(&mut self, node: NodeId, error: &DecodeError) {
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;
@@ -122,7 +123,7 @@ impl Fetcher {
         }
     }
 
-    /// No answer, or none that can be read: the session's state is unknown.
+    /// There was no readable response, so the session's state is unknown.
     fn fetch_failed(&mut self, node: NodeId, now: Instant) {
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;
@@ -139,14 +140,14 @@ impl Fetcher {
         };
         entry.session.refused(code);
         self.shared.metrics.fetch_session_reopened_total.add(1);
-        // The first refusal is answered by a full request at once; more of them by waiting.
+        // After the first refusal, send a full request at once. After further ones, wait.
         if entry.failures > 0 {
             entry.retry_at = Some(now + self.backoff.after(entry.failures - 1));
         }
         entry.failures += 1;
     }
 
-    /// True if there is something for a poll to find.
+    /// Returns true if a poll would find something.
     fn take_answer(
         &mut self,
         node: NodeId,
@@ -223,7 +224,8 @@ impl Fetcher {
         true
     }
 
-    /// Where it is read from, if the partition has not moved on since the node was asked.
+    /// Returns the position of the fetch, if the partition is still as it was when the request was
+    /// sent.
     fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<FetchPosition> {
         let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
         let position = state.fetch_position()?;
@@ -234,8 +236,8 @@ impl Fetcher {
         is_current.then_some(position)
     }
 
-    /// Looks at the partition's state under the lock and decides; marks it as buffered if its
-    /// records are to be opened.
+    /// Decides about a partition's response under the lock, and marks the partition as buffered if
+    /// its records will be opened.
     fn judge(
         &mut self,
         node: NodeId,
@@ -264,7 +266,7 @@ impl Fetcher {
             return self.accept(closer, state, data, accepted, now);
         }
         if state.ahead != Ahead::No {
-            // Nothing of it concerns the records before, which are being drained.
+            // The error does not concern the records before, which are being drained.
             state.give_up_ahead();
             if may_heal(code) {
                 cluster.request_update();
@@ -273,8 +275,8 @@ impl Fetcher {
         }
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {
-            // Only the current leader decides. A follower may lag behind (KIP-392), and so may a node
-            // that led before an election.
+            // Only the current leader decides. A follower may be behind (KIP-392), and so may a
+            // node that was the leader before an election.
             ErrorCode::OFFSET_OUT_OF_RANGE if state.leader.is_none_or(|l| l.node != node) => {
                 state.preferred_replica = None;
                 if state.leader.is_none() {
@@ -353,7 +355,7 @@ impl Fetcher {
     }
 }
 
-/// Without a session each answer names all partitions that were asked for.
+/// Whether a response has records or errors. Without a session it lists all requested partitions.
 fn has_news(response: &FetchResponse) -> bool {
     let mut answered = response
         .responses
@@ -364,7 +366,7 @@ fn has_news(response: &FetchResponse) -> bool {
     })
 }
 
-/// Hands all new leaders that the answer names to the cluster at once (KIP-951).
+/// Passes all new leaders that the response names to the cluster at once (KIP-951).
 fn take_hints(response: &FetchResponse, cluster: &mut Cluster) {
     let mut hints = Vec::new();
     for topic in &response.responses {
@@ -393,19 +395,19 @@ fn take_hints(response: &FetchResponse, cluster: &mut Cluster) {
     cluster.update_leaders(&hints, &endpoints.collect::<Vec<_>>());
 }
 
-/// The name of an answer's topic. `None` for an id that the metadata no longer knows: the topic was
-/// recreated meanwhile.
+/// Returns the name of a response's topic. Returns `None` for an ID that the metadata no longer
+/// has, because the topic was created again.
 fn topic_name(topic: &FetchableTopicResponse, cluster: &Cluster) -> Option<Str> {
     let metadata = cluster.metadata();
     if topic.topic.is_empty() {
         return Some(metadata.topic_by_id(topic.topic_id)?.name.clone());
     }
-    // What is buffered keeps the name, and must not keep the whole answer with it.
+    // Buffered fetches keep the name, which must not keep the complete response in memory.
     let known = metadata.topic(&topic.topic);
     Some(known.map_or_else(|| topic.topic.detached(), |known| known.name.clone()))
 }
 
-/// Codes that fresh metadata or time cures.
+/// Whether fresh metadata or time can fix this error.
 fn may_heal(code: ErrorCode) -> bool {
     code.is_retriable()
         || code.is_invalid_metadata()

@@ -1,15 +1,15 @@
-//! Incremental fetch sessions (KIP-227): the broker remembers what is fetched, requests carry
-//! only what changed.
+//! Incremental fetch sessions (KIP-227): the broker remembers what is fetched, and requests
+//! contain only changes.
 //!
 //! ```text
-//!            first answer: id          answer: epoch + 1
+//!            first response: ID        response: epoch + 1
 //!   Full ----------------------> Incremental -----------> Incremental
-//!    ^   \ id 0: no session          |
-//!    |    '-> Full                   | error, lost answer, broker closed it
-//!    '-------------------------------'   (a full request that names the old id closes it)
+//!    ^   \ ID 0: no session          |
+//!    |    '-> Full                   | error, lost response, broker closed it
+//!    '-------------------------------'   (a full request that names the old ID closes it)
 //! ```
-//! A partition that may not be fetched now (undrained records, paused) is *forgotten*, else the
-//! broker would send it again; it is added again later. Both are incremental.
+//! A partition that may not be fetched now (undrained records, paused) is *forgotten*, because the
+//! broker would send its records again. It is added again later. Both changes are incremental.
 
 use indexmap::{IndexMap, IndexSet};
 use thalweg_protocol::{ErrorCode, Uuid};
@@ -19,30 +19,30 @@ use crate::topic_partition::TopicPartition;
 const INITIAL_EPOCH: i32 = 0;
 const FINAL_EPOCH: i32 = -1;
 
-/// What is asked of one partition.
+/// The fetch of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// [`crate::partition_state::PartitionState::handle`]
     pub(crate) handle: u32,
-    /// Place in the rotation, for requests that name all partitions.
+    /// Place in the rotation, for requests that list all partitions.
     pub(crate) turn: u64,
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: Uuid,
-    /// The partition's stamp: answers under another one are stale.
+    /// The partition's stamp. Responses under another stamp are stale.
     pub(crate) stamp: u64,
     pub(crate) fetch_offset: i64,
     pub(crate) current_leader_epoch: i32,
 }
 
 impl Wanted {
-    /// What the broker remembers of it. The stamp is ours alone.
+    /// Whether the broker remembers the same for both. It does not know the stamp.
     fn same_on_the_wire(&self, other: &Self) -> bool {
         self.fetch_offset == other.fetch_offset
             && self.current_leader_epoch == other.current_leader_epoch
     }
 }
 
-/// What the next request has to say.
+/// The content of the next request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) session_id: i32,
@@ -57,7 +57,7 @@ impl Plan {
     }
 }
 
-/// A change that the broker has not been told yet.
+/// A change that the broker does not know yet.
 #[derive(Debug)]
 enum Change {
     Want(Wanted),
@@ -68,24 +68,24 @@ enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct FetchSession {
     id: i32,
-    /// Epoch of the next request; 0 opens a session (and closes `id`, if there is one).
+    /// Epoch of the next request. 0 opens a session (and closes `id`, if there is one).
     epoch: i32,
-    /// As of the last request: what answers are judged by.
+    /// The partitions of the last request. Responses are checked against them.
     partitions: IndexMap<u32, Wanted>,
-    /// By handle: what has changed since.
+    /// Changes since then, by handle.
     changes: IndexMap<u32, Change>,
-    /// Partitions to be fetched, changes included.
+    /// Number of partitions to fetch, including changes.
     wanted: usize,
-    /// Whether the last request named topics by id: a change of that needs another session.
+    /// Whether the last request named topics by ID. A change of this needs another session.
     by_topic_id: bool,
-    /// Partitions whose topic's id is not known, changes included.
+    /// Number of partitions whose topic ID is not known, including changes.
     nameless: usize,
-    /// By handle: what the last request asked, if it was made outside of the session.
+    /// The partitions of the last request by handle, if it was sent outside of the session.
     aside: Option<IndexMap<u32, Wanted>>,
 }
 
 impl FetchSession {
-    /// Fetch this from now on.
+    /// Adds or changes a partition to fetch from now on.
     pub(crate) fn want(&mut self, wanted: Wanted) {
         let nameless = usize::from(wanted.topic_id == Uuid::ZERO);
         let before = self
@@ -105,7 +105,7 @@ impl FetchSession {
         self.changes.insert(handle, Change::Leave);
     }
 
-    /// What is wanted of a partition, changes included.
+    /// Returns the fetch of a partition, including changes.
     fn standing(&self, handle: u32) -> Option<&Wanted> {
         match self.changes.get(&handle) {
             Some(Change::Want(wanted)) => Some(wanted),
@@ -114,22 +114,22 @@ impl FetchSession {
         }
     }
 
-    /// Partitions to be fetched.
+    /// Returns the number of partitions to fetch.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// Whether this one is to be fetched.
+    /// Whether this partition is to be fetched.
     pub(crate) fn wants(&self, handle: u32) -> bool {
         self.standing(handle).is_some()
     }
 
-    /// All of their topics can be named by id.
+    /// Whether all topics can be named by ID.
     pub(crate) fn knows_topic_ids(&self) -> bool {
         self.nameless == 0
     }
 
-    /// The next request: what has changed, or everything if there is no session.
+    /// Returns the next request: the changes, or everything if there is no session.
     pub(crate) fn plan(&mut self, by_topic_id: bool, enabled: bool) -> Plan {
         self.aside = None;
         if self.by_topic_id != by_topic_id {
@@ -165,8 +165,8 @@ impl FetchSession {
         }
     }
 
-    /// A request outside of the session, for these partitions only. It changes nothing of what the
-    /// broker remembers, and its answer is none of the session's.
+    /// Returns a request outside of the session, for these partitions only. It does not change
+    /// what the broker remembers, and the session ignores its response.
     pub(crate) fn plan_aside(&mut self, handles: &[u32]) -> Plan {
         let wanted = handles.iter().filter_map(|&handle| self.standing(handle));
         let send: Vec<Wanted> = wanted.cloned().collect();
@@ -192,7 +192,7 @@ impl FetchSession {
                 }
                 Change::Want(wanted) => match self.partitions.insert(handle, wanted.clone()) {
                     Some(known) if known.topic_id != wanted.topic_id => {
-                        // Recreated: to the broker that is another partition.
+                        // The topic was created again. To the broker this is another partition.
                         forget.push((known.partition, known.topic_id));
                         send.push(wanted);
                     }
@@ -203,8 +203,8 @@ impl FetchSession {
         }
         if !forget.is_empty() && !send.is_empty() {
             // A partition that was assigned again has another handle and the same name. The broker
-            // adds first and forgets afterwards, so one request must not say both of a partition.
-            // Where topics go by name, the broker does not see that a topic was recreated.
+            // adds first and forgets afterwards, so one request must not do both for a partition.
+            // If topics go by name, the broker does not see that a topic was created again.
             let by_topic_id = self.by_topic_id;
             let id = |topic_id: Uuid| by_topic_id.then_some(topic_id);
             let sent: IndexSet<_> = send
@@ -216,23 +216,23 @@ impl FetchSession {
         (send, forget)
     }
 
-    /// The last request was made outside of the session.
+    /// Whether the last request was sent outside of the session.
     pub(crate) fn is_aside(&self) -> bool {
         self.aside.is_some()
     }
 
-    /// What the last request asked of a partition.
+    /// Returns what the last request asked for a partition.
     pub(crate) fn asked(&self, handle: u32) -> Option<&Wanted> {
         self.aside.as_ref().unwrap_or(&self.partitions).get(&handle)
     }
 
-    /// A good answer, with the session id that the broker gave.
+    /// Processes a successful response with its session ID.
     pub(crate) fn answered(&mut self, session_id: i32) {
         if self.is_aside() {
             return;
         }
         if session_id == 0 {
-            // No session (any more): the broker has no room for one.
+            // There is no session, or no longer: the broker has no room for one.
             self.id = 0;
             self.epoch = INITIAL_EPOCH;
         } else {
@@ -241,7 +241,7 @@ impl FetchSession {
         }
     }
 
-    /// The broker refused the request as a whole: the next one is full.
+    /// The broker refused the complete request, so the next one is full.
     pub(crate) fn refused(&mut self, code: ErrorCode) {
         if code == ErrorCode::FETCH_SESSION_ID_NOT_FOUND {
             self.id = 0;
@@ -249,8 +249,8 @@ impl FetchSession {
         self.epoch = INITIAL_EPOCH;
     }
 
-    /// No answer: what the broker remembers is unknown. The old session is closed by the next
-    /// request, which opens another one.
+    /// No response arrived, so the broker's state is unknown. The next request closes the old
+    /// session and opens another one.
     pub(crate) fn reopen(&mut self) {
         self.epoch = INITIAL_EPOCH;
     }
@@ -276,7 +276,7 @@ mod tests {
         wanted.iter().map(|w| w.handle).collect()
     }
 
-    /// The request that makes the broker fetch exactly these.
+    /// Plans the request that makes the broker fetch exactly these.
     fn next(session: &mut FetchSession, wanted: Vec<Wanted>) -> Plan {
         for handle in 0..10 {
             if !wanted.iter().any(|w| w.handle == handle) {

@@ -1,12 +1,12 @@
-//! The consumer's owned half: drives positions, fetch requests and decoding on the I/O thread.
+//! The fetcher, the consumer's I/O half: drives positions, fetch requests and decoding.
 //!
 //! ```text
-//! poll:  application's asks -> leaders -> survey -> reset / validate / fetch requests
+//! poll:  application's requests -> leaders -> survey -> reset / validate / fetch requests
 //! on_response:  offsets -> positions        records -> slots + jobs -> FetchBuffer -> wake
 //! poll_job: decode jobs within the memory budget, oldest first
 //! ```
-//! It is a [`Role`]: no socket, no clock. What an answer means is in `positions` and
-//! `fetch_response`, what is asked in `fetch_request`; here is only the turning of the crank.
+//! It is a [`Role`], without a socket or a clock. `positions` and `fetch_response` interpret
+//! responses, `fetch_request` builds requests, and this file only runs the turns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use crate::leaders::Leaders;
 use crate::list_offsets::Lookups;
 use crate::survey::{FetchChange, Look, ResetTarget, Survey, Timers, ValidationTarget};
 
-/// A round may open the way for another one (a policy applied, a position confirmed), twice at
-/// most; what is left then comes with the actor's next turn.
+/// A round may make another one possible (a policy applied, a position confirmed), at most twice.
+/// Anything left then waits for the actor's next turn.
 const ROUNDS_MAX: usize = 4;
 
-/// What is known of fetching from one node.
+/// The state of fetching from one node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFetch {
     pub(crate) session: FetchSession,
     pub(crate) in_flight: Option<FetchInFlight>,
-    /// Which of all fetches its last one was.
+    /// The number of its last fetch, counted over all nodes.
     pub(crate) last_fetch: u64,
-    /// After a failure: nothing is sent before.
+    /// Set after a failure: nothing is sent before this time.
     pub(crate) retry_at: Option<Instant>,
     pub(crate) failures: u32,
-    /// The application was told that its answers cannot be read.
+    /// The application was warned that the node's responses cannot be read.
     pub(crate) unreadable: bool,
-    /// A look without waiting found nothing while other records are still undrained.
+    /// Set after a probe found nothing: no new probe is sent before this time.
     pub(crate) quiet_until: Option<Instant>,
-    /// Partitions with undrained records that are not paused.
+    /// Number of partitions with undrained records that are not paused.
     pub(crate) buffered: usize,
-    /// A leader has named it as the closer replica of some partition.
+    /// A leader has named this node as the closer replica of a partition.
     pub(crate) is_closer: bool,
-    /// The last failures to connect that the application was told of.
+    /// The last connection error of each purpose that was reported to the application.
     pub(crate) told: BTreeMap<Purpose, Arc<ConnectionError>>,
 }
 
 impl NodeFetch {
-    /// Something of it is still under way, or counted.
+    /// Whether something of this node is in flight, wanted or buffered.
     pub(crate) fn is_used(&self) -> bool {
         self.in_flight.is_some() || self.session.wanted() > 0 || self.buffered > 0
     }
@@ -63,11 +63,11 @@ impl NodeFetch {
 pub(crate) struct FetchInFlight {
     pub(crate) reserved_bytes: usize,
     pub(crate) sent_at: Instant,
-    /// It was told not to wait for data.
+    /// The request asked the broker not to wait for data.
     pub(crate) probe: bool,
 }
 
-/// A request whose answer is awaited.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(crate) enum InFlight {
     Fetch(NodeId),
@@ -82,21 +82,21 @@ pub struct Fetcher {
     pub(crate) in_flight: BTreeMap<RequestId, InFlight>,
     pub(crate) lookups: Lookups,
     pub(crate) decode: DecodeQueue,
-    /// Bytes that answers in flight may bring.
+    /// The maximum bytes that the responses in flight may have.
     pub(crate) reserved_bytes: usize,
-    /// So many were sent.
+    /// Number of fetches sent.
     pub(crate) fetches: u64,
     pub(crate) backoff: Backoff,
-    /// After a closer replica was not reached.
+    /// Set when a closer replica could not be reached.
     pub(crate) rack_hidden_until: Option<Instant>,
-    /// How often that was so in a row.
+    /// How often that happened in a row.
     pub(crate) rack_hidden_times: u32,
     pub(crate) seen_assignment: u64,
     pub(crate) seen_metadata: u64,
     pub(crate) leaders: Leaders,
-    /// Something may be possible that was not before: look at once.
+    /// Something may be possible now that was not before: check at once.
     pub(crate) dirty: bool,
-    /// Something waits for a connection: look when the actor takes its next turn.
+    /// Something waits for a connection: check at the actor's next turn.
     pub(crate) waiting: bool,
     timers: Timers,
     pub(crate) warnings: VecDeque<String>,
@@ -128,17 +128,17 @@ impl Fetcher {
         }
     }
 
-    /// The application's half.
+    /// Returns the application's half.
     pub fn consumer(&self) -> &Arc<Consumer> {
         &self.shared
     }
 
-    /// How many nodes something is kept of.
+    /// Returns the number of nodes that the fetcher has state for.
     pub fn nodes_known(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The earliest of the waits of nodes and partitions.
+    /// Returns the earliest end of the waits of nodes and partitions.
     fn next_wait(&self) -> Option<Instant> {
         let nodes = self.nodes.values().filter(|node| node.in_flight.is_none());
         let nodes = nodes
@@ -147,7 +147,7 @@ impl Fetcher {
         nodes.chain(self.timers.first().map(|(at, _)| *at)).min()
     }
 
-    /// One round: look, then ask for positions, confirmations and records.
+    /// Runs one round: check, then request offsets, validations and records.
     fn turn(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
         let passed_over = self.shared.passed_over.swap(false, Ordering::SeqCst);
         self.shared.buffer.unpin(
@@ -175,7 +175,7 @@ impl Fetcher {
         }
     }
 
-    /// What the touched partitions need; changes of what is fetched go to the nodes' sessions.
+    /// Checks the touched partitions, and passes changes of what to fetch to the nodes' sessions.
     fn look(&mut self, now: Instant) -> Survey {
         let mut look = Look {
             has_group: self.shared.config.group_id.is_some(),
@@ -195,7 +195,7 @@ impl Fetcher {
                 FetchChange::Buffered(node, by) => {
                     let entry = self.nodes.entry(node).or_default();
                     entry.buffered = entry.buffered.saturating_add_signed(by);
-                    // A partition was emptied: the node need not rest any longer.
+                    // A partition was emptied, so the node can be probed again.
                     if by < 0 {
                         entry.quiet_until = None;
                     }
@@ -205,8 +205,8 @@ impl Fetcher {
         survey
     }
 
-    /// Whether the application's thread has to wake us when it has emptied a partition: not while
-    /// every node has a fetch in flight, as its answer wakes us anyway.
+    /// Whether the application's thread must wake us when it has emptied a partition. This is not
+    /// needed while every node has a fetch in flight, because its response wakes us anyway.
     fn is_attentive(&self) -> bool {
         !self.decode.waiting.is_empty() || self.nodes.values().any(|node| node.in_flight.is_none())
     }
@@ -235,8 +235,8 @@ impl Role for Fetcher {
             }
             self.turn(cluster, now, now_ms);
         }
-        // Order matters: first say that we want to be woken, then look whether something came
-        // since. The other side changes something first and then looks whether to wake us.
+        // Order matters. First announce that we want to be woken, then check for changes since.
+        // The other side first makes a change and then checks whether to wake us.
         self.shared
             .attentive
             .store(self.is_attentive(), Ordering::SeqCst);
@@ -286,7 +286,7 @@ impl Role for Fetcher {
             return Some(now);
         }
         let waits = [self.next_wait(), self.lookups.next_deadline()];
-        // What is left over from this turn waits for a connection, which has its own deadline.
+        // Work left over from this turn waits for a connection, which has its own deadline.
         waits.into_iter().flatten().filter(|at| *at > now).min()
     }
 
@@ -307,7 +307,7 @@ impl Role for Fetcher {
     }
 
     fn close(&mut self, _deadline: Instant, _cluster: &mut Cluster, now: Instant) {
-        // Nothing of a reader needs to be finished: positions are committed by who commits.
+        // A reader has nothing to finish: the coordinator commits the positions.
         self.abort(now);
     }
 
@@ -332,7 +332,7 @@ pub(crate) type ListOffsets = thalweg_protocol::messages::list_offsets::ListOffs
 pub(crate) type OffsetForLeaderEpoch =
     thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 
-/// The answer, or what went wrong, in words: all of it is tried again.
+/// Returns the response, or the problem in words. The request is retried in any case.
 fn decoded<R: Request>(result: Result<ResponseBody, RequestError>) -> Result<R::Response, String> {
     let body = result.map_err(|error| error.to_string())?;
     body.decode::<R>().map_err(|error| error.to_string())

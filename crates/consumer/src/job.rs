@@ -1,16 +1,16 @@
-//! Decompression as work for a codec thread: some neighbouring batches of a partition a job.
+//! Decompression as jobs for codec threads. A job has some adjacent batches of one partition.
 //!
 //! ```text
 //! Fetcher --poll_job--> codec thread: checksum, decompress, walk --> a DecodeCell for each batch
-//!                                            |--> FetchBuffer: what is ready now; wakes the poller
+//!                                            |--> FetchBuffer: what is ready. Wakes a waiting poll
 //!                                            '--> DecodeDone --job_done--> Fetcher: next job
 //! ```
-//! The codec thread itself tells the buffer, so that a waiting poll does not have to wait for the
-//! I/O thread's next turn. A job whose fetch was thrown away fills a cell that nobody holds any
-//! more; its bytes go back with it.
+//! The codec thread itself notifies the buffer, so that a waiting poll does not have to wait for
+//! the I/O thread's next turn. If a job's fetch was dropped, nothing holds the cells that the job
+//! fills, and their memory is freed with the job.
 //!
-//! Small batches travel together: a job's way to a codec thread and back costs as much as opening
-//! tens of kilobytes, and where producers do not linger a batch may hold a single record.
+//! Small batches share a job. Sending a job to a codec thread and back costs as much as decoding
+//! tens of kilobytes, and a batch may have a single record if producers do not linger.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ use crate::fetch_buffer::FetchBuffer;
 use crate::memory::{Charge, FetchMemory};
 use crate::topic_partition::TopicPartition;
 
-/// Up to this many compressed bytes are one job; a larger batch is one by itself.
+/// Batches of up to this many compressed bytes share a job. A larger batch is its own job.
 const JOB_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct DecodeLimits {
     pub(crate) batch_bytes_max: usize,
 }
 
-/// Where a batch in work will appear.
+/// Receives a batch when it is decoded.
 #[derive(Debug, Default)]
 pub(crate) struct DecodeCell(Mutex<Option<Result<ReadyBatch, Fault>>>);
 
@@ -55,12 +55,12 @@ impl DecodeCell {
     }
 }
 
-/// Batches to be checked and opened.
+/// Batches to check and decode.
 #[derive(Debug)]
 pub struct DecodeJob {
     pub(crate) partition: TopicPartition,
     pub(crate) stamp: u64,
-    /// One at least, all of one record set.
+    /// At least one, all of one fetch.
     batches: Vec<(RawBatch, Arc<DecodeCell>)>,
     compressed_bytes: usize,
     limits: DecodeLimits,
@@ -94,12 +94,12 @@ impl DecodeJob {
         }
     }
 
-    /// Whether the record set's next batch may come along.
+    /// Whether the fetch's next batch can join this job.
     pub(crate) fn has_room(&self, batch: &RawBatch) -> bool {
         self.compressed_bytes + batch.data.len() <= JOB_BYTES_MAX
     }
 
-    /// Takes it along; where it will appear.
+    /// Adds a batch, and returns the cell that will receive it.
     pub(crate) fn push(&mut self, batch: RawBatch) -> Arc<DecodeCell> {
         let cell = Arc::new(DecodeCell::default());
         self.compressed_bytes += batch.data.len();
@@ -111,12 +111,12 @@ impl DecodeJob {
         self.batches.len()
     }
 
-    /// Compressed bytes of each batch.
+    /// Returns the compressed bytes of each batch.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = usize> {
         self.batches.iter().map(|(batch, _)| batch.data.len())
     }
 
-    /// What is behind the first `count` batches, as a job of its own.
+    /// Splits off the batches after the first `count` into a separate job.
     pub(crate) fn split_off(&mut self, count: usize) -> Option<Self> {
         if count >= self.batches.len() {
             return None;
@@ -137,19 +137,19 @@ impl DecodeJob {
         })
     }
 
-    /// Nobody waits for the outcome any more.
+    /// Whether nothing waits for the result any more.
     pub(crate) fn is_orphaned(&self) -> bool {
-        // A record set goes as a whole, and nothing of it is drained before it is decoded.
+        // A fetch is dropped as a unit, and nothing of it is drained before it is decoded.
         let last = self.batches.last();
         last.is_none_or(|(_, cell)| Arc::strong_count(cell) == 1)
     }
 
-    /// Bytes as they came.
+    /// Returns the size before decompression.
     pub(crate) fn compressed_bytes(&self) -> usize {
         self.compressed_bytes
     }
 
-    /// Takes room from the budget before the job leaves for a codec thread.
+    /// Reserves memory before the job goes to a codec thread.
     pub(crate) fn start(&mut self, bytes: usize, buffer: &Arc<FetchBuffer>) {
         self.reserved = Some(self.memory.charge_decoded(bytes));
         self.buffer = Some(Arc::clone(buffer));
@@ -157,7 +157,7 @@ impl DecodeJob {
 }
 
 thread_local! {
-    /// Codec contexts are worth keeping: a codec thread lives as long as the process.
+    /// Codec contexts are kept, because a codec thread lives as long as the process.
     static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
 }
 
@@ -168,7 +168,7 @@ impl Job for DecodeJob {
         let reserved_bytes = self.reserved.as_ref().map_or(usize::MAX, Charge::bytes);
         let mut decoded_bytes = 0;
         let mut count = 0;
-        // Where batches grow by more than was reserved, the rest asks for room again.
+        // If batches grow by more than was reserved, the rest reserves memory again.
         while count < self.batches.len() && (count == 0 || decoded_bytes <= reserved_bytes) {
             decoded_bytes += self.decode_one(count);
             count += 1;
@@ -176,7 +176,7 @@ impl Job for DecodeJob {
         let rest = self.split_off(count);
         let compressed_bytes = self.compressed_bytes;
         let (buffer, stamp) = (self.buffer.take(), self.stamp);
-        // The frame and the room are given back before anybody looks.
+        // Free the frame and the reserved memory before a waiting poll is woken.
         drop(self);
         if let Some(buffer) = buffer {
             buffer.decoded(stamp);
@@ -190,10 +190,10 @@ impl Job for DecodeJob {
 }
 
 impl DecodeJob {
-    /// Fills the cell of one batch; how many bytes it became.
+    /// Decodes one batch into its cell. Returns its decoded bytes.
     fn decode_one(&mut self, index: usize) -> usize {
         let (batch, cell) = &self.batches[index];
-        // A bug in a codec's library costs this batch, not those behind it.
+        // A panic in a codec library costs only this batch, not the ones after it.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             DECOMPRESSOR
                 .with_borrow_mut(|decompressor| decode(batch, self.limits, decompressor))
@@ -222,12 +222,12 @@ impl DecodeJob {
     }
 }
 
-/// Tells the fetcher that a codec thread is free again, and how much its batches grew. They
-/// themselves went another way.
+/// Reports to the fetcher that a codec thread is free again, and how much its batches grew. The
+/// batches themselves are in their cells.
 #[derive(Debug)]
 pub struct DecodeDone {
     pub(crate) compressed_bytes: usize,
     pub(crate) decoded_bytes: usize,
-    /// What there was no room for.
+    /// The batches that had no room in the reserved memory.
     pub(crate) rest: Option<DecodeJob>,
 }

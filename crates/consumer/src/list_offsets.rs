@@ -1,11 +1,11 @@
-//! Offsets by description: the `ListOffsets` requests of resets and of the application's look-ups.
+//! `ListOffsets` requests, for resets and for the application's lookups.
 //!
 //! ```text
-//! Consumer::list_offsets --> Lookups: one Lookup a call --(per leader)--> ListOffsets
-//!      Pending <-- all partitions answered, a fatal error, or the deadline --'  | retriable:
+//! Consumer::list_offsets --> Lookups: one Lookup per call --(per leader)--> ListOffsets
+//!      Pending <-- offsets of all partitions, fatal error, or deadline   --'  | retriable:
 //!                                                         metadata update, backoff, again
 //! ```
-//! Resets send the same request but keep no state here: theirs is the partition's phase.
+//! Resets send the same request but keep no state here: their state is the partition's phase.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,17 +23,17 @@ use crate::offset_spec::OffsetSpec;
 use crate::pending::Completer;
 use crate::topic_partition::TopicPartition;
 
-/// One answer: offset -1 if no record matches.
+/// The offset of one partition, -1 if no record matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedOffset {
     pub partition: TopicPartition,
     pub offset: i64,
-    /// Of the record at that offset; -1 for earliest and latest.
+    /// Timestamp of the record at that offset, -1 for earliest and latest.
     pub timestamp: i64,
     pub leader_epoch: i32,
 }
 
-/// What the application asked; taken over by the fetcher.
+/// A lookup of the application, passed to the fetcher.
 #[derive(Debug)]
 pub(crate) struct LookupRequest {
     pub(crate) targets: Vec<(TopicPartition, OffsetSpec)>,
@@ -41,7 +41,7 @@ pub(crate) struct LookupRequest {
     pub(crate) completer: Completer<Vec<ListedOffset>>,
 }
 
-/// One partition in a request.
+/// One partition of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListTarget {
     pub(crate) partition: TopicPartition,
@@ -75,13 +75,13 @@ pub(crate) fn request(config: &ConsumerConfig, targets: &[ListTarget]) -> ListOf
     }
 }
 
-/// The answer's partitions by name.
+/// Returns the partitions of the response by name.
 pub(crate) fn answers(
     response: ListOffsetsResponse,
 ) -> BTreeMap<TopicPartition, ListOffsetsPartitionResponse> {
     let mut answers = BTreeMap::new();
     for topic in response.topics {
-        // Detached: what is kept must not keep the frame.
+        // Detached, so that the name does not keep the frame in memory.
         let name = topic.name.detached();
         for answer in topic.partitions {
             let partition = TopicPartition {
@@ -94,7 +94,7 @@ pub(crate) fn answers(
     answers
 }
 
-/// One call of the application.
+/// One lookup of the application.
 #[derive(Debug)]
 struct Lookup {
     targets: Vec<(TopicPartition, OffsetSpec)>,
@@ -123,7 +123,7 @@ impl Lookup {
     }
 }
 
-/// All look-ups of the application under way.
+/// All running lookups of the application.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
     open: Vec<Lookup>,
@@ -155,7 +155,7 @@ impl Lookups {
         self.open.is_empty()
     }
 
-    /// Sends what can be sent, finishes what is complete or out of time.
+    /// Sends requests that are due, and completes lookups that are finished or out of time.
     pub(crate) fn poll(&mut self, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
         for lookup in &mut self.open {
             if lookup.retry_at.is_none_or(|at| at <= now) {
@@ -184,7 +184,7 @@ impl Lookups {
         }
     }
 
-    /// True if the request was one of these.
+    /// Whether the request belongs to a lookup.
     pub(crate) fn owns(&self, id: RequestId) -> bool {
         self.open
             .iter()
@@ -217,7 +217,7 @@ impl Lookups {
     }
 }
 
-/// Takes an answer in; a partition that cannot ever be answered ends the whole look-up.
+/// Processes a response. If a partition can never be looked up, the complete lookup fails.
 fn take(
     lookup: &mut Lookup,
     sent: &[usize],
@@ -258,7 +258,7 @@ fn take(
     None
 }
 
-/// Codes that another try, with fresh metadata, can cure.
+/// Whether a retry with fresh metadata can succeed after this error.
 pub(crate) fn is_retriable(code: ErrorCode) -> bool {
     code.is_retriable()
         || code.is_invalid_metadata()
@@ -282,7 +282,8 @@ pub(crate) fn refusal(partition: &TopicPartition, code: ErrorCode) -> ConsumerEr
 }
 
 fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
-    // A request may name a partition only once; asked for twice, it goes into another request.
+    // A request may name a partition only once. If it is asked for twice, a second request is
+    // sent.
     let mut by_node: BTreeMap<(NodeId, usize), Vec<usize>> = BTreeMap::new();
     let mut times: BTreeMap<&TopicPartition, usize> = BTreeMap::new();
     let mut unknown = None;
@@ -343,7 +344,8 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
                     "node {node} speaks ListOffsets up to version {}, {needed} is needed",
                     version.unwrap_or(-1)
                 ));
-                // Another broker may lead it soon; the deadline ends it otherwise.
+                // Another broker may lead the partition soon. Otherwise the deadline ends the
+                // lookup.
                 lookup.retry_at = Some(now + config.retry_backoff_max);
             }
         }

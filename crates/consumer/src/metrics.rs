@@ -1,7 +1,8 @@
 //! Metrics of a consumer under Kafka's names: `consumer-fetch-manager-metrics`, and of its polls.
 //!
-//! Counters are added to wherever something happens; averages and rates are taken over windows of
-//! time, into which answers and snapshots, which have a `now`, put what was added since the last.
+//! Counters are increased where something happens. Averages and rates are taken over time windows.
+//! Responses and snapshots have a `now`, and add to the windows what was counted since the last of
+//! them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,18 +16,18 @@ use crate::topic_partition::TopicPartition;
 
 const GROUP: &str = "consumer-fetch-manager-metrics";
 
-/// Shared by the threads of one consumer; every counter only grows.
+/// The counters of one consumer, shared by its threads. Every counter only grows.
 #[derive(Debug)]
 pub struct ConsumerMetrics {
     pub fetch_answered_total: Counter,
-    /// Bytes of record batches, as they came.
+    /// Bytes of record batches before decompression.
     pub bytes_consumed_total: Counter,
     pub records_consumed_total: Counter,
     pub fetch_session_full_total: Counter,
     pub fetch_session_incremental_total: Counter,
     pub fetch_session_reopened_total: Counter,
     pub corrupt_batches_total: Counter,
-    /// Results that came too late: the partition was revoked, paused or moved meanwhile.
+    /// Results that came too late: the partition was revoked, paused or moved in the meantime.
     pub stale_results_total: Counter,
     pub offset_resets_total: Counter,
     pub truncations_total: Counter,
@@ -36,20 +37,20 @@ pub struct ConsumerMetrics {
 
 #[derive(Debug)]
 struct Windows {
-    /// Milliseconds, one value an answer.
+    /// Milliseconds, one value per response.
     latency: Sampled,
     throttle: Sampled,
-    /// What the counters gained between two looks; at least one look an answer.
+    /// Increases of the counters between two updates. There is at least one update per response.
     bytes: Sampled,
     records: Sampled,
 }
 
-/// Those of one partition, of this moment and of the last while.
+/// The figures of one partition: current values, and those of the time windows.
 #[derive(Debug)]
 pub(crate) struct PartitionFigures {
     pub(crate) partition: TopicPartition,
     pub(crate) distance: Option<Distance>,
-    /// None before records were drained.
+    /// `None` before records are drained.
     pub(crate) over_time: Option<[Metric; 4]>,
     pub(crate) closer_replica: Option<i32>,
 }
@@ -91,7 +92,7 @@ impl ConsumerMetrics {
         }
     }
 
-    /// The windows, with all in them that was counted until now.
+    /// Returns the windows, updated with everything counted until now.
     fn windows(&self, now: Instant) -> MutexGuard<'_, Windows> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let Windows { bytes, records, .. } = &mut *windows;
@@ -107,7 +108,7 @@ impl ConsumerMetrics {
         windows
     }
 
-    /// An answer to a fetch came.
+    /// Notes a fetch response.
     pub(crate) fn answered(&self, latency: Duration, throttle_time_ms: i32, now: Instant) {
         let mut windows = self.windows(now);
         windows.latency.record(latency.as_secs_f64() * 1e3, now);
@@ -116,14 +117,14 @@ impl ConsumerMetrics {
             .record(f64::from(throttle_time_ms.max(0)), now);
     }
 
-    /// Those of the client's polls and fetches, and a group for each partition.
+    /// Returns the metrics of polls and fetches, and a group for each partition.
     pub(crate) fn snapshot(
         &self,
         of_partitions: Vec<PartitionFigures>,
         now: Instant,
     ) -> Vec<MetricGroup> {
         let mut values = self.windows(now).values(now);
-        // Kafka tells the greatest of a window of time; this is the greatest of this moment.
+        // Kafka reports the maximum of a time window. These are the current maximum and minimum.
         let distances = || of_partitions.iter().filter_map(|each| each.distance);
         if let Some(max) = distances().map(|each| each.lag).max() {
             values.push(("records-lag-max", max as f64));
@@ -167,7 +168,7 @@ impl Windows {
     }
 }
 
-/// What Kafka says of a partition that is read from its leader.
+/// Kafka's value for a partition that is read from its leader.
 const NO_REPLICA: i32 = -1;
 
 impl PartitionFigures {

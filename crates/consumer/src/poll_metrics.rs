@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 use thalweg_cluster::metrics::{MetricGroup, MetricsConfig, Sampled};
 
 const GROUP: &str = "consumer-metrics";
-/// What Kafka says before the first poll.
+/// The value that Kafka reports before the first poll.
 const NEVER: f64 = -1.0;
 
-/// Written by who polls, read by anyone.
+/// Written by the polling thread, readable by any thread.
 #[derive(Debug)]
 pub struct PollMetrics(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Milliseconds from one beginning to the next.
+    /// Milliseconds from the start of one poll to the start of the next.
     between: Sampled,
-    /// The part of the time that was spent inside, from the end of the poll before on.
+    /// The fraction of the time inside polls, counted from the end of the poll before.
     idle: Sampled,
     began: Option<Instant>,
     ended: Option<Instant>,
 }
 
-/// A poll that goes on.
+/// A running poll.
 #[derive(Clone, Copy, Debug)]
 pub struct PollBegan {
     at: Instant,
@@ -66,7 +66,8 @@ impl PollMetrics {
         let mut state = self.lock();
         state.ended = Some(now);
         let inside = now.saturating_duration_since(began.at).as_secs_f64();
-        // The first has no time away before it: it would say that nothing was ever worked on.
+        // The first poll has no time away before it. A ratio of 1 would say that the application
+        // never worked.
         let Some(away) = began.away else { return };
         let both = inside + away.as_secs_f64();
         if both > 0.0 {
@@ -111,7 +112,7 @@ mod tests {
         let is = |name, now, wanted: f64| (value(name, now) - wanted).abs() < 1e-9;
         assert!(is("last-poll-seconds-ago", start, NEVER));
         assert!(value("time-between-poll-avg", start).is_nan());
-        // Inside 100 ms each; away 300 ms, then 0.
+        // Each poll takes 100 ms. The application is away for 300 ms, then 0.
         for (began, ended) in [(0, 100), (400, 500), (500, 600)] {
             let poll = metrics.began(at(began));
             metrics.ended(poll, at(ended));

@@ -1,13 +1,14 @@
-//! One bounded range of one partition, to its end and not further: what a Spark task reads.
+//! Reads one bounded range of one partition: the work of a Spark task.
 //!
 //! ```text
 //! [start, end) --resolve -2/-1--> assign, seek --> drain ... drain --> position >= end: done
-//!                                                   | out of range, log cut
+//!                                                   | out of range, truncated
 //!                                                   '--> data loss: error, or skip and count
 //! ```
-//! It ends by offsets, never by waiting for a record: batches, control batches and compacted holes
-//! all move the position, so a range of nothing but markers ends as soon as it was fetched. A hole
-//! inside of the log is no loss; offsets below the log's start, or beyond its end, are.
+//! The end is found by offset, never by waiting for a record. Batches, control batches and
+//! compacted gaps all move the position, so a range that has only markers ends as soon as it is
+//! fetched. A gap inside of the log is not a loss. Offsets before the log's start or after its end
+//! are.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -23,42 +24,43 @@ use crate::pending::Pending;
 use crate::sink::{BatchInfo, Offer, RecordSink};
 use crate::topic_partition::TopicPartition;
 
-/// Stands for the log start offset where a start or end is asked for.
+/// As a start or end, means the log start offset.
 pub const RANGE_EARLIEST: i64 = -2;
-/// Stands for the high watermark, or the last stable offset under `read_committed`.
+/// As a start or end, means the high watermark, or the last stable offset under `read_committed`.
 pub const RANGE_LATEST: i64 = -1;
 
 #[derive(Clone, Debug)]
 pub struct Range {
     pub partition: TopicPartition,
-    /// First offset wanted, [`RANGE_EARLIEST`] or [`RANGE_LATEST`].
+    /// First offset to read, or [`RANGE_EARLIEST`] or [`RANGE_LATEST`].
     pub start: i64,
-    /// First offset not wanted, or one of the two.
+    /// First offset not to read, or one of the two constants.
     pub end: i64,
     pub fail_on_data_loss: bool,
-    /// Without any progress for this long, reading fails.
+    /// Reading fails after this long without progress.
     pub timeout: Duration,
 }
 
-/// So long nothing has come before the reader looks whether anything can. A throttled broker, or a
-/// leader that is behind for a moment, needs less.
+/// After this long without records, the reader checks whether any can arrive. A throttled broker,
+/// or a leader that is briefly behind, needs less time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What one step brought.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeStep {
-    /// This many records went into the sink; there may be more at once.
+    /// This many records went into the sink. More may be available at once.
     Records(usize),
-    /// Nothing now: wait for the waker, or until [`RangeReader::deadline`].
+    /// Nothing is available now. Wait for the waker, or until [`RangeReader::deadline`].
     Pending,
-    /// The sink is full: empty it and go on.
+    /// The sink is full. Empty it and continue.
     SinkFull,
     Done,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Both ends of the log are looked up; `Some` offset: go on from there if it is lost.
+    /// Both ends of the log are being looked up. With `lost_at`, the position that was out of
+    /// range.
     Resolving {
         pending: Pending<Vec<ListedOffset>>,
         lost_at: Option<i64>,
@@ -67,7 +69,7 @@ enum Stage {
     Done,
 }
 
-/// Reads a range. The consumer must be its own: no group, `auto_offset_reset` none.
+/// Reads a range. It needs its own consumer, without a group and with `auto_offset_reset` none.
 #[derive(Debug)]
 pub struct RangeReader {
     consumer: Arc<Consumer>,
@@ -75,11 +77,12 @@ pub struct RangeReader {
     stage: Stage,
     position: i64,
     progress_at: Instant,
-    /// When to look next whether anything can come.
+    /// When to check again whether records can arrive.
     look_at: Instant,
-    /// Fetches answered until then: the second one after it was sent at the new position.
+    /// Fetch responses before the last progress. The second one after it was requested at the new
+    /// position.
     answered_before: u64,
-    /// Offsets skipped because they are gone (only if loss is tolerated).
+    /// Offsets that were skipped because they are gone (only if loss is tolerated).
     lost: Vec<(i64, i64)>,
 }
 
@@ -104,17 +107,17 @@ impl RangeReader {
         reader
     }
 
-    /// Ranges of offsets that were gone and skipped.
+    /// Returns the ranges of offsets that were gone and skipped.
     pub fn lost(&self) -> &[(i64, i64)] {
         &self.lost
     }
 
-    /// The range with its ends resolved, once reading has begun.
+    /// Returns the range with its ends resolved, once reading has begun.
     pub fn offsets(&self) -> (i64, i64) {
         (self.range.start, self.range.end)
     }
 
-    /// The application asks for more: the time that it took does not count as the broker's.
+    /// The application asks for more. The time that it took does not count towards the timeout.
     pub fn resume(&mut self, now: Instant) {
         self.went_on(now);
     }
@@ -124,7 +127,7 @@ impl RangeReader {
         self.look_at = now + PATIENCE;
     }
 
-    /// When to poll again if nothing comes.
+    /// Returns when to poll again if nothing arrives.
     pub fn deadline(&self) -> Instant {
         self.fails_at().min(self.look_at)
     }
@@ -159,8 +162,8 @@ impl RangeReader {
         }
     }
 
-    /// Drains what is there into `sink`, up to the range's end. Leaves `waker` behind for when
-    /// there is nothing.
+    /// Drains available records into `sink`, up to the range's end. Stores `waker` to be woken
+    /// when more may be available.
     pub fn poll<S: RecordSink>(
         &mut self,
         sink: &mut S,
@@ -224,7 +227,7 @@ impl RangeReader {
         })
     }
 
-    /// Nothing came: wait, or give up.
+    /// Nothing arrived: wait, fail, or end the range.
     fn stalled(&mut self, now: Instant) -> Result<RangeStep, ConsumerError> {
         let log_end = self.log_end()?;
         if now >= self.look_at {
@@ -233,7 +236,7 @@ impl RangeReader {
                 self.lose(self.position, self.range.end, "the topic was deleted")?;
                 self.stage = Stage::Done;
             } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
-                // Asked at the position, the leader has nothing there although its log goes on:
+                // The leader returned nothing at the position although its log continues:
                 // compaction has removed the last records.
                 self.stage = Stage::Done;
             }
@@ -245,7 +248,7 @@ impl RangeReader {
             return Ok(RangeStep::Pending);
         }
         match log_end {
-            // Asked at the position, the leader said for all that time that its log ends there.
+            // All responses of this time show that the leader's log ends at the position.
             Some(log_end) if log_end <= self.position => {
                 self.lose(self.position, self.range.end, "the log ends before them")?;
                 self.stage = Stage::Done;
@@ -264,7 +267,7 @@ impl RangeReader {
     fn log_end(&self) -> Result<Option<i64>, ConsumerError> {
         let subscription = self.consumer.subscription();
         let answered = self.consumer.metrics().fetch_answered_total.get() - self.answered_before;
-        // A leader that is moving answers, too: that it is none.
+        // A broker that is no longer the leader responds too, with an error.
         if answered < 2 || !subscription.is_answered_well(&self.range.partition) {
             return Ok(None);
         }
@@ -274,7 +277,7 @@ impl RangeReader {
         }
     }
 
-    /// The ends of the log are known: begin, or go on behind what is lost.
+    /// Uses the ends of the log once they are known: begins, or continues after the lost offsets.
     fn resolved(&mut self, waker: &Waker, now: Instant) -> Result<(), ConsumerError> {
         let Stage::Resolving { pending, lost_at } = &self.stage else {
             return Ok(());
@@ -285,7 +288,7 @@ impl RangeReader {
         let lost_at = *lost_at;
         let listed = listed?;
         let [earliest, latest] = listed.as_slice() else {
-            // Two were asked, and a look-up answers all or fails.
+            // Two offsets were requested, and a lookup returns all of them or fails.
             return Err(ConsumerError::Closed);
         };
         let (earliest, latest) = (earliest.offset, latest.offset);
@@ -330,7 +333,7 @@ impl RangeReader {
     }
 }
 
-/// Refuses what lies beyond the range.
+/// Refuses records beyond the range.
 struct Bounded<'a, S> {
     sink: &'a mut S,
     end: i64,

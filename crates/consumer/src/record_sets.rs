@@ -1,16 +1,16 @@
-//! The record sets of the fetch buffer, in the order in which they are served.
+//! The completed fetches of the buffer, in the order in which they are served.
 //!
 //! ```text
 //! push -----> ready [leftovers, P1, P3, ...]  --take_front()-->
 //!   |           ^ decoded()
 //!   '------> undecoded {P2, P4, ...}
 //! ```
-//! What waits for a codec thread waits apart: with a thousand partitions in work each look for what
-//! is ready would pass nearly all of them.
+//! Fetches that wait for a codec thread are stored separately. With a thousand of them, each
+//! search for a ready one would otherwise pass nearly all of them.
 //!
-//! Whether a batch is decoded is looked at under the buffer's lock, when its record set is added and
-//! when a codec thread says so ([`RecordSets::decoded`], after it filled the batch's cell). So
-//! whichever comes first, the other finds it.
+//! Whether a batch is decoded is checked under the buffer's lock: when its fetch is added, and
+//! when a codec thread reports it ([`RecordSets::decoded`], after it filled the batch's cell).
+//! Whichever comes first, the other one finds it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,16 +25,17 @@ type Fetches = VecDeque<Box<CompletedFetch>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct RecordSets {
-    /// Something can be done with the front of each; by rank.
+    /// The first slot of each can be processed now. Sorted by rank.
     ready: Fetches,
-    /// The front of each is with a codec thread, or will be. By stamp, which no two partitions share,
-    /// and rank: there may be one that is being drained, and one that was fetched ahead. A job may
-    /// outlive its record set and speak of the next one of the same stamp.
+    /// The first batch of each is at a codec thread, or will be. The key is the stamp, which no
+    /// two partitions share, and the rank, because a partition may have one fetch that is being
+    /// drained and one that was fetched ahead. A job may outlive its fetch and report a later one
+    /// of the same stamp.
     undecoded: BTreeMap<(u64, i64), Box<CompletedFetch>>,
     first_rank: i64,
     last_rank: i64,
-    /// While this is the last stamp that was given out, nothing of `undecoded` is stale; less where
-    /// that is not known.
+    /// While this is the last stamp that exists, nothing in `undecoded` is stale. If that is not
+    /// known, it is smaller.
     checked_at: u64,
 }
 
@@ -56,7 +57,7 @@ impl RecordSets {
             self.add_ready(fetch);
             return;
         }
-        // A seek may have come, and have looked here, since this was found to be wanted.
+        // A seek may have checked the buffer after this fetch was found to be wanted.
         self.checked_at = self.checked_at.min(fetch.checked_at);
         self.undecoded.insert((fetch.stamp, fetch.rank), fetch);
     }
@@ -67,7 +68,8 @@ impl RecordSets {
         self.ready.insert(index, fetch);
     }
 
-    /// Batches of the partition with this stamp were decoded, not necessarily the first.
+    /// Notes that batches of the partition with this stamp were decoded, not necessarily the
+    /// first.
     pub(crate) fn decoded(&mut self, stamp: u64) {
         let of_stamp = self.undecoded.range((stamp, i64::MIN)..=(stamp, i64::MAX));
         let ready = of_stamp.filter(|(_, fetch)| fetch.is_ready());
@@ -79,14 +81,15 @@ impl RecordSets {
         }
     }
 
-    /// What is pushed last from now on is beyond it; leftovers are not.
+    /// Returns the rank of the last fetch. Fetches pushed last from now on are beyond it,
+    /// leftovers are not.
     pub(crate) fn horizon(&self) -> i64 {
         self.last_rank
     }
 
-    /// Takes out the first that can be drained now: not stale (those are put into `stale` on the
-    /// way), not paused (those stay), its first batch decoded, not beyond `horizon`, of a partition
-    /// in `only` (of any if there are none).
+    /// Takes out the first fetch that can be drained now: not stale (stale ones are moved to
+    /// `stale`), not paused (those stay), its first batch decoded, not beyond `horizon`, and of a
+    /// partition in `only` (of any if it is empty).
     pub(crate) fn take_front(
         &mut self,
         assigned: &Assigned,
@@ -120,7 +123,7 @@ impl RecordSets {
         }
     }
 
-    /// What is served next, if it can be.
+    /// Returns the fetch that is served next, if it can be drained.
     pub(crate) fn front(&mut self, assigned: &Assigned) -> Option<&CompletedFetch> {
         let fetch = self.ready.front_mut()?;
         (find(assigned, fetch) == Standing::Current).then_some(fetch)
@@ -130,7 +133,7 @@ impl RecordSets {
         self.ready.pop_front()
     }
 
-    /// Takes out what an assign or a seek has made worthless.
+    /// Takes out the fetches that an assignment or a seek has made stale.
     pub(crate) fn take_stale(&mut self, assigned: &Assigned) -> Fetches {
         let mut stale = Fetches::new();
         for mut fetch in std::mem::take(&mut self.ready) {
@@ -144,7 +147,8 @@ impl RecordSets {
         stale
     }
 
-    /// Nobody decodes for a partition that has moved on: what waits for that would stay for ever.
+    /// Takes out stale fetches that wait for a codec. They are never decoded, so they would stay
+    /// forever.
     fn take_stale_undecoded(&mut self, assigned: &Assigned, stale: &mut Fetches) {
         let mut gone = Vec::new();
         for (key, fetch) in &mut self.undecoded {
@@ -156,13 +160,13 @@ impl RecordSets {
         self.checked_at = assigned.last_stamp();
     }
 
-    /// Whether a drain would find something now.
+    /// Whether a drain would find records now.
     pub(crate) fn has_drainable(&self, assigned: &Assigned) -> bool {
         let mut ready = self.ready.iter();
         ready.any(|fetch| standing(assigned, fetch) == Standing::Current)
     }
 
-    /// Those of paused partitions, or all that are ready.
+    /// Returns the fetches of paused partitions, or all that are ready.
     pub(crate) fn idle_mut<'a>(
         &'a mut self,
         assigned: &'a Assigned,
@@ -172,7 +176,7 @@ impl RecordSets {
         ready.filter(move |fetch| all || standing(assigned, fetch) == Standing::Paused)
     }
 
-    /// The order in which they will be served, where each is decoded in time.
+    /// Returns the order in which they will be served, if each is decoded in time.
     pub(crate) fn partitions(&self) -> Vec<TopicPartition> {
         let mut all: Vec<_> = self.ready.iter().chain(self.undecoded.values()).collect();
         all.sort_by_key(|fetch| fetch.rank);
@@ -184,12 +188,12 @@ impl RecordSets {
 enum Standing {
     Current,
     Paused,
-    /// Fetched ahead: what comes before it is being drained.
+    /// Fetched ahead, while the fetch before it is being drained.
     Ahead,
     Stale,
 }
 
-/// [`standing`], which costs no hash of a name the next time.
+/// Does [`standing`], and stores the index so that the next call need not hash a name.
 fn find(assigned: &Assigned, fetch: &mut CompletedFetch) -> Standing {
     fetch.index = assigned.index_of(fetch.index, &fetch.partition, fetch.stamp);
     standing(assigned, fetch)
@@ -231,7 +235,7 @@ mod tests {
     use crate::memory::FetchMemory;
     use crate::partition_state::FetchPosition;
 
-    /// Some assigned partitions that are read from their start.
+    /// Some assigned partitions that are read from offset 0.
     #[derive(Default)]
     struct Bench {
         sets: RecordSets,
@@ -260,7 +264,7 @@ mod tests {
             bench
         }
 
-        /// As it comes from the broker, with these batches in work.
+        /// Returns a fetch as it arrives, with these batches being decoded.
         fn fetched(&self, partition: i32, cells: &[&Cell]) -> CompletedFetch {
             let state = self.assigned.get(&tp(partition)).expect("it is assigned");
             let slots = cells.iter().map(|cell| Slot::Decoding(Arc::clone(cell)));
@@ -278,7 +282,7 @@ mod tests {
             }
         }
 
-        /// One batch of each partition in work.
+        /// Pushes one fetch per partition, each with one batch that is being decoded.
         fn push_all<const N: usize>(&mut self) -> [Cell; N] {
             std::array::from_fn(|partition| {
                 let cell = Cell::default();
@@ -357,8 +361,8 @@ mod tests {
         assert_eq!(bench.next(), Some(0));
     }
 
-    /// A set whose offsets go back (nothing checks a batch's base) may end where it stands again, and
-    /// two of one partition then begin with the same offset.
+    /// A fetch whose offsets decrease (nothing checks the base offset of a batch) may end at the
+    /// offset where it begins. Two fetches of one partition then begin with the same offset.
     #[test]
     fn two_of_one_partition_in_work_are_kept_apart_though_they_begin_alike() {
         let mut bench = Bench::new(1);
@@ -374,7 +378,7 @@ mod tests {
         assert_eq!(order, [Some(-1), Some(1)]);
     }
 
-    /// A seek whose own look at the buffer came before the fetch did.
+    /// The seek checked the buffer before the fetch arrived.
     #[test]
     fn a_fetch_that_was_overtaken_by_a_seek_goes_though_nobody_decodes_it() {
         let mut bench = Bench::new(2);

@@ -1,23 +1,23 @@
-//! One record at a time: what an iteration drains.
+//! Drains one record at a time, for an iteration.
 //!
 //! ```text
 //!  fetch buffer              in hand                      sink
 //!  [P0 1000 | P1 ...]  -->   P0 1000  --step()--> one record, one record, ...
-//!            <--settle()--   P0 400     anything else comes: the position is moved over the 600
+//!            <--settle()--   P0 400     on any other call, the position moves over the 600
 //! ```
-//! Amid a batch a step costs neither the buffer's lock nor the subscription's. Between two of them
-//! the record set is in hand, outside of the buffer, and the subscription's position stays where the
-//! first of them began; whoever reads a position, or changes what may be handed out, settles first
-//! ([`Consumer::settle`]). Other changes, and those made while a step's sink is at work and there is
-//! nothing to settle, are noted ([`Subscription::changes`]) and end these steps.
+//! Within a batch, a step takes neither the buffer's lock nor the subscription's. Between two
+//! steps, the fetch is in hand: it is not in the buffer, and the subscription's position stays
+//! where the first step started. Code that reads a position, or changes what may be returned,
+//! settles first ([`Consumer::settle`]). Other changes, and those made while a step's sink runs
+//! and nothing can be settled, are counted ([`Subscription::changes`]) and end these steps.
 //!
-//! An iteration takes long to come through a record set, and nothing else would have its partition
-//! fetched meanwhile. So the whole of what is served next counts as drained where fetching is concerned: what
-//! follows it is fetched *ahead* ([`Ahead`]) if the log is known to go on there, into a second record
-//! set that waits in the buffer until the position has come to it. What the broker says against that
-//! is not told: the fetch from the position, later, will hear it again.
+//! An iteration needs a long time for one fetch, and nothing else would fetch its partition in the
+//! meantime. So for fetching, the fetch that is served next counts as drained. If the log is known
+//! to continue, the records after it are fetched *ahead* ([`Ahead`]), into a second fetch that
+//! waits in the buffer until the position reaches it. If the broker answers that request with an
+//! error, the error is ignored: the later fetch from the position will get it again.
 //!
-//! The lock of what is in hand is taken first: see [`crate::fetch_buffer`].
+//! The lock of the fetch in hand is taken first, see [`crate::fetch_buffer`].
 
 use std::sync::atomic::Ordering;
 
@@ -33,22 +33,23 @@ use crate::sink::RecordSink;
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
-/// The record set that steps are taken through.
+/// The fetch that steps are taken through.
 #[derive(Debug)]
 pub(crate) struct InHand {
     fetch: Box<CompletedFetch>,
-    /// Where the subscription's position stands.
+    /// The subscription's position.
     from: i64,
     taken: u64,
-    /// The subscription's, when it was taken out of the buffer.
+    /// The subscription's count when the fetch was taken out of the buffer.
     changes: u64,
 }
 
 impl Consumer {
-    /// As [`Consumer::drain`] of one record, for who will come for the next; one thread at a time.
-    /// The sink runs no foreign code: a position read from within it is that of an earlier step.
+    /// Drains one record like [`Consumer::drain`], for a caller that will ask for the next one
+    /// too. Only one thread at a time may call it. The sink must not run foreign code, because a
+    /// position that it reads would be that of an earlier step.
     pub fn step<S: RecordSink>(&self, sink: &mut S) -> Result<Drained, ConsumerError> {
-        // Taken out, so that no lock is held while the sink builds its record.
+        // The fetch is taken out, so that no lock is held while the sink builds its record.
         let in_hand = self.lock_in_hand().take();
         if let Some(in_hand) = in_hand
             && let Some(drained) = self.step_on(in_hand, sink)
@@ -63,8 +64,8 @@ impl Consumer {
         drained
     }
 
-    /// A step through this record set. None where that may not be or there is no further step in it;
-    /// it is in the buffer again then.
+    /// Takes a step through this fetch. Returns `None` if that is not allowed or the fetch has no
+    /// further step. The fetch is back in the buffer then.
     fn step_on<S: RecordSink>(&self, mut in_hand: InHand, sink: &mut S) -> Option<Drained> {
         let changes = in_hand.changes;
         let may_go_on = changes == self.subscription.changes()
@@ -94,8 +95,8 @@ impl Consumer {
         })
     }
 
-    /// As [`Consumer::step`] for a sink that may run foreign code, and of some partitions only, of all
-    /// if none is named: nothing is in hand meanwhile.
+    /// Does [`Consumer::step`] for a sink that may run foreign code, and for the partitions in
+    /// `only` (all if it is empty). No fetch is in hand during the call.
     pub fn drain_one<S: RecordSink>(
         &self,
         only: &[TopicPartition],
@@ -115,10 +116,11 @@ impl Consumer {
         }
     }
 
-    /// Takes what steps can be taken through out of the buffer.
+    /// Takes the next fetch out of the buffer, if steps can be taken through it.
     fn take_in_hand(&self) {
         let changes = self.subscription.changes();
-        // First: who looks while it is in neither place is to know of it.
+        // Set this first: a thread that looks while the fetch is in neither place must know that
+        // it exists.
         self.stepping.store(true, Ordering::SeqCst);
         let Some(fetch) = self.buffer.take_amid_batch(&self.subscription) else {
             self.stepping.store(false, Ordering::SeqCst);
@@ -134,21 +136,21 @@ impl Consumer {
     }
 
     fn put_in_hand(&self, in_hand: InHand) {
-        // Nothing is there, unless two threads take steps.
+        // `in_hand` is empty, unless two threads take steps.
         let before = self.lock_in_hand().replace(in_hand);
         if before.is_some() {
             self.give_back(before, false);
         }
     }
 
-    /// Moves the position over the steps that were taken and puts the rest back into the buffer.
+    /// Moves the position over the steps that were taken, and puts the rest back into the buffer.
     pub(crate) fn settle(&self) {
         self.give_back(None, false);
     }
 
-    /// Gives back this record set, or the one in hand if it is None.
+    /// Puts back `given`, or the fetch in hand if it is `None`.
     fn give_back(&self, mut given: Option<InHand>, last: bool) {
-        // All three are held to the end: who comes meanwhile is to see it done.
+        // Hold all three locks to the end, so that other threads see only the complete change.
         let (mut slot, (mut buffer, mut assigned)) = loop {
             let slot = self.lock_in_hand();
             if given.is_none() && slot.is_none() {
@@ -184,7 +186,7 @@ impl Consumer {
         self.stepping.store(false, Ordering::SeqCst);
     }
 
-    /// Records that were handed out so far, by whatever call.
+    /// Returns the number of records that all calls together have returned so far.
     pub fn records_handed_out(&self) -> u64 {
         self.settle();
         self.metrics.records_consumed_total.get()

@@ -7,9 +7,9 @@
 //!  drain: advance(position)      -->       <-- survey
 //! ```
 //!
-//! Under the lock: look-ups and field writes, nothing else. It never waits, decodes or calls out.
-//! It does not know groups: who may own which partition is decided by the coordinator, which
-//! has the application's half assign like anyone else.
+//! The lock is held only for lookups and field writes, never to wait, decode or call out. This
+//! module does not know groups: the coordinator decides who owns which partition, and calls
+//! `assign` on the application's half like any other caller.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -24,10 +24,10 @@ use crate::partition_state::{FetchPosition, HandedOut, PartitionState, Phase};
 use crate::sync;
 use crate::topic_partition::TopicPartition;
 
-/// Partitions that are looked at under one hold of the lock: some 100 microseconds.
+/// Partitions handled under one hold of the lock, about 100 microseconds.
 pub(crate) const PARTITIONS_PER_LOCK: usize = 256;
 
-/// The subscription state, shared. See the module.
+/// The shared subscription state. See the module.
 #[derive(Debug)]
 pub struct Subscription {
     assigned: Mutex<Assigned>,
@@ -46,7 +46,7 @@ impl Default for Subscription {
 }
 
 impl Subscription {
-    /// No other lock of the consumer may be held: see [`crate::sync`].
+    /// Locks the table. No other lock of the consumer may be held, see [`crate::sync`].
     pub(crate) fn lock(&self) -> MutexGuard<'_, Assigned> {
         sync::lock(&self.assigned)
     }
@@ -55,8 +55,8 @@ impl Subscription {
         &self.assigned
     }
 
-    /// Something of each partition, [`PARTITIONS_PER_LOCK`] at a time, so that nobody waits for the
-    /// lock until all are looked at. It starts again if the assignment changes meanwhile.
+    /// Collects a value from each partition, [`PARTITIONS_PER_LOCK`] at a time, so that no thread
+    /// waits for the lock until all are done. Starts again if the assignment changes in between.
     pub(crate) fn collect<T>(
         &self,
         mut of: impl FnMut(&TopicPartition, &mut PartitionState) -> Option<T>,
@@ -82,8 +82,9 @@ impl Subscription {
         }
     }
 
-    /// Grows with whatever may keep records that were taken out of the buffer from being handed out:
-    /// a new phase, assignment or pause of any partition. For who looks without the lock.
+    /// Returns a counter that can be read without the lock. It grows with every change that may
+    /// prevent records outside of the buffer from being returned: a new phase, assignment or pause
+    /// of any partition.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.count()
     }
@@ -96,7 +97,7 @@ impl Subscription {
         self.versioned_assignment().1
     }
 
-    /// With its number among the assignments.
+    /// Returns the assignment with its version.
     pub(crate) fn versioned_assignment(&self) -> (u64, Vec<TopicPartition>) {
         self.collect(|tp, _| Some(tp.clone()))
     }
@@ -109,7 +110,7 @@ impl Subscription {
         self.lock().get(partition).is_some()
     }
 
-    /// Moves the position; `leader_epoch` is that of the record before `offset`, -1 if unknown.
+    /// Moves the position. `leader_epoch` is that of the record before `offset`, -1 if unknown.
     pub(crate) fn seek(
         &self,
         partition: &TopicPartition,
@@ -128,7 +129,8 @@ impl Subscription {
         self.enter(partition, phase)
     }
 
-    /// Asks for the position to be looked up by a policy, lazily: `seek_to_beginning` and such.
+    /// Requests a lazy lookup of the position by a policy, for `seek_to_beginning` and similar
+    /// calls.
     pub(crate) fn request_reset(
         &self,
         partition: &TopicPartition,
@@ -165,7 +167,7 @@ impl Subscription {
         self.collect(|tp, s| s.paused.then(|| tp.clone())).1
     }
 
-    /// The next offset to read, or `None` while it is being looked up.
+    /// Returns the next offset to read, or `None` while it is being looked up.
     pub fn position(
         &self,
         partition: &TopicPartition,
@@ -191,12 +193,12 @@ impl Subscription {
         self.read(partition, |s| s.log_start_offset)
     }
 
-    /// When a broker last answered a fetch of the partition, with or without records.
+    /// Returns when a broker last responded to a fetch of the partition, with or without records.
     pub fn fetched_at(&self, partition: &TopicPartition) -> Result<Option<Instant>, ConsumerError> {
         self.read(partition, |s| s.fetched_at)
     }
 
-    /// Records between the position and what can be read now.
+    /// Returns the number of offsets between the position and the readable end of the log.
     pub fn lag(
         &self,
         partition: &TopicPartition,
@@ -218,7 +220,7 @@ impl Subscription {
         }
     }
 
-    /// Every known position: what a commit without arguments commits.
+    /// Returns every known position: the offsets of a commit without arguments.
     pub fn all_consumed(&self) -> Vec<(TopicPartition, FetchPosition)> {
         let consumed = |tp: &TopicPartition, s: &mut PartitionState| {
             let position = if is_planted(Bug::CommitUnreceived) {
@@ -231,21 +233,21 @@ impl Subscription {
         self.collect(consumed).1
     }
 
-    /// What was handed out of each of these; `None` if nothing was since it was assigned.
+    /// Returns what was returned of each partition, or `None` if nothing was since its assignment.
     pub fn handed_out(&self, partitions: &[TopicPartition]) -> Vec<Option<HandedOut>> {
         let assigned = self.lock();
         let of_one = |tp: &TopicPartition| assigned.get(tp).and_then(|state| state.handed_out);
         partitions.iter().map(of_one).collect()
     }
 
-    /// Whether the last answer about the partition was none of an error.
+    /// Whether the last response about the partition was not an error.
     pub(crate) fn is_answered_well(&self, partition: &TopicPartition) -> bool {
         let assigned = self.lock();
         let state = assigned.get(partition);
         state.is_some_and(|s| s.valid_position().is_some() && s.attempts == 0 && !s.blocked)
     }
 
-    /// Whether metadata has lacked the partition twice in a row.
+    /// Whether two metadata responses in a row have lacked the partition.
     pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
         let assigned = self.lock();
         let state = assigned.get(partition);
@@ -257,7 +259,7 @@ impl Subscription {
             .1
     }
 
-    /// A late answer changes nothing: only a partition that still waits for it takes it.
+    /// Sets the committed offset, if the partition still waits for it. A late one changes nothing.
     pub(crate) fn set_committed(
         &self,
         partition: &TopicPartition,

@@ -1,14 +1,14 @@
-//! Is the log still the one that was read? `OffsetForLeaderEpoch` (KIP-320).
+//! Checks that the leader's log is still the one that was read: `OffsetForLeaderEpoch` (KIP-320).
 //!
 //! ```text
 //! position 100, read under epoch 5; a leader of epoch 7 takes over
-//!   ask: where does epoch 5 end?      >= 100: the same log, read on
-//!                                      < 100: cut back there: with a policy go to that offset,
+//!   ask: where does epoch 5 end?      >= 100: the same log, continue
+//!                                      < 100: truncated there: with a policy go to that offset,
 //!                                             without one raise LogTruncation
 //!                                    unknown: the epoch itself is gone: policy or LogTruncation
 //! ```
-//! Until the answer is there the partition is not fetched. Anything but an answer is only tried
-//! again: a lost connection must never look like a cut log.
+//! The partition is not fetched before the response arrives. Anything other than a valid response
+//! only causes a retry, because a lost connection must never look like a truncated log.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::partition_state::FetchPosition;
 use crate::survey::ValidationTarget;
 use crate::topic_partition::TopicPartition;
 
-/// Before this version the broker does not check the epochs that consumers send.
+/// Brokers with older versions do not check the epochs that consumers send.
 pub(crate) const VERSION_MIN: i16 = 3;
 const CONSUMER_REPLICA_ID: i32 = -1;
 const UNDEFINED_OFFSET: i64 = -1;
@@ -69,11 +69,11 @@ pub(crate) fn answers(
     answers
 }
 
-/// What an answer means for a position.
+/// The meaning of a response for a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Same,
-    /// The logs part at this offset, if it is known.
+    /// The logs diverge at this offset, if it is known.
     Truncated(Option<FetchPosition>),
     Refused(ErrorCode),
 }

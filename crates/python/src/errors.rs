@@ -1,4 +1,4 @@
-//! The one error map: every Rust error becomes a class of `thalweg.errors`, by name.
+//! The only error map: every Rust error becomes a class of `thalweg.errors`, by name.
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         .bind(py))
 }
 
-/// An instance of `thalweg.errors.<class>(message)`; ready to be raised or kept in a future.
+/// Returns an instance of `thalweg.errors.<class>(message)`, to raise or to keep in a future.
 pub(crate) fn instance<'py>(
     py: Python<'py>,
     class: &str,
@@ -28,7 +28,7 @@ pub(crate) fn instance<'py>(
     module(py)?.getattr(class)?.call1((message,))
 }
 
-/// The same with keyword fields after the message.
+/// Returns an instance with keyword fields after the message.
 pub(crate) fn instance_with<'py>(
     py: Python<'py>,
     class: &str,
@@ -38,7 +38,7 @@ pub(crate) fn instance_with<'py>(
     module(py)?.getattr(class)?.call((message,), Some(fields))
 }
 
-/// An instance for a broker's error code.
+/// Returns an instance for a broker's error code.
 pub(crate) fn for_code<'py>(
     py: Python<'py>,
     code: i16,
@@ -50,7 +50,7 @@ pub(crate) fn for_code<'py>(
         .call1((message,))
 }
 
-/// Raises `thalweg.errors.<class>(message)`.
+/// Returns `thalweg.errors.<class>(message)` as an error to raise.
 pub(crate) fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
     match instance(py, class, message) {
         Ok(error) => PyErr::from_value(error),
@@ -58,7 +58,7 @@ pub(crate) fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
     }
 }
 
-/// Raises an instance made by one of the functions above, or what making it raised.
+/// Returns the error to raise: the given instance, or what creating it raised.
 pub(crate) fn raised(made: PyResult<Bound<'_, PyAny>>) -> PyErr {
     match made {
         Ok(error) => PyErr::from_value(error),
@@ -66,7 +66,7 @@ pub(crate) fn raised(made: PyResult<Bound<'_, PyAny>>) -> PyErr {
     }
 }
 
-/// An error of the client's core, ready to be raised.
+/// Converts an error of the client's core into one to raise.
 pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
     let text = error.to_string();
     match error {
@@ -88,7 +88,7 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
     }
 }
 
-/// A wait ended by a signal: what the handler raised; `KeyboardInterrupt` if it raised nothing more.
+/// Returns what a signal's handler raised, or `KeyboardInterrupt` if it raised nothing.
 pub(crate) fn interrupted(py: Python<'_>) -> PyErr {
     match py.check_signals() {
         Err(error) => error,
@@ -110,7 +110,7 @@ fn no_brokers<'py>(
     instance_with(py, "NoBrokersAvailable", text, &fields)
 }
 
-/// Why no connection can be had.
+/// Returns why a connection failed.
 pub(crate) fn connection(py: Python<'_>, error: &ConnectionError) -> PyErr {
     raise(py, connection_class(error), &error.to_string())
 }
@@ -140,7 +140,7 @@ fn request_class(error: &RequestError) -> &'static str {
     }
 }
 
-/// The error of a record that has no acknowledgement, kept in its future.
+/// Returns the error of a record without acknowledgement, to keep in its future.
 pub(crate) fn producer<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bound<'py, PyAny>> {
     let made = producer_instance(py, error)?;
     if error.possibly_written() {
@@ -187,7 +187,7 @@ fn producer_instance<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bo
     }
 }
 
-/// The error of a transaction; what it comes from is its `__cause__`.
+/// Returns the error of a transaction. Its origin becomes its `__cause__`.
 fn transaction<'py>(
     py: Python<'py>,
     class: &str,
@@ -204,7 +204,7 @@ fn transaction<'py>(
     Ok(error)
 }
 
-/// What is wrong with a partition or a look-up, ready to be raised.
+/// Converts an error about a partition or a lookup into one to raise.
 pub(crate) fn consumer(py: Python<'_>, error: &ConsumerError) -> PyErr {
     raised(consumer_instance(py, error))
 }
@@ -273,8 +273,8 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
         ConsumerError::Connection { cause, .. } => instance(py, connection_class(cause), &text),
         ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
-        // NotAssigned, NotSubscribed, NoGroupId, Closed, and what a later core adds for a wrong
-        // moment to ask.
+        // NotAssigned, NotSubscribed, NoGroupId, Closed, and later errors of the core about a call
+        // at the wrong moment.
         _ => instance(py, "IllegalStateError", &text),
     }
 }

@@ -1,4 +1,4 @@
-//! Offsets looked up by timestamp: what both consumers ask for, wait for and are told.
+//! Offset lookups of both consumers: the request, the wait and the result.
 
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ pub(crate) type Target = (String, i32, i64);
 /// Topic, partition, offset, timestamp, leader epoch.
 pub(crate) type Listed = (String, i32, i64, i64, i32);
 
-/// The core ends a lookup at its deadline by itself, with the last problem it met: who waits for
-/// it waits so much longer.
+/// The core ends a lookup at its deadline with the last problem it met. The wait ends this much
+/// later, so that this error arrives.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A lookup under way.
+/// A running lookup.
 pub(crate) struct Lookup {
     pending: Pending<Vec<ListedOffset>>,
     view: ClientView,
@@ -47,7 +47,7 @@ impl Lookup {
         })
     }
 
-    /// Waits without the GIL for what is found.
+    /// Waits for the result without the GIL.
     pub(crate) fn wait(&self, py: Python<'_>) -> PyResult<Vec<Listed>> {
         let pending = &self.pending;
         let outcome = gil::wait(py, Some(self.deadline), |waker| match pending.poll(waker) {
@@ -57,8 +57,8 @@ impl Lookup {
         self.listed(py, outcome.ok_or_else(|| too_late(py))?)
     }
 
-    /// What is found; `None`: the waker is woken when it is there, and at the deadline it is to be
-    /// polled again.
+    /// Returns the result, or `None` if there is none yet. Then `waker` is woken when the result
+    /// arrives. The caller must poll again at the deadline.
     pub(crate) fn poll(&self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Vec<Listed>>> {
         match self.pending.poll(waker) {
             Poll::Ready(outcome) => self.listed(py, outcome).map(Some),
@@ -79,7 +79,7 @@ impl Lookup {
         }
     }
 
-    /// Until when it is waited for.
+    /// Returns when the wait for the result ends.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }

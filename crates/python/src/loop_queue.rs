@@ -1,7 +1,8 @@
-//! The queue of one event loop: filled by any thread without the GIL, emptied by the loop's own.
+//! The queue of one event loop: any thread fills it without the GIL, the loop's thread empties it.
 //!
-//! Whoever fills it rings once for all that is in it. Items are keys of tables that only the loop's
-//! thread touches: no Python object is reachable from a waker, so none is dropped on the I/O thread.
+//! The first item in an empty queue rings once for all items that follow. Items are keys of tables
+//! that only the loop's thread uses. No Python object is reachable from a waker, so none is
+//! dropped on the I/O thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use thalweg_network::wait::Doorbell;
 
 use crate::callbacks;
 
-/// What came in; a key of one of the tables.
+/// A key of one of the loop's tables.
 #[derive(Clone, Copy)]
 pub(crate) enum Item {
     Batch(usize),
@@ -25,7 +26,7 @@ pub(crate) enum Item {
 
 enum Bell {
     Descriptor(Doorbell),
-    /// The key of a Python function among the `NOTIFIERS`.
+    /// The key of a Python function in `NOTIFIERS`.
     Notifier(u64),
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct Queue {
     bell: Bell,
 }
 
-/// Functions that have a loop drain its queue, called by the callback thread.
+/// Functions that make a loop drain its queue. The callback thread calls them.
 static NOTIFIERS: PerProcess<Mutex<BTreeMap<u64, Py<PyAny>>>> = PerProcess::new();
 static NEXT_NOTIFIER: AtomicU64 = AtomicU64::new(1);
 
@@ -42,13 +43,14 @@ fn notifiers() -> MutexGuard<'static, BTreeMap<u64, Py<PyAny>>> {
     locked(NOTIFIERS.get_or_make(Mutex::default))
 }
 
-/// A lock whose holder panicked guards plain tables, which stay usable.
+/// Locks a mutex, even if its last holder panicked: it guards plain tables, which stay usable.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
-    /// `notify` is called by the callback thread in place of a descriptor that becomes readable.
+    /// Creates a queue. If `notify` is given, the callback thread calls it, and no file descriptor
+    /// becomes readable.
     pub(crate) fn new(notify: Option<Py<PyAny>>) -> PyResult<Self> {
         let bell = match notify {
             None => Bell::Descriptor(Doorbell::new().map_err(PyOSError::new_err)?),
@@ -63,7 +65,7 @@ impl Queue {
         Ok(Self { items, bell })
     }
 
-    /// Readable when there is something.
+    /// Returns the file descriptor that is readable while the queue has items.
     pub(crate) fn descriptor(&self) -> Option<i32> {
         match &self.bell {
             Bell::Descriptor(bell) => Some(bell.descriptor()),
@@ -71,21 +73,21 @@ impl Queue {
         }
     }
 
-    /// What is there will be taken out: ring again for what comes after.
+    /// Resets the bell before the items are taken out, so that it rings again for later ones.
     pub(crate) fn silence(&self) {
         if let Bell::Descriptor(bell) = &self.bell {
             bell.silence();
         }
     }
 
-    /// Has the loop come back for what is left.
+    /// Makes the loop come back for the items that are left.
     pub(crate) fn ring_if_any(&self) {
         if !locked(&self.items).is_empty() {
             self.ring();
         }
     }
 
-    /// The loop is gone: nobody is notified any more.
+    /// Forgets the notifier of a loop that is gone.
     pub(crate) fn forget_notifier(&self) {
         if let Bell::Notifier(key) = &self.bell {
             let notifier = notifiers().remove(key);
@@ -93,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// Puts the item into the queue.
+    /// Returns a waker that puts the item into the queue.
     pub(crate) fn waker(self: &Arc<Self>, item: Item) -> Waker {
         let queue = Arc::clone(self);
         Waker::from(Arc::new(Ring { queue, item }))
@@ -130,7 +132,7 @@ fn notify(py: Python<'_>, key: u64) {
     }
 }
 
-/// Puts its item into the queue.
+/// A waker that puts its item into the queue.
 struct Ring {
     queue: Arc<Queue>,
     item: Item,

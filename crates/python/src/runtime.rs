@@ -1,4 +1,4 @@
-//! The process's threads and its log, as Python sees them.
+//! The process's threads and its log, for Python.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub(crate) fn runtime_threads() -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A callback that runs when the interpreter ends may go on for so long.
+/// At exit, a running callback may continue for this long.
 const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
 
 /// Prevents other threads from starting application code within our calls. It is called first at
@@ -75,7 +75,7 @@ pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
     callbacks::current().wait_until_run(py, deadline)
 }
 
-/// Has the callback thread empty the log's queue whenever something is in it.
+/// Makes the callback thread empty the log's queue whenever it has events.
 fn pump() -> PyResult<()> {
     static PENDING: PerProcess<AtomicBool> = PerProcess::new();
 

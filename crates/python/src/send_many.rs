@@ -1,7 +1,7 @@
-//! `send_many` and `send_arrow`: one crossing for a whole column, step by step.
+//! `send_many` and `send_arrow`: send a list or Arrow data in one call, in steps.
 //!
-//! Lists are read into slices under the GIL; partitioning, encoding and waiting go on without it.
-//! Where Python steps are set, each element goes the way of a `send` (`EachRow`).
+//! Lists are converted to slices under the GIL. Partitioning, encoding and waiting run without it.
+//! If Python steps are set, each element is sent like a `send` (`EachRow`).
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -25,7 +25,7 @@ use crate::producer_core::Core;
 use crate::sending::{Given, Sending};
 use crate::{capsules, errors, outgoing};
 
-/// A column that is being sent; where its rows went, and how many there are.
+/// A column that is being sent. Its output is where the rows are, and how many there are.
 pub(crate) enum SendMany {
     Whole(WholeColumn),
     Each(EachRow),
@@ -62,7 +62,7 @@ impl Operation for SendMany {
     }
 }
 
-/// What a `send_many` was given, checked.
+/// Checks the arguments of a `send_many`.
 pub(crate) fn columns<'py>(
     topic: &Bound<'py, PyString>,
     values: &Bound<'py, PyAny>,
@@ -99,7 +99,7 @@ pub(crate) fn columns<'py>(
     })
 }
 
-/// `send_many`; `serialized` if no Python step applies.
+/// Starts a `send_many`. `serialized` skips the serializers and other Python steps.
 pub(crate) fn send_lists<'py>(
     py: Python<'py>,
     core: &Core,
@@ -116,7 +116,7 @@ pub(crate) fn send_lists<'py>(
     WholeColumn::new(&core.appender, topic, Source::Lists(source)).map(SendMany::Whole)
 }
 
-/// The elements of a column, each read by `read`; an error names its row.
+/// Converts each element of a column with `read`. An error names its row.
 fn each_row<T>(
     column: &Bound<'_, PyTuple>,
     read: fn(&Bound<'_, PyAny>) -> PyResult<Option<T>>,
@@ -126,7 +126,7 @@ fn each_row<T>(
         .collect()
 }
 
-/// The times of rows; one that no record may have is named with its row.
+/// Converts the timestamps of rows. An invalid one is reported with its row.
 fn timestamps_of(
     topic: &Bound<'_, PyString>,
     column: &Bound<'_, PyTuple>,
@@ -141,7 +141,7 @@ fn timestamps_of(
     Ok(times)
 }
 
-/// One `bytes` or `str` is a sequence too, but never a column: its elements are numbers or letters.
+/// Refuses a single `bytes` or `str`. It is a sequence, but of numbers or letters, never a column.
 fn refuse_single(name: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
     let single = given.is_instance_of::<PyBytes>()
         || given.is_instance_of::<PyString>()
@@ -161,7 +161,7 @@ fn refuse_single(name: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
     )))
 }
 
-/// A column as a tuple, of the wanted length.
+/// Returns a column as a tuple, and checks its length.
 fn column<'py>(
     name: &str,
     given: &Bound<'py, PyAny>,
@@ -183,7 +183,7 @@ fn column<'py>(
     }
 }
 
-/// `send_arrow`.
+/// Starts a `send_arrow`.
 pub(crate) fn send_columns<'py>(
     py: Python<'py>,
     core: &Core,
@@ -210,7 +210,7 @@ pub(crate) fn send_columns<'py>(
     WholeColumn::new(&core.appender, topic, Source::Arrow(source)).map(SendMany::Whole)
 }
 
-/// Python steps are set: each element goes the way of a `send`; its error is its own.
+/// Sends each element like a `send`, because Python steps are set. Each row has its own error.
 pub(crate) struct EachRow {
     topic: Py<PyString>,
     columns: Columns,
@@ -262,10 +262,11 @@ impl EachRow {
                     return Ok(None);
                 }
                 Ok(Some(outcome)) => outcome,
-                // Ctrl-C in a Python step is the caller's; the record it hit goes no further.
+                // Ctrl-C in a Python step is raised in the caller. The record that it interrupted
+                // is not sent.
                 Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
                 Err(error) => {
-                    // As for every row that is in no batch: its future alone tells of it.
+                    // As for every row without a batch, only its future reports the error.
                     core.appender.accumulator.note_refused(&error.to_string());
                     Err(error.into_value(py).into_any())
                 }
@@ -306,18 +307,21 @@ impl RecordSource for Source {
     }
 }
 
-/// No Python steps: what cannot be appended has its error as its outcome.
+/// Sends a column without Python steps. A row that cannot be appended gets its error as its
+/// result.
 pub(crate) struct WholeColumn {
     topic: Arc<TopicEntry>,
     rows: usize,
-    /// Taken when all rows have their outcome.
+    /// Taken when all rows have their result.
     bulk: Option<BulkAppend<Source>>,
-    /// False until the topic is known: an error before that is the call's own.
+    /// False until the topic is known. An error before that is raised by the call.
     started: bool,
     waiting: Option<Waiting>,
-    /// The partition that a row asked for and that is waited for, and how many there are.
+    /// The partition that a row asked for and that the call waits for, and the number of
+    /// partitions then.
     missing: (Option<i32>, u32),
-    /// Fresh metadata did not bring it: rows beyond as many partitions need not wait again.
+    /// Fresh metadata did not have it. Rows for missing partitions do not wait again while the
+    /// number of partitions is the same.
     in_vain: bool,
     deadline: Option<Instant>,
 }
@@ -379,7 +383,7 @@ impl WholeColumn {
         }
     }
 
-    /// Appends until all is done (true) or something is to be waited for.
+    /// Appends until all rows are done (returns true) or it must wait (returns false).
     fn step(&mut self, py: Python<'_>, appender: &Appender, memory: Option<Reservation>) -> bool {
         let accumulator = &*appender.accumulator;
         let bulk = self
@@ -423,7 +427,7 @@ impl WholeColumn {
         self.deadline = Some(appender.budget());
     }
 
-    /// A wait was in vain: some rows have that error, or the call has it if no row was looked at.
+    /// Handles a failed wait: some rows get the error, or the call if no row was processed.
     fn unmet(&mut self, py: Python<'_>, appender: &Appender, unmet: Unmet) -> PyResult<()> {
         let bulk = self
             .bulk
@@ -440,8 +444,8 @@ impl WholeColumn {
                     bulk.refuse_row(error);
                     return Ok(());
                 }
-                // The topic itself is gone or refused: no other row will fare better, and each
-                // would wait as long.
+                // The topic itself is gone or refused. No other row can succeed, and each would
+                // wait as long.
                 lookup => topic_gone(self.topic.name(), self.missing.0, &lookup),
             },
         };

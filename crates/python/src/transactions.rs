@@ -1,4 +1,4 @@
-//! A producer's calls on transactions, which both APIs run: each waits for at most `max_block_ms`.
+//! A producer's calls on transactions, for both APIs. Each waits at most `max_block_ms`.
 
 use std::task::Waker;
 use std::time::Instant;
@@ -14,17 +14,17 @@ use crate::producer_core::Core;
 
 /// Topic, partition, offset, metadata, leader epoch.
 pub(crate) type Offset = (String, i32, i64, String, i32);
-/// Id, generation, member, instance.
+/// Group ID, generation, member ID, instance ID.
 pub(crate) type Group = (String, i32, String, Option<String>);
 
-/// What is called.
+/// A call and its arguments.
 pub(crate) enum Transacting {
     Init,
     Begin,
     SendOffsets(GroupMetadata, GroupOffsets),
     Commit,
     Abort,
-    /// It was polled once: the sender has been asked.
+    /// The call was polled once, and the sender has the request.
     Made(Made),
 }
 
@@ -55,7 +55,7 @@ impl Transacting {
         Self::SendOffsets(group, offsets.into_iter().map(offset).collect())
     }
 
-    /// Asks the sender, unless that was done.
+    /// Passes the request to the sender, unless that was done.
     fn made(&mut self, core: &Core) -> &mut Made {
         let client = &core.client;
         let (call, timed) = match self {

@@ -1,7 +1,7 @@
-//! Python dicts <-> the by-name codec's values, led by the schema.
+//! Converts between Python dicts and the values of the by-name codec, following the schema.
 //!
-//! A dict may leave fields out; a name that the schema lacks is a `ValueError` that tells where it
-//! stood and which names there are.
+//! A dict may omit fields. A name that the schema does not have is a `ValueError` that says where
+//! it was and which names exist.
 
 use std::fmt;
 
@@ -12,10 +12,11 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 use thalweg_protocol::dynamic::{Kind, StructSchema, Value};
 use thalweg_protocol::{Str, Uuid};
 
-/// Elements of an array between two chances for other threads to run: a few milliseconds.
+/// Elements of an array between two chances for other threads to run. They take a few
+/// milliseconds.
 const ELEMENTS_AT_ONCE: usize = 1_000;
 
-/// Where a value stands in a body; put into words only for an error.
+/// The place of a value in a body. It becomes text only for an error.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Body(&'a str),
@@ -33,7 +34,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A body for `schema` out of a Python mapping.
+/// Converts a Python mapping into a body for `schema`.
 pub(crate) fn struct_from_py(
     schema: &'static StructSchema,
     body: &Bound<'_, PyAny>,
@@ -119,19 +120,20 @@ fn unknown_field(schema: &StructSchema, name: &str, path: &Path<'_>) -> PyErr {
     ))
 }
 
-/// Makes Python's values out of ours.
+/// Creates Python values from ours.
 #[derive(Default)]
 struct Maker<'py> {
-    /// The field names of structs as Python has them, each made once.
+    /// The field names of structs as Python strings, each created once.
     names: Vec<(&'static str, Bound<'py, PyString>)>,
-    /// Gives the interpreter's lock away for a moment, once in a while. To get it back takes long
-    /// while other threads compute, so a thread that polls does not.
+    /// Releases the interpreter's lock for a moment now and then. Getting it back takes long while
+    /// other threads compute, so a thread that polls does not do it.
     lets_others_run: bool,
 }
 
 impl<'py> Maker<'py> {
     fn name(&mut self, py: Python<'py>, name: &'static str) -> Bound<'py, PyString> {
-        // The same field of the same schema is the same `str`: comparing addresses is enough.
+        // The same field of the same schema is the same `str`, so it is enough to compare
+        // addresses.
         let known = self
             .names
             .iter()
@@ -175,13 +177,14 @@ impl<'py> Maker<'py> {
     }
 }
 
-/// A value as Python has it: dicts, lists, bytes, str (UUIDs too), int, float, bool, None.
+/// Converts a value to Python's types: dict, list, bytes, str (also for UUIDs), int, float, bool,
+/// None.
 pub(crate) fn to_py<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Maker::default().value(py, value)
 }
 
-/// [`to_py`] for threads that work in the background: others run meanwhile, so no lock of ours may
-/// be held.
+/// Does [`to_py`] for background threads. Other threads run during the conversion, so the caller
+/// must not hold one of our locks.
 pub(crate) fn to_py_in_background<'py>(
     py: Python<'py>,
     value: &Value,
