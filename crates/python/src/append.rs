@@ -1,7 +1,7 @@
-//! From slices to a place in a batch: the fast append, and the waits that a refusal asks for.
+//! Appends slices to a batch: the fast append, and the waits after a refusal.
 //!
-//! A wait is a value that is polled: a thread sleeps between two looks (`operation::run`), a
-//! coroutine is suspended (`call.rs`). So both APIs have one implementation.
+//! A wait is a value that is polled. Between two polls a thread sleeps (`operation::run`), or a
+//! coroutine is suspended (`call.rs`). So both APIs share one implementation.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -21,7 +21,7 @@ use thalweg_protocol::Str;
 use crate::errors;
 use crate::topics::{Topic, TopicCache};
 
-/// What the sending half of a producer needs.
+/// What sending needs from a producer.
 pub(crate) struct Appender {
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) metadata: Arc<SharedMetadata>,
@@ -29,7 +29,7 @@ pub(crate) struct Appender {
     pub(crate) max_block: Duration,
 }
 
-/// Why a record is in no batch: an error to raise, or one that fills its future.
+/// Why a record is in no batch: an error to raise, or one for its future.
 pub(crate) enum NotAppended {
     Raise(PyErr),
     Fail(Py<PyAny>),
@@ -41,7 +41,7 @@ impl From<PyErr> for NotAppended {
     }
 }
 
-/// Milliseconds since 1970, as records are stamped.
+/// Returns the milliseconds since 1970, for the timestamps of records.
 #[inline]
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now()
@@ -49,7 +49,7 @@ pub(crate) fn now_ms() -> i64 {
         .map_or(0, |since| since.as_millis() as i64)
 }
 
-/// Refuses a number that no partition has.
+/// Refuses a negative partition.
 pub(crate) fn check_partition(topic: &str, partition: Option<i32>) -> PyResult<()> {
     match partition {
         Some(negative @ ..0) => {
@@ -60,7 +60,7 @@ pub(crate) fn check_partition(topic: &str, partition: Option<i32>) -> PyResult<(
     }
 }
 
-/// Not now: an error, or something to wait for.
+/// Why an append did not succeed: an error, or something to wait for.
 pub(crate) enum Refused {
     Not(NotAppended),
     Wait(Waiting),
@@ -72,20 +72,20 @@ impl<E: Into<NotAppended>> From<E> for Refused {
     }
 }
 
-/// What is to be waited for, at most as long as `max_block_ms` allows.
+/// What a send waits for, at most `max_block_ms`.
 pub(crate) enum Waiting {
     Memory { wait: BufferWait, began: Instant },
     Partition(PartitionWait),
 }
 
-/// What a wait brought.
+/// The result of a wait.
 pub(crate) enum Brought {
     Memory(Reservation),
-    /// The topic's partitions, counted.
+    /// The number of partitions of the topic.
     Metadata(i32),
 }
 
-/// Why a wait was in vain.
+/// Why a wait failed.
 pub(crate) enum Unmet {
     Memory(ProducerError),
     Metadata(NotAppended),
@@ -106,7 +106,8 @@ impl Waiting {
         Self::Memory { wait, began }
     }
 
-    /// `None`: the waker is woken when another look is worth while.
+    /// Returns the result of the wait. If it is `None`, the waker is woken when it should be
+    /// polled again.
     pub(crate) fn poll(
         &mut self,
         py: Python<'_>,
@@ -131,7 +132,7 @@ impl Waiting {
         }
     }
 
-    /// What it means that `max_block_ms` are over.
+    /// Returns the error for the end of `max_block_ms`.
     pub(crate) fn timed_out(&self, py: Python<'_>, appender: &Appender) -> Unmet {
         match self {
             Self::Memory { began, .. } => {
@@ -147,12 +148,12 @@ impl Waiting {
     }
 }
 
-/// Until the topic is known, with the wanted partition if there is one.
+/// Waits until the topic is known, with the requested partition if there is one.
 pub(crate) struct PartitionWait {
     topic: Str,
     partition: Option<i32>,
-    /// An answer that lacks the partition may be older than the partition: one refresh is asked for,
-    /// and this is its number.
+    /// A response without the partition may be older than the partition. So one refresh is
+    /// requested, and this is its number.
     refresh: Option<u64>,
     began: Instant,
 }
@@ -208,8 +209,8 @@ impl PartitionWait {
                         Some(_) => {}
                     }
                 }
-                // An answer without the topic ends the asking: a topic that is being created is
-                // asked for again, the cluster keeps the backoff.
+                // A response without the topic ends its requests. A topic that is being created
+                // must be requested again. The cluster applies the backoff.
                 TopicLookup::Unknown(_) => {
                     let _ = metadata.request_topic(&self.topic);
                 }
@@ -228,14 +229,14 @@ impl Appender {
         self.topics.get(name, &self.accumulator)
     }
 
-    /// Raises what a record would be refused with at the moment, if so.
+    /// Returns an error if the producer would refuse any record now.
     pub(crate) fn check_open(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.accumulator.check_open();
         open.map_err(|error| errors::raised(errors::producer(py, &error)))
     }
 
-    /// What a wait that ended with this error is refused with: why the producer closed, if it did not
-    /// close by itself.
+    /// Returns the error of a send whose wait ended with `error`. If the client failed, that
+    /// failure is why the producer closed.
     fn refusal_after(&self, error: ProducerError) -> ProducerError {
         match error {
             ProducerError::Closed => self.accumulator.check_open().err().unwrap_or(error),
@@ -243,17 +244,17 @@ impl Appender {
         }
     }
 
-    /// When the one budget of `max_block_ms` is over that a call has for all its waits.
+    /// Returns when the `max_block_ms` of a call, shared by all its waits, are over.
     pub(crate) fn budget(&self) -> Instant {
         Instant::now() + self.max_block
     }
 
-    /// Has the entry take what has just become known of its topic.
+    /// Updates the topic's entry from metadata that has just arrived.
     pub(crate) fn refresh(&self, topic: &str) {
         self.accumulator.topic(topic);
     }
 
-    /// Appends a record, with the memory that a wait brought if there was one.
+    /// Appends a record, with the memory that a wait reserved if there was one.
     #[inline]
     pub(crate) fn append(
         &self,
@@ -272,7 +273,7 @@ impl Appender {
         first.or_else(|refusal| self.refused(py, topic, record, refusal))
     }
 
-    /// What a refusal means to the caller; a lock that was taken is waited for here.
+    /// Handles a refusal. A lock that is held elsewhere is waited for here.
     #[cold]
     pub(crate) fn refused(
         &self,
@@ -281,7 +282,8 @@ impl Appender {
         record: &Record<'_>,
         mut refusal: AppendRefusal,
     ) -> Result<Appended, Refused> {
-        // Before any wait: a record that is not for now is refused whatever else is missing.
+        // Check this before any wait: a record that may not be sent now is refused whatever else
+        // is missing.
         self.check_open(py)?;
         loop {
             let error = match refusal {

@@ -1,6 +1,6 @@
 //! `AsyncProducer`: the class that `thalweg.aio.AIOKafkaProducer` extends.
 //!
-//! The same core as `Producer`; each method makes a `Call`, which asyncio awaits.
+//! It has the same core as `Producer`. Each method creates a `Call`, which asyncio awaits.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -44,7 +44,7 @@ impl AsyncProducer {
         Ok(Call::new(Arc::clone(core), completions.clone_ref(py), work))
     }
 
-    /// A bootstrap server has answered.
+    /// Stores the core, once a bootstrap server has responded.
     pub(crate) fn opened_by(
         producer: &Py<Self>,
         py: Python<'_>,
@@ -65,7 +65,7 @@ impl AsyncProducer {
     #[new]
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
-        // A subclass may have an __init__ of any signature; `_open` is what opens.
+        // A subclass may have an `__init__` with any signature. `_open` opens the producer.
         let _ = (args, kwargs);
         Self(OnceLock::new())
     }
@@ -209,7 +209,8 @@ impl AsyncProducer {
     }
 }
 
-/// Until what is buffered is sent and the connections are closed. Given up, it goes on behind.
+/// Waits until buffered records are sent and connections closed. If it is given up, closing
+/// continues in the background.
 pub(crate) struct Closing {
     timeout: Option<f64>,
     deadline: Option<Instant>,
@@ -225,7 +226,7 @@ impl Closing {
 }
 
 impl Closing {
-    /// Goes on as far as it can; see [`Operation::poll`].
+    /// Continues as far as possible, see [`Operation::poll`].
     pub(crate) fn poll_view(
         &mut self,
         py: Python<'_>,

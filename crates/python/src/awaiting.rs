@@ -1,4 +1,4 @@
-//! What `await` takes from our awaitables: a step.
+//! What `await` gets from our awaitables: a step.
 //!
 //! ```text
 //! await, CPython 3.11 ───────┐
@@ -6,8 +6,8 @@
 //! await, CPython 3.12 and on,
 //! or traced; by hand ──────────▶ __next__ ─────┘            └──▶ StopIteration(result)
 //! ```
-//! An exception for each result costs a good part of what a send does, so the slot `am_send` is there
-//! too, for which `PyO3` has no method. Not here: what a step does, which is each class's own.
+//! An exception for each result would cost a large part of a send. So our classes also fill the
+//! slot `am_send`, for which `PyO3` has no method. Each class implements its own step.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,34 +18,34 @@ use pyo3::ffi;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 
-/// What a step of a coroutine comes to.
+/// The result of a coroutine's step.
 pub(crate) enum Step {
     Yield(Py<PyAny>),
     Return(Py<PyAny>),
 }
 
 impl Step {
-    /// As an iterator says it.
+    /// Converts the step to the result of `__next__`.
     pub(crate) fn iterated(self) -> PyResult<Py<PyAny>> {
         match self {
             Self::Yield(waited_for) => Ok(waited_for),
-            // In a tuple, as the result may be one itself.
+            // The result is in a tuple, because it may itself be a tuple.
             Self::Return(result) => Err(PyStopIteration::new_err((result,))),
         }
     }
 }
 
-/// A class whose objects are awaited, and are their own iterators. None of them can be extended.
+/// A class whose objects can be awaited, and are their own iterators. It cannot be subclassed.
 pub(crate) trait Awaitable: PyClass {
-    /// Goes on as far as it can; no error of it is a `StopIteration`.
+    /// Continues as far as possible. Its error is never a `StopIteration`.
     fn step(slf: &Bound<'_, Self>) -> PyResult<Step>;
 }
 
-/// Gives the class its slot, if an earlier import of the module has not.
+/// Fills the slot of the class, unless an earlier import of the module has done it.
 pub(crate) fn set_send_slot<T: Awaitable>(py: Python<'_>) {
     let class = py.get_type::<T>().as_type_ptr();
-    // SAFETY: the class is alive, and one on the heap, as all of `PyO3`'s are: its table of methods
-    // lies within it. Who reads the slot meanwhile finds it empty, and takes `__next__`.
+    // SAFETY: the class is alive and on the heap, as all classes of `PyO3`, so its method table is
+    // part of it. A thread that reads the slot before that finds it empty, and uses `__next__`.
     unsafe {
         let methods = (*class).tp_as_async.as_mut();
         let methods = methods.expect("a class on the heap has a table of methods");
@@ -56,7 +56,7 @@ pub(crate) fn set_send_slot<T: Awaitable>(py: Python<'_>) {
     }
 }
 
-/// What is sent into it is for coroutines that ask for something; ours do not.
+/// Implements the slot. The value that is sent in is ignored: our coroutines never ask for one.
 unsafe extern "C" fn send<T: Awaitable>(
     slf: *mut ffi::PyObject,
     _value: *mut ffi::PyObject,
@@ -64,8 +64,8 @@ unsafe extern "C" fn send<T: Awaitable>(
 ) -> ffi::PySendResult {
     let run = |py: Python<'_>| {
         let step = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the interpreter calls the slot with an object of the class that has it, which
-            // it holds during the call.
+            // SAFETY: the interpreter calls the slot with an object of the class that has it, and
+            // holds the object during the call.
             let slf = unsafe { Bound::from_borrowed_ptr(py, slf).cast_into_unchecked::<T>() };
             T::step(&slf)
         }));
@@ -79,7 +79,8 @@ unsafe extern "C" fn send<T: Awaitable>(
             }
         }
     };
-    // SAFETY: who calls a slot is attached to the interpreter; `result` is its place for the result.
+    // SAFETY: the caller of a slot is attached to the interpreter, and `result` points to the
+    // place for the result.
     unsafe {
         let (outcome, object) = Python::attach_unchecked(run);
         *result = object;

@@ -1,4 +1,4 @@
-//! `FutureBatchMetadata`: the outcome of a `send_many` or `send_arrow`, done with its last batch.
+//! `FutureBatchMetadata`: the result of a `send_many` or `send_arrow`, done with its last batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::callbacks::{self, Work};
 use crate::errors;
 use crate::futures::{self, Awaited, Outcome, Sent, Wanted, when_batch_done};
 
-/// Where the rows went: as ranges, or row by row where Python steps were set.
+/// Where the rows went: as ranges, or row by row if Python steps are set.
 pub(crate) enum Rows {
     Bulk(AppendedRows),
     Each(Vec<Result<Sent, Py<PyAny>>>),
 }
 
-/// A row's own error.
+/// The error of one row.
 enum RowError {
     Core(ProducerError),
     Python(Py<PyAny>),
@@ -44,7 +44,7 @@ impl Batch {
 
     fn pending(&self) -> Option<&Arc<BatchCompletion>> {
         match &self.rows {
-            // From the end: what was appended last is usually done last.
+            // Starts at the end: the batch appended last is usually done last.
             Rows::Bulk(rows) => rows
                 .completions()
                 .rev()
@@ -84,11 +84,11 @@ impl Batch {
     }
 }
 
-/// Counts rows up, batch by batch: a partition is looked up once a run of rows, not once a row.
+/// Sums up rows by batch: it looks a partition up once per run of rows, not once per row.
 struct Tally<'a> {
     settled: Settled,
     errors: Vec<(usize, RowError)>,
-    /// Of the run under way: its batch, count, first and last offset.
+    /// The current run: its batch, count, first and last offset.
     run: Option<(&'a Arc<BatchCompletion>, Written)>,
 }
 
@@ -198,7 +198,7 @@ impl Awaited for Batch {
         })
     }
 
-    /// One batch after the other: each may be done before it is asked.
+    /// Waits for one batch after the other, because some may be done before their turn.
     fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
         match self.pending().map(Arc::clone) {
             None => callbacks::current().run_now_or_in_turn(py, work),

@@ -1,7 +1,7 @@
-//! `BatchMetadata`: what was written of a `send_many` or `send_arrow`.
+//! `BatchMetadata`: where the rows of a `send_many` or `send_arrow` were written.
 //!
-//! A pickle holds the partitions as a dict and the offsets as bytes, little-endian: the process that
-//! reads it may run on another machine.
+//! A pickle has the partitions as a dict and the offsets as little-endian bytes, because the
+//! process that reads it may run on another machine.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::types;
 /// Count, first and last offset.
 pub(crate) type Written = (usize, i64, i64);
 
-/// What was written of all rows.
+/// The results of all rows.
 pub(crate) struct Settled {
-    /// Offset by row, -1 where it is not known.
+    /// The offset of each row, -1 if it is not known.
     pub(crate) offsets: Vec<i64>,
     pub(crate) count: usize,
     pub(crate) partitions: BTreeMap<(Str, i32), Written>,
@@ -115,7 +115,7 @@ impl BatchMetadata {
     }
 }
 
-/// The class and its arguments.
+/// The class and the arguments to create it again.
 type Reduced<'py> = (
     Bound<'py, PyType>,
     (Bound<'py, PyDict>, Bound<'py, PyBytes>),

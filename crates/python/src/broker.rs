@@ -15,7 +15,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::{broker_groups, errors, gil};
 
-/// `EADDRINUSE` on Linux, macOS and Windows differ; Python knows its own.
+/// The value of `EADDRINUSE` differs between Linux, macOS and Windows. Python knows it.
 const ADDRESS_IN_USE: &str = "EADDRINUSE";
 
 enum State {
@@ -30,14 +30,14 @@ pub(crate) struct EmbeddedBroker {
     config: BrokerConfig,
     pid: u32,
     state: Mutex<State>,
-    /// For the coordinator of groups, from when it serves until the broker is closed.
+    /// For the coordinator of groups, from its start until the broker is closed.
     groups: Mutex<Option<GroupService>>,
     groups_clock: OnceLock<GroupClock>,
 }
 
 impl EmbeddedBroker {
-    /// Looks at the state without the GIL: whoever holds its lock may be starting a broker, and
-    /// wants the GIL back afterwards.
+    /// Uses the state without the GIL. The holder of its lock may be starting a broker, and needs
+    /// the GIL afterwards.
     fn with_state<T: Send>(
         &self,
         py: Python<'_>,
@@ -50,7 +50,7 @@ impl EmbeddedBroker {
         Ok(py.detach(|| look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))))
     }
 
-    /// For the coordinator of groups; `None` once the broker is closed.
+    /// Returns the groups for their coordinator, or `None` once the broker is closed.
     fn group_service(&self, py: Python<'_>) -> PyResult<Option<GroupService>> {
         if self.groups_clock.get().is_none() {
             let text = "_serve_groups() comes first";
@@ -65,7 +65,7 @@ impl EmbeddedBroker {
         }))
     }
 
-    /// Asks the running broker.
+    /// Passes the running broker to `question`.
     fn ask<T: Send>(
         &self,
         py: Python<'_>,
@@ -135,7 +135,7 @@ impl EmbeddedBroker {
             if let State::Running(core) = std::mem::replace(state, State::Closed) {
                 core.close();
             }
-            // Whoever waits for events keeps a clone until it has heard of the end.
+            // A thread that waits for events keeps a clone until it learns of the end.
             *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = None;
         })
     }

@@ -1,4 +1,5 @@
-//! The embedded broker's groups for their coordinator in Python: events out, views and answers in.
+//! Connects the embedded broker's groups to their coordinator in Python: events to Python, views
+//! and responses from it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use thalweg_protocol::{ApiKey, DecodeError, ErrorCode, Reader, Str};
 
 use crate::{gil, values};
 
-/// The events that came since, waited for without the GIL; `None` if the broker is closed.
+/// Waits without the GIL for new events, and returns them. `None`: the broker is closed.
 pub(crate) fn next_events<'py>(
     py: Python<'py>,
     service: &GroupService,
@@ -40,7 +41,7 @@ pub(crate) fn next_events<'py>(
     Ok(Some(list))
 }
 
-/// `None`: a request that cannot be read, which was answered.
+/// Converts an event. `None`: the request could not be read, and was answered with an error.
 fn event_to_py<'py>(
     py: Python<'py>,
     service: &GroupService,
@@ -89,7 +90,8 @@ fn read(request: &GroupRequest) -> Result<(dynamic::Value, Option<dynamic::Value
     Ok((body, draft.transpose()?))
 }
 
-/// Answers a request that waits; a body that does not fit raises, and the client gets an error.
+/// Sends a response to a waiting request. A body that does not fit the API raises, and the client
+/// gets an error.
 pub(crate) fn answer(
     py: Python<'_>,
     service: &GroupService,
@@ -117,7 +119,7 @@ fn encode(key: ApiKey, version: i16, body: &Bound<'_, PyAny>) -> PyResult<Vec<u8
         .map_err(|error| PyValueError::new_err(format!("{key} version {version}: {error}")))
 }
 
-/// A view out of a dict, and the group's id.
+/// Reads a view from a dict, with the group's ID.
 pub(crate) fn view_from_py(view: &Bound<'_, PyDict>) -> PyResult<(String, GroupView)> {
     let view = view.as_any();
     let kind: String = view.get_item("kind")?.extract()?;

@@ -5,8 +5,8 @@
 //!               ▲      └─ not yet ──▶ a future of the loop is yielded: the task sleeps
 //!               └───────────────────────── the waker, or the deadline's timer, completes it
 //! ```
-//! Nothing happens before it is awaited, as with any coroutine. Cancelled while it waits, it gives
-//! up what it waits for: a record that is not in a batch by then never will be.
+//! Like any coroutine, it does nothing before it is awaited. If it is cancelled while it waits, it
+//! gives up its wait: a record that is not in a batch by then will not be sent.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -33,15 +33,15 @@ use crate::transactions::Transacting;
 use crate::untracked::untracked;
 use crate::{callbacks, gil};
 
-/// Clocks of event loops round.
+/// Clocks of event loops are rounded.
 const TIMER_SLACK: Duration = Duration::from_millis(5);
 
-/// What is called of a producer.
+/// A call on a producer.
 pub(crate) enum Producing {
     Send(Sending),
     SendMany(SendMany),
     PartitionsFor(PartitionsFor),
-    /// The timeout in seconds; flushing begins when the call is awaited.
+    /// The timeout in seconds. Flushing begins when the call is awaited.
     Flush(Option<f64>),
     Flushing(Flush),
     Transacting(Transacting),
@@ -49,8 +49,8 @@ pub(crate) enum Producing {
     Close(Closing),
 }
 
-/// What a call does. A producer's are many and short, and lie in the call, whose memory is used
-/// again.
+/// The work of a call. A producer's calls are many and short, so their work is stored in the call,
+/// whose memory is reused.
 #[allow(clippy::large_enum_variant)]
 enum Work {
     Produce(Arc<Core>, Producing),
@@ -71,7 +71,7 @@ pub(crate) struct Call {
     work: Option<Work>,
     started: bool,
     suspended: Option<Suspended>,
-    /// The result, while the loop has a turn before it is handed out.
+    /// The result, while the loop gets a turn before it is returned.
     result: Option<Py<PyAny>>,
 }
 
@@ -120,7 +120,7 @@ impl Call {
 }
 
 /// A coroutine of a consumer. It may sleep as long as its consumer lives, in a reference cycle
-/// through its task, so the garbage collector must be able to traverse it. A producer's calls are
+/// through its task, so the garbage collector must be able to traverse it. Calls of producers are
 /// too many for that, and end soon.
 #[pyclass(module = "thalweg._core")]
 pub(crate) struct JobCall(Call);
@@ -195,7 +195,7 @@ impl Call {
         Self::of(completions, Work::Produce(core, work))
     }
 
-    /// A call that is no producer's.
+    /// Creates a call that is not a producer's.
     pub(crate) fn job(completions: Py<Completions>, job: impl Job + 'static) -> JobCall {
         JobCall(Self::of(completions, Work::Job(Box::new(job))))
     }
@@ -211,9 +211,9 @@ impl Call {
         }
     }
 
-    /// A step; an error ends it. A `StopIteration` of the application's (a serializer's, a
-    /// listener's) would be taken for a result: as in any coroutine it is a `RuntimeError`
-    /// (PEP 479).
+    /// Runs a step. An error ends the call. A `StopIteration` of the application (of a serializer
+    /// or a listener) would look like a result, so it becomes a `RuntimeError`, as in any
+    /// coroutine (PEP 479).
     #[inline]
     fn resume(&mut self, py: Python<'_>) -> PyResult<Step> {
         self.step(py).map_err(|error| {
@@ -262,15 +262,15 @@ impl Call {
         }
     }
 
-    /// Checks who calls, and takes the short way if nothing is to be waited for.
+    /// Checks the caller, and uses the fast path if there is nothing to wait for.
     #[inline]
     fn first_step(&mut self, py: Python<'_>) -> PyResult<Option<Step>> {
         self.started = true;
         let completions = self.completions.get();
         match self.work.as_mut().expect("checked before") {
             Work::Produce(core, work) => {
-                // A client of the parent first: in a child asyncio says that no loop runs. And a
-                // close is for clients that are closed, too.
+                // First check whether the client belongs to the parent, because asyncio says in a
+                // child that no loop runs. A close is also allowed for closed clients.
                 if !matches!(work, Producing::Close(_)) || core.view().is_inherited() {
                     core.check(py)?;
                 }
@@ -298,7 +298,8 @@ impl Call {
             Work::Job(job) => {
                 job.check(py)?;
                 completions.check_loop(py)?;
-                // Before it takes anything: a cancellation during the turn must lose nothing.
+                // Give the loop its turn before anything is taken, so that a cancellation loses
+                // nothing.
                 if completions.is_turn_due() {
                     return Ok(Some(Step::Yield(py.None())));
                 }
@@ -311,7 +312,7 @@ impl Call {
         }
     }
 
-    /// What came of it so far, and until when it is waited for.
+    /// Polls the work. Returns its progress and when its wait ends.
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<(Polled, Option<Instant>)> {
         match self.work.as_mut().expect("checked before") {
             Work::Job(job) => Ok((job.poll(py, waker)?, job.deadline())),
@@ -325,12 +326,13 @@ impl Call {
         }
     }
 
-    /// Has the task sleep until the waker is used or the deadline is over.
+    /// Makes the task sleep until the waker is used or the deadline is over.
     fn sleep(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Py<PyAny>> {
         let completions = self.completions.get();
         let suspended = self.suspended.as_mut().expect("made by the step before");
         let future = completions.wait(py, suspended.key)?;
-        // One whose time has come may have rung, a moment too early by our clock: it rings no more.
+        // A timer whose time has come may have fired slightly too early by our clock. It will not
+        // fire again.
         let kept = |(at, _): &(Instant, Py<PyAny>)| {
             deadline == Some(*at) && *at > Instant::now() + TIMER_SLACK
         };
@@ -344,12 +346,12 @@ impl Call {
                 suspended.timer = Some((at, timer.unbind()));
             }
         }
-        // What a task looks for in what its coroutine yields (`asyncio.Future.__await__`).
+        // A task checks this attribute of what its coroutine yields (`asyncio.Future.__await__`).
         future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
         Ok(future.unbind())
     }
 
-    /// The caller's exception ends it.
+    /// Ends the call with the caller's exception.
     fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
         if let Some(Work::Produce(core, work)) = &self.work {
             work.given_up(py, core, error);
@@ -357,7 +359,7 @@ impl Call {
         self.end(py);
     }
 
-    /// Gives up what is waited for.
+    /// Gives up the wait.
     fn end(&mut self, py: Python<'_>) {
         self.started = true;
         self.work = None;
@@ -370,7 +372,7 @@ impl Call {
 }
 
 impl Producing {
-    /// The result if there is one.
+    /// Returns the result if there is one.
     fn poll(
         &mut self,
         py: Python<'_>,
@@ -390,7 +392,7 @@ impl Producing {
                 .poll(py, core, waker)?
                 .map(|count| PySet::new(py, 0..count).map(|set| set.into_any().unbind())),
             Self::Flushing(flush) => flush.poll(py, core, waker)?.map(|()| {
-                // Its futures have their outcomes, whatever the loop has not seen yet.
+                // All futures have their results, so deliver those that the loop has not seen yet.
                 of_loop.drain_all(py);
                 Ok(py.None())
             }),
@@ -435,7 +437,8 @@ impl Drop for Call {
         if self.started {
             return;
         }
-        // As for any coroutine that nobody awaited; whatever is being raised goes on being raised.
+        // Warn, as for any coroutine that was never awaited, and keep an exception that is being
+        // raised.
         Python::try_attach(|py| {
             let raised = PyErr::take(py);
             let kind = py.get_type::<PyRuntimeWarning>();

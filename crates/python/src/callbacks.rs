@@ -1,12 +1,12 @@
-//! The callback thread: runs the application's callbacks, in the order of completion.
+//! The callback thread, which runs the application's callbacks in the order of completion.
 //!
 //! ```text
 //! add_callback (GIL) ── entry under a token ──▶ table
 //! batch completes (I/O thread, no GIL) ── token ──▶ queue ──▶ callback thread ── GIL ──▶ f(...)
 //! ```
-//! The I/O thread handles tokens only: it must neither wait for the GIL nor drop a Python object.
-//! There is one callback thread a process; a forked child gets its own at its first use and leaks
-//! what it inherited, whose locks may have been held by a thread that no longer exists.
+//! The I/O thread handles only tokens, because it must not wait for the GIL or drop a Python
+//! object. A process has one callback thread. A forked child starts its own when it first needs
+//! it, and leaks the inherited one, because a thread that no longer exists may hold its locks.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,16 +24,16 @@ use thalweg_network::{BlockedSignals, PerProcess};
 use crate::foreign::Foreign;
 use crate::gil;
 
-/// As much as a main thread has: callbacks may recurse as deep as the application's own code.
+/// The same size as a main thread: callbacks may recurse as deep as other application code.
 const STACK_BYTES: usize = 8 << 20;
 
-/// What runs on the callback thread; Python errors are its own affair (see [`report`]).
+/// Work for the callback thread. It handles its own Python errors (see [`report`]).
 pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 
-/// Names the work registered for one completion.
+/// Identifies the work that is registered for one completion.
 pub(crate) type Token = u64;
 
-/// Tells the callback thread that a token is due.
+/// Makes a token due on the callback thread.
 struct TokenWaker(Token);
 
 impl Wake for TokenWaker {
@@ -42,15 +42,15 @@ impl Wake for TokenWaker {
     }
 }
 
-/// Completes the token when it is woken, from any thread.
+/// Returns a waker that completes the token, from any thread.
 pub(crate) fn waker(token: Token) -> Waker {
     Waker::from(Arc::new(TokenWaker(token)))
 }
 
-/// Work that is due again and again.
+/// Work that is repeated.
 pub(crate) type Repeated = Box<dyn Fn(Python<'_>) + Send + Sync>;
 
-/// Names work that is repeated, in the process that it was registered in.
+/// Identifies repeated work, in the process that registered it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimerId {
     pid: u32,
@@ -65,9 +65,9 @@ struct Timer {
 
 enum Item {
     Completed(Token),
-    /// A callback whose outcome was known when it was added.
+    /// A callback whose result was known when it was added.
     Run(Work),
-    /// Of our own: no callback has to wait for it.
+    /// Our own work. No callback has to wait for it.
     Aside(Work),
 }
 
@@ -81,7 +81,7 @@ impl Item {
 struct Queue {
     items: VecDeque<Item>,
     timers: BTreeMap<u64, Timer>,
-    /// Callbacks among the items, and those that run just now.
+    /// The number of callbacks among the items and running now.
     callbacks_due: usize,
     /// The thread that ends the interpreter, once it has begun to.
     stopped_by: Option<ThreadId>,
@@ -97,7 +97,7 @@ pub(crate) struct Callbacks {
     table: Mutex<BTreeMap<Token, Work>>,
     next_token: AtomicU64,
     started: AtomicBool,
-    /// `stopped_by`, as the thread asks between two items.
+    /// Mirrors `stopped_by`. The thread checks it between two items.
     stopping: AtomicBool,
     starting: Mutex<()>,
 }
@@ -108,18 +108,18 @@ thread_local! {
 
 static CURRENT: PerProcess<Callbacks> = PerProcess::new();
 
-/// The callback thread of this process.
+/// Returns the callback thread of this process.
 pub(crate) fn current() -> &'static Callbacks {
     CURRENT.get_or_make(Callbacks::new)
 }
 
-/// A lock whose holder panicked guards plain queues, which stay usable.
+/// Locks a mutex, even if its last holder panicked: it guards plain queues, which stay usable.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
-    /// All that is to be done, with the work of timers that are due behind what waited already.
+    /// Returns all items, after adding the work of timers that are due.
     fn with_due_timers(&mut self, now: Instant) -> &VecDeque<Item> {
         if self.stopped_by.is_some() {
             return &self.items;
@@ -147,42 +147,42 @@ impl Callbacks {
         }
     }
 
-    /// A token whose work runs once, after [`Self::completed`] was called with it.
+    /// Returns a new token. Its work runs once, after [`Self::completed`] was called with it.
     pub(crate) fn new_token(&self) -> Token {
         self.next_token.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Keeps the work until its token is completed.
+    /// Stores the work until its token is completed.
     pub(crate) fn register(&'static self, token: Token, work: Work) {
         drop(self.start());
         locked(&self.table).insert(token, work);
     }
 
-    /// The work back, of a token that nobody will complete.
+    /// Takes back the work of a token that will never be completed.
     pub(crate) fn take(&self, token: Token) -> Option<Work> {
         locked(&self.table).remove(&token)
     }
 
-    /// Called where there is no GIL: the token's work is due.
+    /// Makes the token's work due. Called without the GIL.
     pub(crate) fn completed(&self, token: Token) {
         self.push(Item::Completed(token));
     }
 
-    /// Runs work soon, behind what is due already.
+    /// Runs work soon, after the items that are already due.
     pub(crate) fn run(&'static self, work: Work) {
         drop(self.start());
         self.push(Item::Aside(work));
     }
 
-    /// Work for an outcome that is known: at once in this thread, unless that would overtake
-    /// callbacks that are due already.
+    /// Runs work whose result is known: at once in this thread, unless callbacks are already due,
+    /// which must run first.
     pub(crate) fn run_now_or_in_turn(&'static self, py: Python<'_>, work: Work) {
         let queue = locked(&self.queue);
         let idle = queue.callbacks_due == 0;
         let is_another = |by: ThreadId| by != thread::current().id();
         if queue.stopped_by.is_some_and(is_another) {
-            // A daemon thread. Until 3.14 CPython ends it where it next takes the interpreter's lock:
-            // in a callback that would be with Rust frames below it, which abort the process.
+            // A daemon thread. Until 3.14, CPython ends it where it next takes the interpreter's
+            // lock. In a callback it has Rust frames below it, which abort the process.
             std::mem::forget(work);
             return;
         }
@@ -190,7 +190,7 @@ impl Callbacks {
         if ON_CALLBACK_THREAD.get() {
             caught(py, || work(py));
         } else if idle {
-            // The exit waits until it is over, as it does for the callback thread.
+            // The exit waits for this callback, as it does for the callback thread.
             let Ok(_foreign) = Foreign::begin(py) else {
                 std::mem::forget(work);
                 return;
@@ -202,8 +202,8 @@ impl Callbacks {
         }
     }
 
-    /// Runs work each time so much time has passed. A run that comes late makes the next one late:
-    /// missed ones are not made up for.
+    /// Runs work repeatedly at an interval. A late run delays the next one, and missed runs are
+    /// not repeated.
     pub(crate) fn every(
         &'static self,
         every: Duration,
@@ -224,7 +224,7 @@ impl Callbacks {
         })
     }
 
-    /// Ends it; with the GIL, which the work's Python objects want. A run that has begun ends.
+    /// Ends a timer. It needs the GIL to drop Python objects. A run that has begun continues.
     pub(crate) fn cancel(&self, timer: TimerId) {
         if timer.pid == std::process::id() {
             let ended = locked(&self.queue).timers.remove(&timer.number);
@@ -235,7 +235,7 @@ impl Callbacks {
     fn push(&self, item: Item) {
         let mut queue = locked(&self.queue);
         if queue.closed {
-            // The interpreter is going away: dropping a Python object now could crash it.
+            // The interpreter is ending, and dropping a Python object now could crash it.
             std::mem::forget(item);
             return;
         }
@@ -248,8 +248,8 @@ impl Callbacks {
         }
     }
 
-    /// Starts the thread if it does not run. A constructor does it and raises what this returns;
-    /// calls after it, which find it running, have nobody to tell.
+    /// Starts the thread if it does not run. A constructor calls it and raises its error. Later
+    /// calls find it running, and have no caller to report to.
     pub(crate) fn start(&'static self) -> std::io::Result<()> {
         if self.started.load(Ordering::Acquire) {
             return Ok(());
@@ -289,7 +289,7 @@ impl Callbacks {
             drop(queue);
             let run = || Python::try_attach(|py| self.run_all(py, items));
             let Some(mut left) = signals.lifted(run) else {
-                // No interpreter any more; what was left of it must not be touched.
+                // The interpreter is gone, and its remaining objects must not be touched.
                 return;
             };
             callbacks_run -= callbacks_among(&left);
@@ -301,7 +301,7 @@ impl Callbacks {
         }
     }
 
-    /// Until there is something new, or a timer is due.
+    /// Sleeps until there is a new item or a timer is due.
     fn sleep<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let next = queue.timers.values().map(|timer| timer.due).min();
         match next {
@@ -317,7 +317,7 @@ impl Callbacks {
         }
     }
 
-    /// Gives back what is left once the interpreter ends.
+    /// Runs items. Returns those that are left once the interpreter ends.
     fn run_all(&self, py: Python<'_>, mut items: VecDeque<Item>) -> VecDeque<Item> {
         while !self.stopping.load(Ordering::Acquire)
             && let Some(item) = items.pop_front()
@@ -337,7 +337,7 @@ impl Callbacks {
         }
     }
 
-    /// Waits until all that is due now has run. Does nothing in a callback, which is one of them.
+    /// Waits until all items that are due now have run. Does nothing inside a callback.
     pub(crate) fn wait_until_run(
         &'static self,
         py: Python<'_>,
@@ -363,10 +363,10 @@ impl Callbacks {
         Ok(())
     }
 
-    /// Ends the thread once the item that it runs is over; called at interpreter exit without the GIL.
+    /// Ends the thread after the item that it runs. Called at interpreter exit without the GIL.
     ///
     /// `CPython` (until 3.14) ends other threads where they next take the interpreter's lock. In a
-    /// callback there are frames of Rust below, which abort the process. So the thread begins nothing
+    /// callback there are Rust frames below, which abort the process. So the thread starts nothing
     /// new, and [`Self::run_left`] runs the rest in the thread that ends the interpreter.
     pub(crate) fn stop(&self, timeout: Duration) {
         let mut queue = locked(&self.queue);
@@ -390,8 +390,8 @@ impl Callbacks {
         }
     }
 
-    /// Runs what the thread has left, until the time is over. Returns the number of callbacks that
-    /// will not run.
+    /// Runs the remaining items until the time is over. Returns the number of callbacks that will
+    /// not run.
     pub(crate) fn run_left(&self, py: Python<'_>, until: Instant) -> usize {
         loop {
             let mut queue = locked(&self.queue);
@@ -401,7 +401,7 @@ impl Callbacks {
                 let left = std::mem::take(&mut queue.items);
                 let count = callbacks_among(&left);
                 drop(queue);
-                // Dropping Python objects may run the application's code.
+                // Dropping Python objects may run application code.
                 std::mem::forget(left);
                 return count;
             };
@@ -415,8 +415,8 @@ fn callbacks_among(items: &VecDeque<Item>) -> usize {
     items.iter().filter(|item| item.is_callback()).count()
 }
 
-/// Runs one item; a panic in it is a bug of this library, and harms that item alone. Dropping what the
-/// item holds is part of it.
+/// Runs one item, and drops what it holds. A panic in it is a bug of this library, and affects
+/// only that item.
 pub(crate) fn caught<T>(py: Python<'_>, run: impl FnOnce() -> T) -> Option<T> {
     let panic = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => return Some(value),
@@ -428,7 +428,7 @@ pub(crate) fn caught<T>(py: Python<'_>, run: impl FnOnce() -> T) -> Option<T> {
         "a bug of thalweg, please report it: {}",
         words.unwrap_or("panic")
     );
-    // That may panic as well, and then there is nobody to tell it.
+    // Reporting may panic too, and then nothing can be reported.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         report(
             py,
@@ -439,15 +439,16 @@ pub(crate) fn caught<T>(py: Python<'_>, run: impl FnOnce() -> T) -> Option<T> {
     None
 }
 
-/// A callback that raised harms its own record alone: logged by `thalweg._logging`, then forgotten.
-/// Ctrl-C in one that runs in the application's thread is passed on to that thread.
+/// Logs the exception of a callback with `thalweg._logging`. It affects only its own record.
+/// Ctrl-C in a callback is passed on to the main thread.
 pub(crate) fn report(py: Python<'_>, what: &str, error: PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        // SAFETY: attached to the interpreter, which is all that the call asks for.
+        // SAFETY: this thread is attached to the interpreter, which is the only requirement of the
+        // call.
         unsafe { pyo3::ffi::PyErr_SetInterrupt() };
         return;
     }
-    // As a value it has its traceback.
+    // The exception as a value has its traceback.
     let raised = error.clone_ref(py).into_value(py);
     let logged = py
         .import("thalweg._logging")

@@ -1,4 +1,4 @@
-//! Arrow's C structs in `PyCapsules`, as the Arrow `PyCapsule` interface names them.
+//! Arrow's C structs in `PyCapsules`, with the names of the Arrow `PyCapsule` interface.
 
 use std::ffi::CStr;
 
@@ -15,7 +15,7 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// What columns refuse, as Python's own errors.
+/// Converts the errors of the columns to Python's own errors.
 pub(crate) fn columns_error(error: &ColumnsError) -> PyErr {
     match error {
         ColumnsError::NoTable { .. } | ColumnsError::UnreadableType { .. } => {
@@ -40,18 +40,20 @@ pub(crate) fn stream(
     PyCapsule::new_with_value(py, stream, STREAM)
 }
 
-/// Schema and record batches behind an object with `__arrow_c_stream__` or `__arrow_c_array__`.
+/// Returns schema and record batches of an object with `__arrow_c_stream__` or
+/// `__arrow_c_array__`.
 pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
     if let Some(method) = data.getattr_opt("__arrow_c_stream__")? {
         let capsule = method.call0()?.cast_into::<PyCapsule>()?;
         let pointer = capsule
             .pointer_checked(Some(STREAM))?
             .cast::<FFI_ArrowArrayStream>();
-        // SAFETY: the capsule's name says what it holds, and it was made for this call alone.
+        // SAFETY: the capsule's name says what it holds, and it was created only for this call.
         let reader = unsafe { thalweg_columns::import_stream(pointer.as_ptr()) }
             .map_err(|error| columns_error(&error))?;
         let schema = reader.schema();
-        // Reading may call back into Python (a stream made of a generator), which attaches by itself.
+        // Reading may call back into Python (a stream of a generator), which attaches
+        // automatically.
         let batches = data.py().detach(|| reader.collect::<Result<_, _>>());
         return Ok((schema, batches.map_err(|error| columns_error(&error))?));
     }
@@ -62,7 +64,7 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
             .pointer_checked(Some(SCHEMA))?
             .cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-        // SAFETY: as above; the schema's capsule lives longer than this call.
+        // SAFETY: as above. The schema's capsule outlives this call.
         let batch = unsafe { thalweg_columns::import_array(schema.as_ptr(), array.as_ptr()) };
         let batch = batch.map_err(|error| columns_error(&error))?;
         return Ok((batch.schema(), vec![batch]));

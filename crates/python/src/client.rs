@@ -1,4 +1,4 @@
-//! `Client`: any Kafka API by name, on a client of its own or on a producer's or consumer's.
+//! `Client`: any Kafka API by name, on its own connections or on those of a producer or consumer.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
@@ -22,7 +22,7 @@ use crate::cluster::ClusterMetadata;
 use crate::config::Options;
 use crate::{callbacks, cluster, errors, gil, settings, values};
 
-/// Whose connections are used; keeps that client open.
+/// The client whose connections are used. The handle keeps it open.
 #[derive(Clone)]
 pub(crate) enum Handle {
     Own(Arc<AdminClient>),
@@ -54,7 +54,7 @@ impl Client {
     }
 }
 
-/// What a request needs besides its body.
+/// A request without its body.
 struct Asked {
     target: RequestTarget,
     version: VersionChoice,
@@ -112,7 +112,7 @@ impl Client {
             timeout: timeout_ms.map(crate::config::duration_ms),
         };
         let named = named_request(api, body)?;
-        // A body that no version can carry should fail here and now, with the field's name.
+        // A body that no version can carry fails at once, with the name of the field.
         if let Some(version) = version {
             named.encode(version).map_err(|error| {
                 errors::raise(py, "UnsupportedVersionError", &format!("{api}: {error}"))
@@ -135,8 +135,8 @@ impl Client {
         let key = api_key(api)?;
         let agreed = Arc::new(OnceLock::new());
         let told = Arc::clone(&agreed);
-        // The body's encoder is told the version once a broker is connected; refusing to encode ends
-        // the request before a byte of it is sent.
+        // The encoder gets the version once a broker is connected. If it cannot encode the body,
+        // the request ends before a byte is sent.
         let mut request = Request::new(target(node)?, key, move |version| {
             let _ = told.set(version);
             Err(EncodeError::UnsupportedVersion {
@@ -207,7 +207,7 @@ impl Client {
         py: Python<'py>,
         node: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        // Asked of the broker itself, so that it need not be one that is connected already.
+        // This asks the broker itself, so the broker need not be connected before.
         let body = PyDict::new(py);
         body.set_item("ClientSoftwareName", "thalweg")?;
         body.set_item("ClientSoftwareVersion", env!("CARGO_PKG_VERSION"))?;
@@ -252,7 +252,7 @@ impl Client {
     }
 }
 
-/// Whether any broker is connected right now.
+/// Whether any broker is connected now.
 pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> {
     if view.is_closed() {
         return Ok(false);
@@ -263,7 +263,7 @@ pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> 
     })
 }
 
-/// An API with one body for all versions, or with a sequence of (least version, body).
+/// Builds a request with one body for all versions, or with a sequence of (min version, body).
 pub(crate) fn named_request(api: &str, body: &Bound<'_, PyAny>) -> PyResult<NamedRequest> {
     let key = api_key(api)?;
     let schema = dynamic::schema(key).ok_or_else(|| unknown_api(api))?;
@@ -307,7 +307,7 @@ fn coordinator_type(kind: &str) -> PyResult<CoordinatorType> {
 
 const NODE: &str = "a node id, 'any', 'controller' or ('coordinator', kind, key)";
 
-/// Where a request goes, by the argument that says it; see `NODE`.
+/// Converts the argument `node` to the target of a request. See `NODE`.
 pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
     let Some(node) = node else {
         return Ok(RequestTarget::LeastLoaded);
@@ -338,18 +338,18 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
 pub(crate) struct Pending {
     ticket: Ticket<Response>,
     generation: Generation,
-    /// Held while the outcome goes from the ticket into the answer, so that a second thread that
-    /// waits finds it in one of the two.
+    /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
+    /// finds it in one of the two.
     moving: Mutex<()>,
-    /// The decoded answer, kept so that it can be asked for again.
+    /// The decoded response, kept so that it can be read several times.
     answer: OnceLock<Result<Value, ClientError>>,
 }
 
 impl Pending {
-    /// The answer if it is there; else the waker is woken when it is.
+    /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
         if self.generation.is_inherited() {
-            // First of all: in a child the locks below may be held by threads that do not exist.
+            // Checked first: in a child, threads that do not exist may hold the locks below.
             return Some(self.keep(Err(ClientError::Forked)));
         }
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -367,7 +367,7 @@ impl Pending {
         self.answer.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
     }
 
-    /// The size of an answer that is there and not read yet; else 0.
+    /// Returns the size of a response that has arrived and was not read yet, otherwise 0.
     fn answer_bytes(&self) -> usize {
         if self.generation.is_inherited() {
             return 0;
@@ -398,7 +398,7 @@ impl PendingRequest {
     }
 }
 
-/// The answer as Python has it, or raised.
+/// Converts a response to Python, or raises its error.
 pub(crate) fn answered<'py>(
     py: Python<'py>,
     answer: &Result<Value, ClientError>,
@@ -409,7 +409,7 @@ pub(crate) fn answered<'py>(
     }
 }
 
-/// The error of who waited for an answer in vain.
+/// Returns the error of a wait that ended without a response.
 pub(crate) fn still_under_way(py: Python<'_>) -> PyErr {
     errors::raise(py, "KafkaTimeoutError", "the request is still under way")
 }
@@ -436,7 +436,7 @@ impl PendingRequest {
             let found = gil::wait(py, deadline, |waker| pending.poll(waker))?;
             found.ok_or_else(|| still_under_way(py))?
         };
-        // Long answers are read in the background: see `coordinator/driver/_background.py`.
+        // Long responses are read in the background, see `coordinator/driver/_background.py`.
         match answer {
             Ok(value) => values::to_py_in_background(py, value),
             Err(error) => Err(errors::client(py, error)),

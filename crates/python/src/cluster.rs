@@ -1,4 +1,4 @@
-//! `ClusterMetadata`: a snapshot of what a client knows, with kafka.cluster's method names.
+//! `ClusterMetadata`: a snapshot of a client's metadata, with kafka.cluster's method names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl ClusterMetadata {
     }
 }
 
-/// `BrokerMetadata` of a node.
+/// Returns the `BrokerMetadata` of a node.
 pub(crate) fn broker<'py>(
     py: Python<'py>,
     node: &thalweg_cluster::Node,
@@ -29,13 +29,13 @@ pub(crate) fn broker<'py>(
     types::broker_metadata(py, node.id, &node.host, node.port, node.rack.as_deref())
 }
 
-/// Calls `f(cluster_id)` on the callback thread: at once if the id is known, and whenever it is
-/// another one, until the client is closed.
+/// Calls `f(cluster_id)` on the callback thread: at once if the ID is known, and after each
+/// change, until the client is closed.
 pub(crate) fn watch_id(view: ClientView, f: Py<PyAny>) {
     callbacks::current().run(Box::new(move |py| tell_id(py, view, f, None)));
 }
 
-/// Runs on the callback thread, so that what wakes it for the next change comes after this.
+/// Runs on the callback thread, so the wake-up for the next change is handled after it.
 fn tell_id(py: Python<'_>, view: ClientView, f: Py<PyAny>, mut told: Option<Str>) {
     loop {
         let seen = view.metadata().changes();

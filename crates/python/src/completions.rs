@@ -1,13 +1,14 @@
-//! How outcomes reach an event loop: a queue, and one wake-up for all that is in it.
+//! Delivers results to an event loop: a queue, and one wake-up for everything in it.
 //!
 //! ```text
 //! I/O thread, no GIL                                        the loop's thread
 //! batch done ── item ──▶ queue ── was empty: ring ──▶ drain ──▶ callbacks of `RecordFuture`s
 //! a wait is over ─ item ─┘    │                                 and coroutines resumed
 //!                             ├─ a descriptor that the loop watches (add_reader)
-//!                             └─ else the callback thread: one call_soon_threadsafe a drain
+//!                             └─ or the callback thread: one call_soon_threadsafe per drain
 //! ```
-//! One of these a loop, shared by its producers; the queue itself is in `loop_queue`.
+//! There is one of these for each loop, shared by its producers. The queue itself is in
+//! `loop_queue`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,10 +28,10 @@ use crate::record_waits::RecordWaits;
 use crate::running_loop::RunningLoop;
 use crate::{callbacks, errors};
 
-/// After so many futures a drain lets other callbacks of the loop run.
+/// After this many futures, a drain lets other callbacks of the loop run.
 const FUTURES_PER_DRAIN: usize = 4_096;
 
-/// After so many sends in a row the loop gets a turn, as none of them may have had to wait.
+/// After this many sends in a row the loop gets a turn, because perhaps none of them had to wait.
 const SENDS_PER_TURN: u32 = 512;
 
 struct Column {
@@ -45,7 +46,7 @@ struct Tables {
     columns: BTreeMap<u64, Column>,
 }
 
-/// How a loop's futures are made: `create_future` where the loop has its own.
+/// Creates a loop's futures: with `create_future` if the loop has its own.
 enum MakeFuture {
     Class(Py<PyAny>, Py<PyDict>),
     Method(Py<PyAny>),
@@ -136,7 +137,7 @@ impl Completions {
 }
 
 impl Completions {
-    /// An error unless the loop is the one that runs in this thread.
+    /// Returns an error unless this thread runs the loop.
     #[inline]
     pub(crate) fn check_loop(&self, py: Python<'_>) -> PyResult<()> {
         let Some(running) = self.running.instead_of(self.event_loop.bind(py))? else {
@@ -150,9 +151,9 @@ impl Completions {
         Err(errors::raise(py, "IllegalStateError", text))
     }
 
-    /// Whether the loop should get a turn: sends that need not wait would never let it have one.
+    /// Whether the loop should get a turn. Sends that need not wait would never give it one.
     pub(crate) fn is_turn_due(&self) -> bool {
-        // One loop's sends come from one thread: a count that is off by some does no harm.
+        // All sends of a loop come from one thread. A count that is slightly wrong does no harm.
         let sends = self.sends.load(Ordering::Relaxed) + 1;
         let due = sends >= SENDS_PER_TURN;
         self.sends
@@ -160,7 +161,7 @@ impl Completions {
         due
     }
 
-    /// An asyncio future of this loop.
+    /// Creates an asyncio future of this loop.
     #[inline]
     pub(crate) fn new_future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match &self.make_future {
@@ -171,13 +172,13 @@ impl Completions {
         }
     }
 
-    /// Where its records' futures have their callers back.
+    /// Returns the table of the loop's awaited records.
     #[inline]
     pub(crate) fn records(&self) -> &Arc<RecordWaits> {
         &self.records
     }
 
-    /// The future of many records that were appended.
+    /// Creates the future of many appended records.
     pub(crate) fn future_of_many<'py>(
         &self,
         py: Python<'py>,
@@ -196,13 +197,13 @@ impl Completions {
         Ok(future)
     }
 
-    /// A key for a call that waits, and what wakes it.
+    /// Returns a key for a waiting call, and the waker that wakes it.
     pub(crate) fn new_waiter(&self) -> (u64, Waker) {
         let key = locked(&self.tables).new_key();
         (key, self.queue.waker(Item::Waiter(key)))
     }
 
-    /// A future that is done once the key's waker is used. Whoever has a waker may use it before.
+    /// Returns a future that is done once the key's waker is used, possibly before this call.
     pub(crate) fn wait<'py>(&self, py: Python<'py>, key: u64) -> PyResult<Bound<'py, PyAny>> {
         let future = self.new_future(py)?;
         let before = locked(&self.tables)
@@ -212,7 +213,7 @@ impl Completions {
         Ok(future)
     }
 
-    /// Nobody waits under this key any more.
+    /// Forgets a key: no call waits under it any more.
     pub(crate) fn forget(&self, key: u64) {
         let future = locked(&self.tables).waiters.remove(&key);
         drop(future);
@@ -222,16 +223,17 @@ impl Completions {
         self.event_loop.bind(py)
     }
 
-    /// Delivers all that came in, without a pause.
+    /// Delivers everything in the queue, without a pause.
     pub(crate) fn drain_all(&self, py: Python<'_>) {
         while let Some(item) = self.queue.pop() {
             self.deliver(py, item);
         }
     }
 
-    /// Delivers one item; how many futures it was. The tables are not locked while Python runs.
+    /// Delivers one item, and returns how many futures it completed. The tables are not locked
+    /// while Python runs.
     fn deliver(&self, py: Python<'_>, item: Item) -> usize {
-        // A panic must not keep the items after it from their futures.
+        // A panic must not prevent the delivery of later items.
         callbacks::caught(py, || self.deliver_uncaught(py, item)).unwrap_or(1)
     }
 
@@ -267,9 +269,10 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // Here, with the interpreter: the queue itself may go on any thread.
+        // This is done here, while attached to the interpreter: the queue itself may be dropped on
+        // any thread.
         self.queue.forget_notifier();
-        // Nobody will call them back; a future among them would keep all of it alive.
+        // Nothing will call these back. A future among them would keep all of this alive.
         self.records.clear();
     }
 }
@@ -303,7 +306,7 @@ fn settle_with(future: &Bound<'_, PyAny>, outcome: PyResult<Outcome<'_>>) {
     }
 }
 
-/// Sets a future's outcome, unless somebody cancelled it.
+/// Sets a future's result, unless it was cancelled.
 pub(crate) fn settle(future: &Bound<'_, PyAny>, outcome: Outcome<'_>) {
     let py = future.py();
     let set = match outcome {
@@ -315,7 +318,7 @@ pub(crate) fn settle(future: &Bound<'_, PyAny>, outcome: Outcome<'_>) {
         .call_method0(pyo3::intern!(py, "done"))
         .and_then(|done| done.is_truthy())
         .unwrap_or(false);
-    // Done and an error all the same: its callbacks have no loop any more to run in.
+    // The future is done, but its loop is closed and cannot run its callbacks.
     if !cancelled || error.is_instance_of::<PyRuntimeError>(py) {
         undelivered(py, &error);
     }

@@ -1,7 +1,7 @@
 //! Reads a resolved configuration: a Python mapping of canonical option names.
 //!
-//! `thalweg.config` has coerced, checked and defaulted everything before; what is left here is to
-//! move each value into its Rust field, and to refuse a name that no field takes.
+//! `thalweg.config` has already converted and checked everything and set the defaults. This only
+//! moves each value into its Rust field, and refuses a name that no field takes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
 
-/// The options given, each to be taken once; `finish` refuses what nobody took.
+/// The given options, each taken once. `finish` refuses those that were not taken.
 pub(crate) struct Options<'py> {
     values: Bound<'py, PyDict>,
     taken: BTreeSet<&'static str>,
@@ -29,7 +29,7 @@ impl<'py> Options<'py> {
         })
     }
 
-    /// The option's value; `None` if it is absent or None.
+    /// Returns the option's value, or `None` if it is absent or None.
     pub(crate) fn get<T>(&mut self, name: &'static str) -> PyResult<Option<T>>
     where
         T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
@@ -44,7 +44,7 @@ impl<'py> Options<'py> {
         }
     }
 
-    /// Puts the option's value into `field` if it is given.
+    /// Stores the option's value in `field` if it is given.
     pub(crate) fn set<T>(&mut self, name: &'static str, field: &mut T) -> PyResult<()>
     where
         T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
@@ -55,7 +55,7 @@ impl<'py> Options<'py> {
         Ok(())
     }
 
-    /// Milliseconds into a duration; negative ones mean none at all.
+    /// Stores milliseconds as a duration. Negative ones become zero.
     pub(crate) fn set_ms(&mut self, name: &'static str, field: &mut Duration) -> PyResult<()> {
         if let Some(ms) = self.get::<f64>(name)? {
             *field = duration_ms(ms);
@@ -63,12 +63,12 @@ impl<'py> Options<'py> {
         Ok(())
     }
 
-    /// An option that this layer knows and that has no effect in it.
+    /// Takes an option that has no effect here.
     pub(crate) fn ignore(&mut self, name: &'static str) {
         self.taken.insert(name);
     }
 
-    /// Names that no field took.
+    /// Refuses names that no field took.
     pub(crate) fn finish(self) -> PyResult<()> {
         let mut unknown = Vec::new();
         for key in self.values.keys() {
@@ -88,7 +88,7 @@ impl<'py> Options<'py> {
     }
 }
 
-/// Milliseconds as a duration; "no limit" (infinity and the very large) becomes a century.
+/// Converts milliseconds to a duration. "No limit" (infinity and huge values) becomes a century.
 pub(crate) fn duration_ms(ms: f64) -> Duration {
     const CENTURY_MS: f64 = 100.0 * 365.25 * 86_400_000.0;
     Duration::from_micros((ms.clamp(0.0, CENTURY_MS) * 1_000.0) as u64)

@@ -41,12 +41,12 @@ impl Consumer {
         }
     }
 
-    /// The core of a consumer that was opened, whatever has become of it.
+    /// Returns the core of a consumer that was opened, even if it is closed now.
     pub(crate) fn opened(&self) -> Option<&Core> {
         self.0.get()
     }
 
-    /// A bootstrap server has answered.
+    /// Stores the core, once a bootstrap server has responded.
     pub(crate) fn open_with(&self, py: Python<'_>, core: Core) -> PyResult<()> {
         self.0
             .set(core)
@@ -56,7 +56,8 @@ impl Consumer {
 
 #[pymethods]
 impl Consumer {
-    /// Listeners, deserializers and interceptors often refer to their consumer: a cycle.
+    /// Shows the hooks to the garbage collector: listeners, deserializers and interceptors often
+    /// refer to their consumer, which forms a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(core) = self.0.get() else {
             return Ok(());
@@ -129,7 +130,7 @@ impl Consumer {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let core = match self.0.get() {
-            // A loop over a consumer that was closed ends.
+            // Iteration over a closed consumer ends.
             Some(core) if core.client.view().is_closed() => {
                 return Err(PyStopIteration::new_err(()));
             }
@@ -411,7 +412,8 @@ impl Consumer {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        // Not `core`: the last metrics of a closed consumer are worth reading.
+        // This does not use `core`, because the last metrics of a closed consumer are still
+        // useful.
         let core = match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => core,
             _ => self.core(py)?,

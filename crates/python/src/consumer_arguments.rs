@@ -1,4 +1,4 @@
-//! Arguments and answers of both consumers, to and from the core's types.
+//! Converts arguments and results of both consumers to and from the core's types.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -33,7 +33,7 @@ pub(crate) fn partition_set(
     Ok(set)
 }
 
-/// Committed offsets by partition, or None where there is none.
+/// Returns the committed offset of each partition, or `None` if it has none.
 pub(crate) fn committed_of(
     offsets: &Bound<'_, PyAny>,
 ) -> PyResult<Vec<(TopicPartition, Option<FetchPosition>)>> {
@@ -53,7 +53,7 @@ pub(crate) fn committed_of(
     Ok(found)
 }
 
-/// Of a table: its rows and bytes.
+/// Returns the limits of a table: rows and bytes.
 pub(crate) fn table_limits(
     core: &Core,
     max_records: Option<usize>,

@@ -1,4 +1,4 @@
-//! Makes the core of a `Consumer` or an `AsyncConsumer` out of its configuration.
+//! Creates the core of a `Consumer` or an `AsyncConsumer` from its configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,12 @@ use crate::config::{Options, duration_ms};
 use crate::polling::{ConsumerHooks, Core};
 use crate::{errors, settings};
 
-/// `poll_arrow_max_bytes` where the option is absent. Tables of more are written into memory that no
-/// cache holds any more when they are read.
+/// The default of `poll_arrow_max_bytes`. A larger table no longer fits into the CPU's cache until
+/// it is read.
 const ARROW_BYTES: usize = 4 * 1024 * 1024;
 
-/// A core that starts connecting in the background, and how long to wait until it has.
+/// Returns a core that starts connecting in the background, and how long to wait for the
+/// connection.
 pub(crate) fn start(
     py: Python<'_>,
     config: &Bound<'_, PyAny>,

@@ -1,9 +1,9 @@
-//! The application's code that runs within calls of ours: deserializers, serializers, listeners.
+//! Tracks application code that runs within our calls: deserializers, serializers, listeners.
 //!
-//! When the interpreter ends, `CPython` (until 3.14) ends every other thread where it next takes the
-//! interpreter's lock. With frames of Rust below it that aborts the process. So at exit no new call
-//! into the application's code begins in another thread, and the exit waits for a while until those
-//! that run are over. A thread that is then back in Python code of its own is ended in peace.
+//! When the interpreter ends, `CPython` (until 3.14) ends every other thread where it next takes
+//! the interpreter's lock. With Rust frames below, that aborts the process. So at exit no other
+//! thread starts a new call of application code, and the exit waits for a limited time until the
+//! running calls end. Once such a thread is back in its own Python code, it can be ended safely.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use thalweg_network::PerProcess;
 
 use crate::errors;
 
-/// A forked child starts with its own: threads of its parent do not run in it.
+/// A forked child starts with its own state: the threads of its parent do not run in it.
 static STATE: PerProcess<State> = PerProcess::new();
 
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -31,11 +31,12 @@ fn state() -> &'static State {
     STATE.get_or_make(State::default)
 }
 
-/// Exists while code of the application runs.
+/// Exists while application code runs.
 pub(crate) struct Foreign(&'static State);
 
 impl Foreign {
-    /// Raises an `IllegalStateError` if the interpreter is ending.
+    /// Marks the start of application code. Raises `IllegalStateError` if the interpreter is
+    /// ending.
     pub(crate) fn begin(py: Python<'_>) -> PyResult<Self> {
         let state = state();
         state.running.fetch_add(1, Ordering::SeqCst);
@@ -58,12 +59,12 @@ impl Drop for Foreign {
     }
 }
 
-/// From now on no code of the application begins in another thread.
+/// Prevents other threads from starting application code from now on.
 pub(crate) fn end() {
     let _ = state().ended_by.set(thread::current().id());
 }
 
-/// Waits until what runs is over, without the interpreter's lock, but no longer than `timeout`.
+/// Waits without the interpreter's lock until running code has ended, at most `timeout`.
 pub(crate) fn wait(timeout: Duration) {
     let until = Instant::now() + timeout;
     while state().running.load(Ordering::SeqCst) > 0 && Instant::now() < until {

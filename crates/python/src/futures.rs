@@ -1,7 +1,7 @@
-//! `FutureRecordMetadata`: the outcome of one send, told by its batch.
+//! `FutureRecordMetadata`: the result of one send, which its batch completes.
 //!
-//! A future is a reference to the batch's completion and an index: nobody else knows of it, so one
-//! that is thrown away costs nothing more.
+//! A future is a reference to the batch's completion and an index. Nothing else refers to the
+//! future, so a future that is dropped costs nothing more.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,27 +19,27 @@ use crate::{errors, gil, types};
 /// A value or an exception, both as Python objects.
 pub(crate) type Outcome<'py> = Result<Bound<'py, PyAny>, Bound<'py, PyAny>>;
 
-/// What both kinds of futures have in common.
+/// What both kinds of futures share.
 pub(crate) trait Awaited {
     fn is_done(&self) -> bool;
 
-    /// It is not done and never will be: it was the parent's, and this process was forked from it.
+    /// Whether it can never be done, because it belongs to the parent of this forked process.
     fn is_orphaned(&self) -> bool;
 
-    /// True if it is done; else the waker is woken when that may have changed.
+    /// Returns true if it is done. Otherwise the waker is woken when that may have changed.
     fn poll_done(&self, waker: &Waker) -> bool;
 
-    /// Somebody waits for it: what it waits for is sent without lingering.
+    /// Makes its batch leave without lingering, because a thread or task waits for it.
     fn hasten(&self);
 
-    /// Only once it is done.
+    /// Returns the result. Call it only once it is done.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>>;
 
-    /// Runs the work once it is done, behind the callbacks that are due by then.
+    /// Runs the work once it is done, after the callbacks that are due by then.
     fn when_done(self: Arc<Self>, py: Python<'_>, work: Work);
 }
 
-/// Waits and gives the value, or raises.
+/// Waits, and returns the value or raises the error.
 pub(crate) fn get<'py, A: Awaited + Sync>(
     py: Python<'py>,
     future: &A,
@@ -59,7 +59,7 @@ pub(crate) fn get<'py, A: Awaited + Sync>(
     future.outcome(py)?.map_err(PyErr::from_value)
 }
 
-/// An error in a forked child, where nobody tells the outcome any more.
+/// Returns an error in a forked child, where nothing completes the future.
 fn check_process<A: Awaited>(py: Python<'_>, future: &A) -> PyResult<()> {
     if future.is_orphaned() {
         return Err(errors::client(py, &ClientError::Forked));
@@ -67,7 +67,7 @@ fn check_process<A: Awaited>(py: Python<'_>, future: &A) -> PyResult<()> {
     Ok(())
 }
 
-/// The outcome if it is known.
+/// Returns the result if it is known.
 pub(crate) fn known<'py, A: Awaited>(
     py: Python<'py>,
     future: &A,
@@ -79,7 +79,7 @@ pub(crate) fn known<'py, A: Awaited>(
     }
 }
 
-/// Which outcomes a callback is for.
+/// The results that a callback is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted {
     Value,
@@ -87,8 +87,8 @@ pub(crate) enum Wanted {
     Both,
 }
 
-/// `f(*args, outcome, **kwargs)` on the callback thread; in this thread if the outcome is known and
-/// no other callback is due before it.
+/// Calls `f(*args, outcome, **kwargs)` on the callback thread, or in this thread if the result is
+/// known and no other callback is due.
 pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
     py: Python<'_>,
     future: Arc<A>,
@@ -97,7 +97,7 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
     args: Py<PyTuple>,
     kwargs: Option<Py<PyDict>>,
 ) -> PyResult<()> {
-    // Else nobody would learn of it but a log, much later.
+    // Otherwise only a log would show the mistake, much later.
     let given = f.bind(py);
     if !given.is_callable() {
         let text = format!("{} is not callable", given.repr()?);
@@ -137,7 +137,7 @@ fn call<A: Awaited>(
     Ok(())
 }
 
-/// Hands the tokens of a completed batch to the callback thread.
+/// Passes the tokens of a completed batch to the callback thread.
 pub(crate) struct Listener(Generation);
 
 impl Listener {
@@ -159,7 +159,7 @@ impl CompletionListener for Listener {
     }
 }
 
-/// Runs the work once the record's batch is done, behind the callbacks that are due by then.
+/// Runs the work once the record's batch is done, after the callbacks that are due by then.
 pub(crate) fn when_batch_done(
     py: Python<'_>,
     completion: &BatchCompletion,
@@ -176,7 +176,7 @@ pub(crate) fn when_batch_done(
     }
 }
 
-/// Where one record stands.
+/// The place of one record: its batch and its index there.
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) completion: Arc<BatchCompletion>,

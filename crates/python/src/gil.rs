@@ -1,4 +1,4 @@
-//! The one door out of the GIL: waiting, with signals looked for.
+//! The only module that releases the GIL to wait. The waits check for signals.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use thalweg_network::wait::{Blocked, block_until};
 use crate::config::duration_ms;
 use crate::errors;
 
-/// Whether a signal's handler raised, and what; asked in the middle of a wait.
+/// Whether a signal's handler raised, and what it raised. Called during a wait.
 fn signalled(raised: &mut Option<PyErr>) -> bool {
     Python::attach(|py| match py.check_signals() {
         Ok(()) => false,
@@ -21,10 +21,10 @@ fn signalled(raised: &mut Option<PyErr>) -> bool {
     })
 }
 
-/// Waits without the GIL until `poll` gives something; `None` when the deadline is over. A signal
-/// whose handler raises (Ctrl-C) ends the wait with what it raised.
+/// Waits without the GIL until `poll` returns something, or returns `None` after the deadline. A
+/// signal whose handler raises (Ctrl-C) ends the wait with that exception.
 ///
-/// `poll` must hand the waker to whatever will change before it looks.
+/// `poll` must register the waker before it checks.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     deadline: Option<Instant>,
@@ -39,9 +39,9 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// Runs a wait for a lock of ours; without the GIL, if this thread has it.
+/// Runs a wait for one of our locks, without the GIL if this thread has it.
 pub(crate) fn wait_for_lock(wait: &mut (dyn FnMut() + Send)) {
-    // SAFETY: the call asks for nothing: it says whether this thread is attached.
+    // SAFETY: the call has no requirements. It says whether this thread is attached.
     if unsafe { pyo3::ffi::PyGILState_Check() } == 0 {
         return wait();
     }
@@ -49,7 +49,7 @@ pub(crate) fn wait_for_lock(wait: &mut (dyn FnMut() + Send)) {
 }
 
 /// Sleeps without the GIL until this thread's parker is woken, the deadline is over, or a signal's
-/// handler raises. Whoever is to wake it has the waker already.
+/// handler raises. The waker must be registered already.
 pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
     let mut slept = false;
     wait(py, deadline, |_| {
@@ -58,8 +58,8 @@ pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
     Ok(())
 }
 
-/// Runs a call of the network crate without the GIL; it asks the closure it is given whether a
-/// signal wants it to stop.
+/// Runs a call of the network crate without the GIL. The call uses the given closure to ask
+/// whether a signal stops it.
 pub(crate) fn client_call<T: Send>(
     py: Python<'_>,
     call: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, ClientError> + Send,
@@ -73,19 +73,19 @@ pub(crate) fn client_call<T: Send>(
     }
 }
 
-/// When a timeout in seconds is over; `None` never.
+/// Returns when a timeout in seconds is over. `None`: never.
 pub(crate) fn deadline_seconds(timeout: Option<f64>) -> Option<Instant> {
     let seconds = timeout.filter(|seconds| seconds.is_finite())?;
     Some(Instant::now() + duration_ms(seconds * 1_000.0))
 }
 
-/// When a timeout in milliseconds is over; `None` never.
+/// Returns when a timeout in milliseconds is over. `None`: never.
 pub(crate) fn deadline_ms(timeout_ms: Option<f64>) -> Option<Instant> {
     let ms = timeout_ms.filter(|ms| ms.is_finite())?;
     Some(Instant::now() + duration_ms(ms))
 }
 
-/// What is left until a deadline.
+/// Returns the time left until a deadline.
 pub(crate) fn left(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|at| at.saturating_duration_since(Instant::now()))
 }

@@ -1,4 +1,4 @@
-//! A consumer's heartbeats: Python's words for what `thalweg_network` repeats, and what it brings.
+//! A consumer's heartbeats: converts Python's description of them, and their results.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -11,10 +11,11 @@ use crate::{errors, values};
 /// An API's name and its body.
 type Named<'py> = (String, Bound<'py, PyAny>);
 
-/// An answer or an exception, the other one is None; and whether it is one of those in force.
+/// A response or an exception (the other one is `None`), and whether it belongs to the current
+/// heartbeats.
 type Notable<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>, bool);
 
-/// Python's `thalweg.coordinator.steps.Heartbeats`, which documents the fields.
+/// `thalweg.coordinator.steps.Heartbeats` in Python, which documents the fields.
 #[derive(FromPyObject)]
 pub(crate) struct Heartbeats<'py> {
     api: String,
@@ -26,7 +27,7 @@ pub(crate) struct Heartbeats<'py> {
 }
 
 impl Heartbeats<'_> {
-    /// What the core is to repeat to the node.
+    /// Returns what the core sends to the node repeatedly.
     pub(crate) fn plan(&self, node: &Bound<'_, PyAny>) -> PyResult<HeartbeatPlan> {
         for (name, value) in [
             ("interval_ms", self.interval_ms),

@@ -1,7 +1,7 @@
 //! `send` with Python steps: interceptors, serializers, a partitioner, acknowledgement hooks.
 //!
-//! Java's order: `on_send`, checks, metadata, `serialize`, `partition`, append. All waits of one
-//! send share one `max_block_ms`.
+//! The order is Java's: `on_send`, checks, metadata, `serialize`, `partition`, append. All waits
+//! of one send share one `max_block_ms`.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::sending::{Given, sent};
 use crate::types::Sizes;
 use crate::{callbacks, outgoing, types};
 
-/// The Python steps of a producer; each may be absent.
+/// The Python steps of a producer. Each is optional.
 pub(crate) struct Hooks {
     on_send: Option<Py<PyAny>>,
     serialize: Option<Py<PyAny>>,
@@ -29,24 +29,24 @@ pub(crate) struct Hooks {
     on_acknowledgement: Option<Py<PyAny>>,
 }
 
-/// What the serializers made.
+/// The output of the serializers.
 type KeyAndValue<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// How far the Python steps of one record are.
+/// The progress of one record through the Python steps.
 #[derive(Default)]
 pub(crate) struct Steps {
     intercepted: bool,
     prepared: Option<Prepared>,
 }
 
-/// A record as the serializers and the partitioner made it.
+/// A record after the serializers and the partitioner.
 struct Prepared {
     key: Option<Py<PyAny>>,
     value: Option<Py<PyAny>>,
     headers: HeaderList,
     partition: Option<i32>,
     timestamp_ms: i64,
-    /// KIP-480: the partitioner is asked once more if a batch would be opened.
+    /// KIP-480: the partitioner is asked again if the append would open a batch.
     choose_again: bool,
 }
 
@@ -69,12 +69,12 @@ impl Hooks {
         self.serialize.is_some()
     }
 
-    /// Whether an element of a column would have to visit Python.
+    /// Whether each element of a column needs a Python step other than the serializer.
     pub(crate) fn is_per_record(&self) -> bool {
         self.on_send.is_some() || self.partition.is_some() || self.on_acknowledgement.is_some()
     }
 
-    /// One record through all steps that it has not taken yet.
+    /// Runs the remaining steps of a record.
     pub(crate) fn send(
         &self,
         py: Python<'_>,
@@ -154,7 +154,8 @@ impl Hooks {
         Ok(sent(appended, prepared.timestamp_ms, sizes))
     }
 
-    /// KIP-480: an append that would open a new batch lets the partitioner choose once more.
+    /// Appends a record. If that would open a new batch, the partitioner chooses again first
+    /// (KIP-480).
     fn append_or_choose_again(
         &self,
         py: Python<'_>,
@@ -168,8 +169,8 @@ impl Hooks {
             let accumulator = &appender.accumulator;
             let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
             let appended = match tried {
-                // A bulk append may hold the partition's lock for a while, and it waits without the
-                // GIL.
+                // A bulk append may hold the partition's lock for some time, so this waits without
+                // the GIL.
                 Err(AppendRefusal::Contended) => {
                     py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
                 }
@@ -235,7 +236,8 @@ impl Hooks {
         chosen.extract()
     }
 
-    /// Every record is told of, whether or not the application looks at its future.
+    /// Calls `on_acknowledgement` once the record is done, even if the application drops its
+    /// future.
     pub(crate) fn hear_of(&self, py: Python<'_>, sent: &Sent) {
         let Some(hook) = &self.on_acknowledgement else {
             return;
@@ -261,7 +263,7 @@ impl Hooks {
         let Some(hook) = &self.on_acknowledgement else {
             return;
         };
-        // Nobody is left to be told at exit.
+        // At exit, no application code may start.
         let Ok(_foreign) = Foreign::begin(py) else {
             return;
         };
@@ -278,7 +280,7 @@ impl Prepared {
         Ok((key, value))
     }
 
-    /// The record as slices, and the sizes of its parts.
+    /// Passes the record as slices, and the sizes of its parts.
     fn with_record<T>(
         &self,
         py: Python<'_>,
@@ -322,7 +324,7 @@ fn intercepted(py: Python<'_>, hook: &Py<PyAny>, given: &Given) -> PyResult<Give
     })
 }
 
-/// A list that serializers may append to.
+/// Creates a list that serializers may append to.
 fn header_objects<'py>(
     py: Python<'py>,
     headers: Option<&Py<PyAny>>,
@@ -341,7 +343,7 @@ fn header_objects<'py>(
     }
 }
 
-/// A topic's name as given; its characters are checked where its metadata is asked for.
+/// Returns the topic's name. Its characters are checked when its metadata is requested.
 pub(crate) fn topic_name<'py>(topic: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     topic.cast::<PyString>().cloned().map_err(|_| {
         let kind = outgoing::type_name(topic);

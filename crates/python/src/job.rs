@@ -1,4 +1,4 @@
-//! `Job`: what a [`Call`](crate::call::Call) of asyncio does that is no producer's.
+//! `Job`: the work of a [`Call`](crate::call::Call) of asyncio that is not a producer's.
 
 use std::task::Waker;
 use std::time::Instant;
@@ -7,34 +7,34 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-/// What a job came to so far.
+/// The progress of a job.
 pub(crate) enum Polled {
     Done(Py<PyAny>),
-    /// The waker is woken when it can go on; at its deadline it is to be polled again.
+    /// The waker is woken when it can continue. It must also be polled again at its deadline.
     Pending,
-    /// Nothing yet: the loop's other tasks are to have a turn first.
+    /// Nothing yet. The loop's other tasks should run first.
     Turn,
 }
 
-/// Dropping it gives up what it waits for.
+/// The work of a call. Dropping it gives up its wait.
 pub(crate) trait Job: Send + Sync {
-    /// An error if there is no use in beginning.
+    /// Returns an error if the job cannot begin.
     fn check(&self, py: Python<'_>) -> PyResult<()>;
 
-    /// The short way: the result, if nothing has to be waited for.
+    /// The fast path: returns the result if there is nothing to wait for.
     fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let _ = py;
         Ok(None)
     }
 
-    /// Goes on as far as it can. What it takes out it returns at once: a task that is cancelled
-    /// between two polls has lost nothing.
+    /// Continues as far as possible. It returns what it takes out at once, so a task that is
+    /// cancelled between two polls loses nothing.
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled>;
 
-    /// Until when it waits; `None` as long as it takes.
+    /// Returns when its wait ends, or `None` for no limit.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Shows the garbage collector what Python objects it holds.
+    /// Shows the garbage collector the Python objects that it holds.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let _ = visit;
         Ok(())

@@ -1,13 +1,13 @@
-//! The extension module `thalweg._core`: converts and delegates, nothing else.
+//! The extension module `thalweg._core`. It only converts and delegates.
 //!
 //! ```text
 //! Python ── extract ──▶ the crates (producer, consumer, columns, broker) ── results ──▶ Python
-//!              gil.rs: the one door out of the GIL      errors.rs: the one error map
+//!              gil.rs: releases the GIL to wait      errors.rs: the only error map
 //! ```
-//! A branch about Kafka's semantics in here is a bug: it belongs to the crate that it is about.
+//! Code here that decides about Kafka's semantics is a bug: it belongs in the crate of its topic.
 
-// Arguments of Python methods arrive by value, and methods have a self whether they need it or not;
-// threads, waits and deadlines are this crate's business: the cores take `now` from here.
+// Arguments of Python methods arrive by value, and methods have a self even if they do not use it.
+// Threads, waits and deadlines are the job of this crate: it passes `now` to the cores.
 #![allow(clippy::needless_pass_by_value, clippy::unused_self)]
 #![allow(clippy::disallowed_methods)]
 

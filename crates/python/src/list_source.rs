@@ -1,4 +1,4 @@
-//! The lists of a `send_many` as rows of slices, which outlive the call that gave them.
+//! The lists of a `send_many` as rows of slices. The slices outlive the call.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -8,7 +8,8 @@ use thalweg_records::{HeaderRef, Headers};
 
 use crate::outgoing::{Data, HeaderList, header_refs};
 
-/// What a `send_many` was given, each column as a tuple of its own (the caller's list may change).
+/// The arguments of a `send_many`, each column as its own tuple, because the caller may change a
+/// list.
 pub(crate) struct Columns {
     pub(crate) values: Py<PyTuple>,
     pub(crate) keys: Option<Py<PyTuple>>,
@@ -39,7 +40,7 @@ impl Partitions {
     }
 }
 
-/// Rows of Python lists as slices. The slices point into objects that `columns` and `held` keep.
+/// Rows of Python lists as slices into objects that `columns` and `held` keep alive.
 pub(crate) struct ListSource {
     values: Vec<Data<'static>>,
     keys: Option<Vec<Data<'static>>>,
@@ -49,14 +50,15 @@ pub(crate) struct ListSource {
     _headers_held: Vec<HeldHeaders>,
 }
 
-/// A row's headers: the slices are into the names and values, or into copies of the values.
+/// The headers of a row. The slices point into the names and values, or into copies of the values.
 struct HeldHeaders {
     _data: Vec<(&'static str, Data<'static>)>,
     _list: HeaderList,
 }
 
 impl ListSource {
-    /// Refuses all for one wrong element, by its row: nothing was sent yet.
+    /// Converts all columns. One wrong element refuses all rows, and its row is named: nothing is
+    /// sent yet.
     pub(crate) fn new(py: Python<'_>, columns: Columns, now_ms: i64) -> PyResult<Self> {
         let values = data_of(columns.values.bind(py), "value")?;
         let keys = columns.keys.as_ref();
@@ -87,20 +89,20 @@ impl ListSource {
     }
 }
 
-/// The column's elements as slices; the tuple must be kept for as long as they are used.
+/// Returns the column's elements as slices, which are valid while the tuple is kept.
 fn data_of(column: &Bound<'_, PyTuple>, what: &str) -> PyResult<Vec<Data<'static>>> {
     let rows = column.iter_borrowed().enumerate();
     rows.map(|(row, object)| {
         let data =
             Data::new(Some(&object), what).map_err(|error| at_row(object.py(), row, error))?;
-        // SAFETY: what is borrowed is the memory of a `bytes`, which never changes or moves while
-        // the object lives, and the tuple, which nobody can change, keeps the object.
+        // SAFETY: the slice is the memory of a `bytes`, which never changes or moves while the
+        // object lives. The tuple is immutable and keeps the object.
         Ok(unsafe { std::mem::transmute::<Data<'_>, Data<'static>>(data) })
     })
     .collect()
 }
 
-/// A wrong type's error, with the row that has it.
+/// Returns the error of a wrong type with its row.
 pub(crate) fn at_row(py: Python<'_>, row: usize, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyTypeError>(py) {
         PyTypeError::new_err(format!("row {row}: {}", error.value(py)))
@@ -122,8 +124,8 @@ fn headers_of(
             HeaderList::new(&row).map_err(|error| at_row(py, index, error))?
         };
         let data = list.data(py).map_err(|error| at_row(py, index, error))?;
-        // SAFETY: names and values point into a `str` and a `bytes`, which the list keeps; it is
-        // kept next to them.
+        // SAFETY: names and values point into a `str` and a `bytes`. The list keeps them, and is
+        // stored next to the slices.
         let data: Vec<(&'static str, Data<'static>)> = unsafe { std::mem::transmute(data) };
         // SAFETY: the same, or into copies on the heap, which do not move with the vector.
         refs.push(unsafe {

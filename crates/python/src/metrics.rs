@@ -1,4 +1,4 @@
-//! Metrics as Python has them, and calls that come again and again.
+//! Metrics as Python dicts, and repeated calls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use thalweg_cluster::metrics::MetricGroup;
 use crate::callbacks::{self, TimerId};
 use crate::config::duration_ms;
 
-/// {group: {name: value}}.
+/// Returns {group: {name: value}}.
 pub(crate) fn groups_dict(py: Python<'_>, groups: Vec<MetricGroup>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     for group in groups {

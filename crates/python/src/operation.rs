@@ -1,4 +1,4 @@
-//! A call that may have to wait, as something to be polled: the one form of it that both APIs run.
+//! A call that may have to wait, as a value to poll. Both APIs run this one implementation.
 //!
 //! ```text
 //! KafkaProducer      run():   poll ── nothing yet ──▶ release the GIL, sleep until woken, poll again
@@ -14,12 +14,12 @@ use thalweg_network::wait::Parker;
 use crate::gil;
 use crate::producer_core::Core;
 
-/// Dropping it gives up what it waits for; what it did before stays done.
+/// A step-wise call. Dropping it gives up its wait, and does not undo what it did before.
 pub(crate) trait Operation: Send + Sync {
     type Output;
 
-    /// Goes on as far as it can. `None`: the waker is woken when it can go on, and at the deadline
-    /// it is to be polled again, for what it then has to say.
+    /// Continues as far as possible. If it returns `None`, the waker is woken when it can
+    /// continue. The caller must also poll again at the deadline, for the result of the timeout.
     fn poll(
         &mut self,
         py: Python<'_>,
@@ -27,10 +27,10 @@ pub(crate) trait Operation: Send + Sync {
         waker: &Waker,
     ) -> PyResult<Option<Self::Output>>;
 
-    /// Until when it waits; `None` as long as it takes.
+    /// Returns when its wait ends, or `None` for no limit.
     fn deadline(&self) -> Option<Instant>;
 
-    /// The caller's exception (Ctrl-C, a cancellation) ends it while it waits.
+    /// Tells a waiting operation that the caller's exception (Ctrl-C, a cancellation) ends it.
     fn given_up(&self, _py: Python<'_>, _core: &Core, _error: &PyErr) {}
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn run<O: Operation>(
     }
 }
 
-/// Whether a deadline is over.
+/// Whether a deadline has passed.
 pub(crate) fn is_over(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|at| Instant::now() >= at)
 }

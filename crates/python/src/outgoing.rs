@@ -1,4 +1,5 @@
-//! What an application hands over for a record, as slices: no copy but for what is not `bytes`.
+//! Converts the application's arguments for a record to slices. Only data that is not `bytes` is
+//! copied.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
@@ -6,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use thalweg_records::HeaderRef;
 
-/// A key or value: borrowed from a `bytes`, or copied out of another buffer.
+/// A key or value: borrowed from a `bytes`, or copied from another buffer.
 pub(crate) enum Data<'a> {
     None,
     Borrowed(&'a [u8]),
@@ -14,7 +15,7 @@ pub(crate) enum Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// Takes bytes, bytearray, memoryview or None.
+    /// Accepts bytes, bytearray, memoryview or None.
     #[inline]
     pub(crate) fn new(object: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Self> {
         let Some(object) = object else {
@@ -54,18 +55,18 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Its length, -1 for none.
+    /// Returns the length, -1 for none.
     #[inline]
     pub(crate) fn size(&self) -> i32 {
         self.as_slice().map_or(-1, |bytes| bytes.len() as i32)
     }
 }
 
-/// Headers as given, held so that their bytes can be borrowed.
+/// The given headers, kept so that their bytes can be borrowed.
 pub(crate) struct HeaderList(Vec<(Py<PyString>, Option<Py<PyAny>>)>);
 
 impl HeaderList {
-    /// Takes a list (or tuple) of `(str, bytes)` pairs; a value may be None.
+    /// Accepts a list (or tuple) of `(str, bytes)` pairs. A value may be None.
     pub(crate) fn new(headers: &Bound<'_, PyAny>) -> PyResult<Self> {
         if !headers.is_instance_of::<PyList>() && !headers.is_instance_of::<PyTuple>() {
             return Err(wrong_headers(headers));
@@ -85,7 +86,7 @@ impl HeaderList {
         Self(Vec::new())
     }
 
-    /// The pairs as slices, to be borrowed for the append.
+    /// Returns the pairs as slices for the append.
     pub(crate) fn data<'a>(&'a self, py: Python<'a>) -> PyResult<Vec<(&'a str, Data<'a>)>> {
         let pair = |(name, value): &'a (Py<PyString>, Option<Py<PyAny>>)| {
             let (name, value) = (name.bind(py), value.as_ref().map(|value| value.bind(py)));
@@ -99,7 +100,7 @@ impl HeaderList {
     }
 }
 
-/// The name of an object's type, for messages.
+/// Returns the name of an object's type, for error messages.
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
     let name = object.get_type().name();
     name.map_or_else(|_| "?".to_owned(), |name| name.to_string())
@@ -143,7 +144,8 @@ fn wrong_value(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyErr {
     ))
 }
 
-/// A record's timestamp as an argument: an int, or none. `time.time()` is what is given by mistake.
+/// Converts the timestamp argument of a record: an int, or None. `time.time()` is a common
+/// mistake.
 pub(crate) fn timestamp_ms(given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if given.is_none() {
         return Ok(None);
@@ -163,7 +165,8 @@ pub(crate) fn timestamp_ms(given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     })
 }
 
-/// As Java's `ProducerRecord`: no time before 1970, of which -1 would mean that there is none.
+/// Refuses times before 1970, as Java's `ProducerRecord`: -1 would mean that there is no
+/// timestamp.
 #[inline]
 pub(crate) fn check_timestamp(topic: &Bound<'_, PyString>, timestamp_ms: i64) -> PyResult<()> {
     if timestamp_ms >= 0 {
@@ -179,7 +182,7 @@ fn negative_timestamp(topic: &Bound<'_, PyString>, timestamp_ms: i64) -> PyErr {
     ))
 }
 
-/// The partition of a record as an argument: an int, or none.
+/// Converts the partition argument of a record: an int, or None.
 pub(crate) fn partition(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     if given.is_none() {
         return Ok(None);
@@ -198,7 +201,7 @@ pub(crate) fn partition(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     })
 }
 
-/// Borrowed pairs in the form that records are encoded from.
+/// Converts borrowed pairs to the form that the encoder needs.
 pub(crate) fn header_refs<'a>(data: &'a [(&'a str, Data<'a>)]) -> Vec<HeaderRef<'a>> {
     data.iter()
         .map(|(name, value)| HeaderRef {
@@ -208,7 +211,7 @@ pub(crate) fn header_refs<'a>(data: &'a [(&'a str, Data<'a>)]) -> Vec<HeaderRef<
         .collect()
 }
 
-/// Bytes of names and values, -1 for no headers.
+/// Returns the bytes of names and values, -1 for no headers.
 pub(crate) fn header_size(headers: &[HeaderRef<'_>]) -> i32 {
     if headers.is_empty() {
         return -1;
@@ -219,7 +222,7 @@ pub(crate) fn header_size(headers: &[HeaderRef<'_>]) -> i32 {
         .sum()
 }
 
-/// kafka-python's check: a record needs one of the two.
+/// Checks, as kafka-python does, that a record has a key or a value.
 pub(crate) fn need_key_or_value(key: bool, value: bool) -> PyResult<()> {
     if key || value {
         return Ok(());

@@ -1,7 +1,7 @@
 //! `Producer`: the class that `thalweg.producer.KafkaProducer` extends.
 //!
-//! `send` without hooks touches no Python code: the name's entry by identity, slices of the bytes,
-//! one lock, a future.
+//! `send` without hooks runs no Python code: it finds the topic's entry by identity, takes slices
+//! of the bytes and one lock, and creates a future.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ use crate::{errors, gil, outgoing, send_many};
 pub(crate) struct Producer(OnceLock<Core>);
 
 impl Producer {
-    /// The core, if it is open and of this process.
+    /// Returns the core, if it is open and belongs to this process.
     #[inline]
     fn core(&self, py: Python<'_>) -> PyResult<&Core> {
         match self.0.get() {
@@ -46,7 +46,7 @@ impl Producer {
     #[new]
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
-        // A subclass may have an __init__ of any signature; `_open` is what opens.
+        // A subclass may have an `__init__` with any signature. `_open` opens the producer.
         let _ = (args, kwargs);
         Self(OnceLock::new())
     }
@@ -219,7 +219,7 @@ impl Producer {
     }
 }
 
-/// A deadline for those who wait as long as it takes.
+/// Returns a deadline for waits without a limit.
 pub(crate) fn far_away() -> Instant {
     Instant::now() + duration_ms(f64::INFINITY)
 }

@@ -1,4 +1,4 @@
-//! What `Producer` and `AsyncProducer` are made of: the client, its appender, the Python steps.
+//! The parts of `Producer` and `AsyncProducer`: the client, its appender, the Python steps.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -28,7 +28,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Starts connecting in the background; nobody has waited for a broker yet.
+    /// Starts connecting in the background, without waiting for a broker.
     pub(crate) fn start(
         py: Python<'_>,
         config: &Bound<'_, PyAny>,
@@ -68,7 +68,7 @@ impl Core {
         self.client.view()
     }
 
-    /// An error if the client is closed or of another process.
+    /// Returns an error if the client is closed or belongs to another process.
     #[inline]
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.view()
@@ -76,7 +76,8 @@ impl Core {
             .map_err(|error| errors::client(py, &error))
     }
 
-    /// {group: {name: value}}; also of a closed producer, whose last metrics are worth reading.
+    /// Returns {group: {name: value}}, also of a closed producer, whose last metrics are still
+    /// useful.
     pub(crate) fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if self.view().is_inherited() {
             self.check(py)?;
@@ -85,7 +86,7 @@ impl Core {
     }
 }
 
-/// Until a bootstrap server has answered, or each has its reason why not.
+/// Waits until a bootstrap server has responded, or each has failed for a known reason.
 pub(crate) struct Bootstrap {
     deadline: Instant,
     causes: Option<Ticket<ClientError>>,
@@ -99,7 +100,7 @@ impl Bootstrap {
         }
     }
 
-    /// Goes on as far as it can; see [`Operation::poll`].
+    /// Continues as far as possible, see [`Operation::poll`].
     pub(crate) fn poll_view(
         &mut self,
         py: Python<'_>,
@@ -143,7 +144,7 @@ impl Operation for Bootstrap {
     }
 }
 
-/// Until a topic's partitions are known: how many they are.
+/// Waits until a topic's partitions are known, and returns their number.
 pub(crate) struct PartitionsFor {
     wait: Waiting,
     deadline: Instant,
@@ -178,7 +179,7 @@ impl Operation for PartitionsFor {
     }
 }
 
-/// Until all that was appended before is done, well or not.
+/// Waits until all records appended before have their result.
 pub(crate) struct Flush {
     ticket: FlushTicket,
     began: Instant,
@@ -226,7 +227,7 @@ impl Operation for Flush {
 }
 
 impl NotAppended {
-    /// For calls that have no future which could hold the error.
+    /// Converts to an error to raise, for calls without a future that could hold it.
     pub(crate) fn into_raised(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Raise(error) => error,

@@ -15,11 +15,11 @@ use crate::config::{Options, duration_ms};
 use crate::tables::ArrowBatch;
 use crate::{capsules, errors, gil, settings};
 
-/// Column buffers kept for use again, in batches.
+/// Column buffers kept for reuse, in batches.
 const SLAB_BATCHES: usize = 3;
 
 struct Reading {
-    /// Before the client, so that it lets go of the consumer first.
+    /// Declared before the client, so that it is dropped first and releases the consumer.
     reader: RangeReader,
     sink: ArrowSink,
     client: ConsumerClient,
@@ -30,7 +30,8 @@ struct Reading {
 pub(crate) struct PartitionReader(Mutex<Option<Reading>>);
 
 impl PartitionReader {
-    /// One thread at a time; never waits, as whoever reads may want the GIL before it lets go.
+    /// Locks the reader for one thread. Never waits, because the reading thread may need the GIL
+    /// before it unlocks.
     fn enter(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<Reading>>> {
         match self.0.try_lock() {
             Ok(reading) => Ok(reading),
@@ -77,7 +78,8 @@ impl PartitionReader {
             options.ignore(unused);
         }
         options.finish()?;
-        // Positions are given: no group takes part, and what is out of range is the reader's affair.
+        // Positions are given. There is no group, and the reader handles offsets that are out of
+        // range.
         consumer_config.group_id = None;
         consumer_config.auto_offset_reset = OffsetReset::None;
         let client = gil::client_call(py, |interrupted| {
@@ -175,7 +177,8 @@ impl PartitionReader {
         };
         drop((reader, sink));
         if client.view().is_inherited() {
-            // Its thread and sockets are the parent's; dropping the handle would lock their queues.
+            // The thread and sockets belong to the parent. Dropping the handle would lock their
+            // queues.
             std::mem::forget(client);
             return Ok(());
         }

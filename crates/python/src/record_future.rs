@@ -1,9 +1,10 @@
-//! `RecordFuture`: the outcome of one send for asyncio, with the methods of `asyncio.Future`.
+//! `RecordFuture`: the result of one send for asyncio, with the methods of `asyncio.Future`.
 //!
-//! Like `FutureRecordMetadata` it is a batch's completion and an index, and its batch alone tells
-//! it: what nobody awaits is never set, nor is its metadata made. Only who waits is written down,
-//! in the loop's `RecordWaits`. The interpreter's cycle collector does not see it (`untracked`), as
-//! hundreds of thousands may be alive, so it must hold no object that could lead back to it.
+//! Like `FutureRecordMetadata`, it is a batch's completion and an index, and only its batch
+//! completes it. A future that is not awaited is never set, and its metadata is never created.
+//! Only waits are stored, in the loop's `RecordWaits`. The interpreter's cycle collector does not
+//! see it (`untracked`), because hundreds of thousands may be alive. So it must not hold an object
+//! that could lead back to it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,17 +24,17 @@ use crate::record_waits::{Callback, RecordWaits, all_written};
 pub(crate) struct RecordFuture {
     state: State,
     waits: Arc<RecordWaits>,
-    /// What a task looks for in what its coroutine yields (`asyncio.Future.__await__`).
+    /// A task checks this attribute of what its coroutine yields (`asyncio.Future.__await__`).
     blocking: AtomicBool,
     cancelled: AtomicBool,
-    /// Somebody was given the outcome.
+    /// The result was returned to a caller.
     retrieved: AtomicBool,
     cancel_message: OnceLock<Py<PyAny>>,
 }
 
 enum State {
     Sent(Sent),
-    /// It was refused before it was part of a batch.
+    /// The record was refused before it was part of a batch.
     Failed(Py<PyAny>),
 }
 
@@ -71,7 +72,7 @@ impl RecordFuture {
         Ok(outcome)
     }
 
-    /// An error in a forked child, where nobody completes a batch any more.
+    /// Returns an error in a forked child, where nothing completes a batch.
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         if self.waits.is_inherited() {
             return Err(errors::client(py, &ClientError::Forked));
@@ -79,7 +80,7 @@ impl RecordFuture {
         Ok(())
     }
 
-    /// The error that nobody will have asked for, if it is known by now.
+    /// Returns the error that was never retrieved, if it is known now.
     fn lost_error<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         match &self.state {
             State::Failed(error) => Some(error.bind(py).clone()),
@@ -125,7 +126,7 @@ impl RecordFuture {
             return false;
         }
         if let Some(message) = msg {
-            // Not cancelled before, so there is none yet.
+            // It was not cancelled before, so there is no message yet.
             let _ = this.cancel_message.set(message);
         }
         this.cancelled.store(true, Ordering::Relaxed);
@@ -206,7 +207,7 @@ impl RecordFuture {
         slf
     }
 
-    /// A step of the task that awaits it: the task sleeps, or gets the result.
+    /// Runs a step of the awaiting task: the task sleeps, or gets the result.
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::step(slf)?.iterated()
     }
@@ -236,7 +237,7 @@ impl Awaitable for RecordFuture {
 impl Drop for RecordFuture {
     fn drop(&mut self) {
         let is_told = *self.retrieved.get_mut() || *self.cancelled.get_mut();
-        // In a forked child the parent tells it.
+        // In a forked child, the parent reports the error.
         if is_told || self.waits.is_inherited() {
             return;
         }
@@ -260,7 +261,7 @@ impl Drop for RecordFuture {
     }
 }
 
-/// Another one like it: raised, an error holds the frames that it passed, and they the future.
+/// Copies an error. A raised error holds the frames that it passed, and they hold the future.
 fn copy_of<'py>(error: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     let py = error.py();
     let copied = py

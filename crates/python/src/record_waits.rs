@@ -1,15 +1,16 @@
-//! Who waits for records of one event loop, batch by batch, and what their futures make of it.
+//! The awaited records of one event loop, by batch, and the results of their futures.
 //!
 //! ```text
 //! a turn of the loop: task 1 sends, waits ─ task 2 sends, waits ─ ... ─ `Hasten`: the batches go
 //! ```
-//! A batch that somebody waits for does not linger, but it waits for the end of the turn: the other
-//! tasks that are ready may have records for it. So many tasks that each wait for a record of their
-//! own share batches, and one task alone waits no longer than it has to.
+//! A batch that a task waits for does not linger. But it leaves only at the end of the loop's
+//! turn, because other ready tasks may have records for it. So many tasks that each wait for their
+//! own record share batches, and a single task waits no longer than necessary.
 //!
-//! Shared by the loop's `Completions` and its `RecordFuture`s. The references to Python objects in
-//! here are the `Completions`' for the cycle collector; a future, which it does not follow, has none
-//! but the loop's, which is weak. Nothing of Python runs, and no object is dropped, under a lock.
+//! The loop's `Completions` and its `RecordFuture`s share this. The cycle collector sees the
+//! Python references in here through the `Completions`. It does not follow a future, so a future
+//! has no other references, except a weak one to the loop. No Python code runs, and no object is
+//! dropped, under a lock.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -32,20 +33,20 @@ use crate::record_future::RecordFuture;
 use crate::types::RecordMetadataOf;
 use crate::{callbacks, errors};
 
-/// A function to be called with a future that is done.
+/// A function to call with a future that is done.
 pub(crate) struct Callback {
     pub(crate) future: Py<RecordFuture>,
     pub(crate) function: Py<PyAny>,
     pub(crate) context: Py<PyAny>,
 }
 
-/// Who waits for records of one batch.
+/// The waits for records of one batch.
 struct Waiting {
     completion: Arc<BatchCompletion>,
     callbacks: Vec<Callback>,
-    /// It is among those that go after the turn.
+    /// The batch is in `hurried`, and leaves after the turn.
     is_hurried: bool,
-    /// Records whose futures are gone: if they fail, the loop hears of it.
+    /// Records whose futures were dropped. If they fail, the loop gets the error.
     unwatched: Vec<u32>,
 }
 
@@ -53,15 +54,15 @@ pub(crate) struct RecordWaits {
     queue: Arc<Queue>,
     event_loop: Py<PyWeakrefReference>,
     generation: Generation,
-    /// By the address of the completion, which the entry keeps alive.
+    /// The key is the address of the completion, which the entry keeps alive.
     batches: Mutex<BTreeMap<usize, Waiting>>,
-    /// Lingering batches that are waited for, until the loop's turn is over.
+    /// Lingering batches that a task waits for, until the end of the loop's turn.
     hurried: Mutex<Vec<Arc<BatchCompletion>>>,
-    /// What records of a partition have in common: futures are asked for one batch after another.
+    /// The shared metadata of a partition's records: futures are usually read batch after batch.
     metadata: Mutex<Option<(Str, i32, RecordMetadataOf)>>,
 }
 
-/// Of the entry of a record's batch.
+/// Returns the key of a record's batch.
 fn key_of(sent: &Sent) -> usize {
     Arc::as_ptr(&sent.completion) as usize
 }
@@ -78,7 +79,8 @@ impl RecordWaits {
         })
     }
 
-    /// The process was forked since: the locks may be held by threads that are not here.
+    /// Whether the process was forked since. In a child, threads that do not exist may hold the
+    /// locks.
     pub(crate) fn is_inherited(&self) -> bool {
         self.generation.is_inherited()
     }
@@ -88,7 +90,7 @@ impl RecordWaits {
         found.ok_or_else(|| PyRuntimeError::new_err("the event loop of this future is gone"))
     }
 
-    /// Callbacks that wait.
+    /// Returns the number of waiting callbacks.
     pub(crate) fn len(&self) -> usize {
         let batches = locked(&self.batches);
         batches.values().map(|batch| batch.callbacks.len()).sum()
@@ -110,7 +112,7 @@ impl RecordWaits {
         drop(batches);
     }
 
-    /// The outcome of a record whose batch is done.
+    /// Returns the result of a record whose batch is done.
     pub(crate) fn outcome_of<'py>(&self, py: Python<'py>, sent: &Sent) -> PyResult<Outcome<'py>> {
         if self.is_inherited() {
             return sent.outcome(py);
@@ -122,8 +124,8 @@ impl RecordWaits {
             Err(error) => return errors::producer(py, &error).map(Err),
         };
         let (topic, partition) = (completion.topic(), completion.partition());
-        // Taken out meanwhile: what is made could have the interpreter collect cycles, and run code
-        // that asks another future.
+        // Taken out during the call, because creating objects may start a collection, which may
+        // run code that asks another future.
         let known = locked(&self.metadata).take();
         let mut metadata = match known {
             Some(known) if known.1 == partition && known.0 == *topic => known.2,
@@ -136,8 +138,8 @@ impl RecordWaits {
         Ok(Ok(made))
     }
 
-    /// Calls back once the record's batch is done. If it is, behind those who waited before: they
-    /// may not have been called yet.
+    /// Calls back once the record's batch is done. If it is done already, the call comes after
+    /// those that waited before, because they may not have been called yet.
     pub(crate) fn call_when_done(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -159,7 +161,7 @@ impl RecordWaits {
         self.call_soon(py, &callback)
     }
 
-    /// The batch is sent once the tasks that are ready now had their turn.
+    /// Sends the batch once the tasks that are ready now have had their turn.
     pub(crate) fn hasten_after_turn(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -178,7 +180,7 @@ impl RecordWaits {
             event_loop.call_method1(intern!(py, "call_soon"), (hasten,))
         };
         if call().is_err() {
-            // A loop that is closed has no turns any more, and the batches need none.
+            // A closed loop has no more turns, so hasten the batches now.
             self.hasten();
         }
     }
@@ -199,14 +201,14 @@ impl RecordWaits {
         Ok(())
     }
 
-    /// Calls all back now that wait for this future.
+    /// Makes all calls that wait for this future, now.
     pub(crate) fn call_all_of(&self, py: Python<'_>, sent: &Sent, future: &Bound<'_, PyAny>) {
         for callback in self.taken(sent, future) {
             self.call_or_tell(py, &callback);
         }
     }
 
-    /// Takes a function back; how often it was there.
+    /// Removes a callback, and returns how often it was there.
     pub(crate) fn forget_callback(
         self: &Arc<Self>,
         sent: &Sent,
@@ -230,7 +232,7 @@ impl RecordWaits {
         error.map_or(Ok(removed), Err)
     }
 
-    /// The callbacks of a future, out of the table.
+    /// Takes the callbacks of a future out of the table.
     fn taken(&self, sent: &Sent, future: &Bound<'_, PyAny>) -> Vec<Callback> {
         let of = |callback: &mut Callback| callback.future.is(future);
         match locked(&self.batches).get_mut(&key_of(sent)) {
@@ -239,7 +241,7 @@ impl RecordWaits {
         }
     }
 
-    /// The future of a record is gone before its batch is done: should it fail, somebody is told.
+    /// Notes that a future was dropped before its batch is done, so that the loop gets its error.
     pub(crate) fn watch(&self, sent: &Sent) {
         let mut batches = locked(&self.batches);
         if let Some(batch) = self.waiting(&mut batches, sent) {
@@ -247,7 +249,7 @@ impl RecordWaits {
         }
     }
 
-    /// The entry of a record's batch; `None` if it is done and all were called.
+    /// Returns the entry of a record's batch, or `None` if it is done and all calls were made.
     fn waiting<'a>(
         &self,
         batches: &'a mut BTreeMap<usize, Waiting>,
@@ -271,10 +273,10 @@ impl RecordWaits {
         }
     }
 
-    /// A batch has rung; how much there was to do.
+    /// Handles a batch that has rung. Returns the amount of work done.
     pub(crate) fn deliver(&self, py: Python<'_>, key: usize) -> usize {
         let mut batches = locked(&self.batches);
-        // A late ring for an address that another batch has by now is none of its news.
+        // A late ring for an address that another batch has now says nothing about that batch.
         let done = |batch: &Waiting| batch.completion.is_done();
         let batch = match batches.get(&key) {
             Some(batch) if done(batch) => batches.remove(&key),
@@ -310,7 +312,7 @@ impl RecordWaits {
         }
     }
 
-    /// As asyncio does with an exception that nobody asked a future for.
+    /// Reports errors as asyncio does with an exception that was never retrieved.
     pub(crate) fn tell_lost(&self, py: Python<'_>, count: usize, error: &Bound<'_, PyAny>) {
         let text = match count {
             1 => "a record was not written, and nobody asked its future".to_owned(),
@@ -340,7 +342,7 @@ impl Hasten {
     }
 }
 
-/// The batch is done, and nothing of it failed.
+/// Whether the batch is done and nothing of it failed.
 pub(crate) fn all_written(completion: &BatchCompletion) -> bool {
     let pieces = completion.pieces();
     pieces.is_some_and(|pieces| pieces.iter().all(|piece| piece.result.is_ok()))

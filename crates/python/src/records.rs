@@ -1,8 +1,8 @@
-//! `ConsumerRecord`: one consumed record, behaving as kafka-python's namedtuple does.
+//! `ConsumerRecord`: one consumed record, which behaves as kafka-python's namedtuple.
 //!
-//! Made in Rust while `poll` drains, so every field that costs something is lazy: headers stay
-//! the raw section of the batch until they are asked for. It is no tuple: a tuple of 13 boxed
-//! fields would cost ten allocations a record.
+//! `poll` creates records in Rust while it drains, so every expensive field is lazy: headers stay
+//! the raw section of the batch until they are used. It is not a tuple, because a tuple of 13
+//! boxed fields would cost ten allocations per record.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ const FIELDS: [&str; 13] = [
     "serialized_header_size",
 ];
 
-/// A record's headers: the raw section until first access, then the list.
+/// A record's headers: the raw section until the first access, then the list.
 pub(crate) enum Headers {
     None,
-    /// Count and the encoded section, copied once out of the batch.
+    /// The count and the encoded section, copied once from the batch.
     Raw(Box<RawHeaders>),
     Made(Py<PyAny>),
 }
@@ -56,7 +56,7 @@ impl RawHeaders {
     }
 }
 
-/// What every record of one run (same partition, same batch) shares.
+/// The fields that all records of one run (same partition, same batch) share.
 pub(crate) struct RecordRun {
     pub(crate) topic: Py<PyString>,
     pub(crate) partition: i32,
@@ -384,7 +384,7 @@ impl ConsumerRecord {
     }
 }
 
-/// Tuples of more than twelve parts have no conversion of their own: the last four come nested.
+/// A tuple of more than twelve elements has no conversion in `PyO3`, so the last four are nested.
 fn flatten_tail<'py>(
     py: Python<'py>,
     parts: &Bound<'py, PyTuple>,
@@ -395,7 +395,8 @@ fn flatten_tail<'py>(
     PyTuple::new(py, all)
 }
 
-/// A `(name, value)` pair of a header; a name that is no UTF-8 keeps its bytes as surrogates.
+/// Returns the `(name, value)` pair of a header. In a name that is not UTF-8, the invalid bytes
+/// become surrogates.
 pub(crate) fn header_pair<'py>(
     py: Python<'py>,
     name: &[u8],

@@ -1,13 +1,14 @@
-//! Which event loop runs in this thread.
+//! Checks which event loop runs in this thread.
 //!
 //! ```text
-//! a task of the loop is in hand, and the loop was last seen in this thread ──▶ it is this one
-//! anything else ──▶ asyncio is asked
+//! the loop runs a task, and was last seen in this thread ──▶ it is this one
+//! anything else ──▶ ask asyncio
 //! ```
-//! `CPython` 3.11 makes a system call to tell, once for each send, so asyncio's own table of tasks is
-//! looked into first; later versions make none. Deliberately missed: a second loop that is run within
-//! a task of the first, which asyncio itself forbids, and a loop that has moved to another thread and
-//! has not called from there yet.
+//! On `CPython` 3.11, asking asyncio costs a system call, which would be once per send. So this
+//! first looks into asyncio's own table of tasks. Later versions make no system call. Two cases
+//! are deliberately not detected: a second loop that runs within a task of the first, which
+//! asyncio itself forbids, and a loop that has moved to another thread and has not called from
+//! there yet.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,10 +20,10 @@ pub(crate) struct RunningLoop {
     tasks: Option<Tasks>,
 }
 
-/// The task that each loop has in hand.
+/// The task that each loop runs now.
 struct Tasks {
     table: Py<PyDict>,
-    /// The thread that the loop was last seen to run in.
+    /// The thread in which the loop was last seen.
     thread: AtomicUsize,
 }
 
@@ -44,7 +45,7 @@ impl RunningLoop {
         })
     }
 
-    /// What runs in this thread in the place of that loop: another one, or Python's `None`.
+    /// Returns what runs in this thread instead of that loop: another loop, or Python's `None`.
     pub(crate) fn instead_of<'py>(
         &self,
         event_loop: &Bound<'py, PyAny>,
@@ -67,7 +68,7 @@ impl RunningLoop {
     }
 }
 
-/// A number that no other living thread has; one that has ended may have had it.
+/// Returns a number that no other living thread has. A thread that has ended may have had it.
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark).addr())

@@ -1,11 +1,11 @@
-//! One `send`, step by step: what both `KafkaProducer` and `AIOKafkaProducer` run.
+//! The steps of one `send`, for both `KafkaProducer` and `AIOKafkaProducer`.
 //!
 //! ```text
 //! attempt ── appended ──▶ Sent                                  (nearly always, without a wait)
 //!    └─ refused ──▶ Waiting ── poll ──▶ attempt again, with the memory that was waited for
 //! ```
-//! All waits of one send share one `max_block_ms`. What Python steps made of the record is kept over
-//! a wait: they run once.
+//! All waits of one send share one `max_block_ms`. The Python steps run once: their results are
+//! kept during a wait.
 
 use std::task::Waker;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use crate::outgoing::{
 use crate::producer_core::Core;
 use crate::types::Sizes;
 
-/// One record as the application gave it.
+/// One record as the application passed it.
 pub(crate) struct Given {
     pub(crate) topic: Py<PyString>,
     pub(crate) value: Option<Py<PyAny>>,
@@ -35,13 +35,13 @@ pub(crate) struct Given {
     pub(crate) timestamp_ms: Option<i64>,
 }
 
-/// A record in a batch, or the error that fills its future (others are raised).
+/// A record in a batch, or the error for its future (other errors are raised).
 pub(crate) type Outcome = Result<Sent, Py<PyAny>>;
 
-/// A send that is under way.
+/// A send that is not finished.
 pub(crate) struct Sending {
     given: Given,
-    /// What the Python steps have done, if there are any.
+    /// The progress of the Python steps, if there are any.
     steps: Steps,
     waiting: Option<Waiting>,
     deadline: Option<Instant>,
@@ -58,7 +58,7 @@ impl Sending {
         }
     }
 
-    /// Goes on to the end or to the next wait.
+    /// Continues to the end or to the next wait.
     #[inline]
     pub(crate) fn attempt(
         &mut self,
@@ -86,7 +86,7 @@ impl Sending {
         }
     }
 
-    /// Those who want to hear of each record hear of one that is not sent, too.
+    /// Handles a record that is not sent. The acknowledgement hook hears of it too.
     #[cold]
     pub(crate) fn failed(
         &self,
@@ -102,7 +102,7 @@ impl Sending {
         }
         match error {
             NotAppended::Fail(error) => {
-                // Its future alone tells of it, so a transaction must know.
+                // Only its future reports it, so a transaction must be told.
                 core.appender.accumulator.note_refused(&error.to_string());
                 Ok(Some(Err(error)))
             }
@@ -143,7 +143,7 @@ impl Operation for Sending {
         self.deadline
     }
 
-    /// Those who want to hear of each record hear that this one is not sent.
+    /// Tells the acknowledgement hook that this record is not sent.
     #[cold]
     fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
         if let Some(hooks) = core.hooks.as_ref().filter(|_| self.waiting.is_some()) {
@@ -152,7 +152,7 @@ impl Operation for Sending {
     }
 }
 
-/// `KafkaProducer.send`.
+/// Implements `KafkaProducer.send`.
 #[inline]
 pub(crate) fn send(py: Python<'_>, core: &Core, given: Given) -> PyResult<FutureRecordMetadata> {
     let mut sending = Sending::new(given);
@@ -166,7 +166,7 @@ pub(crate) fn send(py: Python<'_>, core: &Core, given: Given) -> PyResult<Future
     })
 }
 
-/// A send without any Python step.
+/// Sends a record without Python steps.
 #[inline]
 fn send_plain(
     py: Python<'_>,

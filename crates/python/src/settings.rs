@@ -1,4 +1,4 @@
-//! Resolved options -> the configuration structs of the crates.
+//! Converts resolved options to the configuration structs of the crates.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use thalweg_records::Compression;
 
 use crate::config::{Options, duration_ms};
 
-/// Options that every client has; `CoreClientConfig` in Python.
+/// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
     let mut config = ClientConfig::default();
     let servers: Vec<(String, u16)> = options.get("bootstrap_servers")?.unwrap_or_default();
@@ -71,8 +71,8 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         "allow_auto_create_topics",
         &mut config.allow_auto_create_topics,
     )?;
-    // Named in the table, and settled by now: names were looked up, and TCP_NODELAY is always on.
-    // Other wishes are warned of before they get here.
+    // The table has these options, but they have no effect here: names are already resolved, and
+    // TCP_NODELAY is always on. `thalweg.config` warns about other values.
     for ignored in ["client_dns_lookup", "socket_options"] {
         options.ignore(ignored);
     }
@@ -109,7 +109,7 @@ fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()
     Ok(())
 }
 
-/// PEM text itself or the path of a file with it.
+/// Reads PEM text, or the path of a file with it.
 fn pem(text: String) -> Pem {
     if text.contains("-----BEGIN ") {
         Pem::Inline(text)
@@ -118,12 +118,12 @@ fn pem(text: String) -> Pem {
     }
 }
 
-/// `thalweg.config` has checked every word; one that is not known here must not become a default.
+/// `thalweg.config` has checked every value. An unknown one must not become a default.
 fn unknown(option: &str, word: &str) -> PyErr {
     PyValueError::new_err(format!("{option} {word:?} is unknown"))
 }
 
-/// A producer's options; `CoreProducerConfig` in Python, less what the binding itself needs.
+/// Reads a producer's options, `CoreProducerConfig` in Python, except those of the binding itself.
 pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
     let acks = match options.get::<i64>("acks")? {
         Some(0) => Acks::None,
@@ -174,7 +174,7 @@ pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
     Ok(config)
 }
 
-/// A consumer's options; `CoreConsumerConfig` in Python, less what the binding itself needs.
+/// Reads a consumer's options, `CoreConsumerConfig` in Python, except those of the binding itself.
 pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
     let group_id = options.get::<String>("group_id")?.map(Str::from);
     let mut config = ConsumerConfig {
@@ -218,7 +218,7 @@ pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
     Ok(config)
 }
 
-/// The retry and request times that a role shares with its client.
+/// Copies the retry and request times that a producer shares with its client.
 pub(crate) fn align_producer(config: &mut ProducerConfig, client: &ClientConfig) {
     config.request_timeout = client.request_timeout;
     config.retry_backoff = client.retry_backoff;
@@ -227,7 +227,7 @@ pub(crate) fn align_producer(config: &mut ProducerConfig, client: &ClientConfig)
     config.metrics = client.metrics;
 }
 
-/// The same for a consumer.
+/// Copies the retry and request times that a consumer shares with its client.
 pub(crate) fn align_consumer(config: &mut ConsumerConfig, client: &ClientConfig) {
     config.request_timeout = client.request_timeout;
     config.retry_backoff = client.retry_backoff;

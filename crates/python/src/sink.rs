@@ -1,4 +1,4 @@
-//! Drained records -> Python: `{TopicPartition: [ConsumerRecord]}`, made under the GIL.
+//! Converts drained records to Python under the GIL: `{TopicPartition: [ConsumerRecord]}`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::records::{ConsumerRecord, Headers, RawHeaders as KeptHeaders, RecordR
 use crate::types;
 use crate::untracked::untracked;
 
-/// Python objects of the partitions of one consumer, each made once.
+/// Python objects of one consumer's partitions, each created once.
 #[derive(Default)]
 struct PartitionObjects(BTreeMap<TopicPartition, (Py<PyString>, Py<PyAny>)>);
 
 impl PartitionObjects {
-    /// The topic's name and the `TopicPartition`.
+    /// Returns the topic's name and the `TopicPartition`.
     fn get(
         &mut self,
         py: Python<'_>,
@@ -67,7 +67,7 @@ impl Deserializers {
     }
 }
 
-/// A record whose deserializer raised; it stays in the buffer, the position in front of it.
+/// A record whose deserializer raised. It stays in the buffer, with the position before it.
 pub(crate) struct Poison {
     pub(crate) partition: TopicPartition,
     pub(crate) offset: i64,
@@ -79,11 +79,11 @@ pub(crate) struct Poison {
     pub(crate) cause: PyErr,
 }
 
-/// Makes record objects: what a drain's sinks have in common, kept between drains.
+/// Creates record objects. It is kept between drains, and used by all sinks.
 #[derive(Default)]
 pub(crate) struct RecordMaker {
     objects: PartitionObjects,
-    /// Of the last run; most runs are of the same partition, leader epoch and kind of timestamps.
+    /// The last run. Most runs have the same partition, leader epoch and timestamp type.
     run: Option<(TopicPartition, Arc<RecordRun>)>,
 }
 
@@ -112,7 +112,7 @@ impl RecordMaker {
         self.run.as_ref().expect("begin comes before any record")
     }
 
-    /// The record as an object; `Err(Ok(poison))` if a deserializer raised.
+    /// Creates the record object. `Err(Ok(poison))`: a deserializer raised.
     fn make<'py>(
         &self,
         py: Python<'py>,
@@ -131,7 +131,7 @@ impl RecordMaker {
                     (key, value) = made;
                     headers = Headers::Made(list.into_any().unbind());
                 }
-                // Ctrl-C is no fault of the record.
+                // Ctrl-C is not an error of the record.
                 Err((_, cause)) if !cause.is_instance_of::<PyException>(py) => {
                     return Err(Err(cause));
                 }
@@ -165,7 +165,7 @@ impl RecordMaker {
     }
 }
 
-/// What ended a drain early, other than being full.
+/// Why a drain ended early, if the sink was not full.
 #[derive(Default)]
 pub(crate) struct Ended {
     pub(crate) failure: Option<PyErr>,
@@ -182,13 +182,13 @@ impl Ended {
     }
 }
 
-/// `{TopicPartition: [ConsumerRecord]}`: what `poll` returns.
+/// Builds `{TopicPartition: [ConsumerRecord]}`, the result of `poll`.
 pub(crate) struct DictSink<'a, 'py> {
     py: Python<'py>,
     maker: &'a mut RecordMaker,
     deserializers: &'a Deserializers,
     pub(crate) dict: Bound<'py, PyDict>,
-    /// Of the partition whose records come now, and its `TopicPartition`.
+    /// The list of the current partition, and its `TopicPartition`.
     list: Bound<'py, PyList>,
     object: Option<Py<PyAny>>,
     listed: Option<TopicPartition>,
@@ -229,8 +229,8 @@ impl<'a, 'py> DictSink<'a, 'py> {
         Ok(())
     }
 
-    /// The list comes into the dictionary with its first record: a batch may have none to hand out,
-    /// or one that no deserializer can read.
+    /// Adds a record. The first one also adds the list to the dict, because a batch may have no
+    /// record to return, or none that a deserializer can read.
     #[inline]
     fn put(&mut self, record: Bound<'py, ConsumerRecord>) -> PyResult<()> {
         self.list.append(record)?;
@@ -261,7 +261,7 @@ impl RecordSink for DictSink<'_, '_> {
     }
 }
 
-/// One record: what iteration takes.
+/// Takes one record, for an iteration.
 pub(crate) struct OneSink<'a, 'py> {
     py: Python<'py>,
     maker: &'a mut RecordMaker,
@@ -306,7 +306,7 @@ impl RecordSink for OneSink<'_, '_> {
 }
 
 impl RecordMaker {
-    /// The `TopicPartition` of the last run.
+    /// Returns the `TopicPartition` of the last run.
     pub(crate) fn partition_object(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let partition = self.current().0.clone();
         Ok(self.objects.get(py, &partition)?.1)
@@ -341,7 +341,7 @@ fn header_size(headers: RawHeaders<'_>) -> i32 {
         .sum()
 }
 
-/// The raw section with its count in front, so that one box holds all there is.
+/// Stores the raw section after its count, so that one box holds everything.
 fn kept_headers(headers: RawHeaders<'_>) -> Headers {
     if headers.is_empty() {
         return Headers::None;

@@ -1,7 +1,7 @@
 //! The calls of asyncio that sleep until their consumer has something for them.
 //!
-//! The consumer's core knows one waker; several tasks may wait for records of it. They share that
-//! one, which wakes them all: each looks, and those that find nothing sleep again.
+//! The consumer's core stores one waker, but several tasks may wait for its records. They share
+//! that one. It wakes all of them: each checks, and those that find nothing sleep again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,8 @@ impl Wake for Wakers {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Taken out: a waker may run foreign code, which must not run under our lock.
+        // The wakers are copied first: a waker may run foreign code, which must not run under our
+        // lock.
         let wakers: Vec<Waker> = locked(&self.0).values().cloned().collect();
         for waker in wakers {
             waker.wake();
@@ -26,7 +27,7 @@ impl Wake for Wakers {
     }
 }
 
-/// Who sleeps, by a number of each.
+/// The sleeping calls, each with a number.
 pub(crate) struct Sleepers {
     wakers: Arc<Wakers>,
     shared: Waker,
@@ -41,18 +42,18 @@ impl Default for Sleepers {
 }
 
 impl Sleepers {
-    /// Wakes all that sleep.
+    /// Returns the waker that wakes all sleepers.
     pub(crate) fn waker(&self) -> &Waker {
         &self.shared
     }
 
-    /// Is woken with the others from now on, until [`Self::remove`].
+    /// Adds a sleeper, until [`Self::remove`].
     pub(crate) fn add(&self, number: u64, waker: &Waker) {
         let before = locked(&self.wakers.0).insert(number, waker.clone());
         drop(before);
     }
 
-    /// Whether others are left.
+    /// Removes a sleeper. Returns whether others are left.
     pub(crate) fn remove(&self, number: u64) -> bool {
         let mut wakers = locked(&self.wakers.0);
         let removed = wakers.remove(&number);

@@ -1,4 +1,4 @@
-//! `RecordTable`: columns of consumed records, exported as often as one likes.
+//! `RecordTable`: columns of consumed records, which can be exported several times.
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
@@ -59,7 +59,8 @@ impl RecordTable {
         py: Python<'py>,
         requested_schema: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer ignore the wish; consumers cast what they get.
+        // The interface allows a producer to ignore the requested schema. Consumers cast what they
+        // get.
         drop(requested_schema);
         capsules::stream(py, export_stream(self.0.schema(), vec![self.0.clone()]))
     }

@@ -1,20 +1,21 @@
-//! Topic entries by the name's `str` object: a send hashes no text.
+//! Topic entries by the `str` object of their name, so that a send hashes no text.
 //!
-//! A `str` keeps its hash once it was asked for, and a producer's loop passes the same object each
-//! time, so a hit costs a comparison of hashes and of addresses. A `str` that is made for each send
-//! is compared by its text.
+//! A `str` caches its hash, and a producer's loop passes the same object each time. So a hit costs
+//! a comparison of hashes and of addresses. A `str` that is created for each send is compared by
+//! its text.
 //!
 //! ```text
 //!   hash ──▶ level 0 (64 places) ──▶ level 1 (1,024) ──▶ level 2 (16,384), each made when needed
 //!            keeps its topics        refer to their topics weakly
 //! ```
-//! A new name takes the first free place on its way. If there is none it replaces another in the last
-//! level, so the memory is bounded and what is in use now comes back in. Nobody waits for a place: one
-//! that another thread has locked counts as a miss, and a miss looks the name up in the accumulator.
+//! A new name takes the first free place in its levels. If there is none, it replaces another one
+//! in the last level, so memory is bounded, and names in use get a place again. No thread waits
+//! for a place: if another thread holds its lock, that counts as a miss, and a miss looks the name
+//! up in the accumulator.
 //!
-//! The accumulator frees topics that are out of use, but not those that somebody holds. So most places
-//! refer to entries weakly. Those of level 0 hold theirs: a program that sends to a few topics pays for
-//! no reference counts, and keeps 64 topics at most.
+//! The accumulator frees idle topics, but only if nothing else holds them. So most places refer to
+//! entries weakly. Those of level 0 hold theirs: a program that sends to a few topics then pays
+//! for no reference counts, and keeps at most 64 topics.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -24,10 +25,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use thalweg_producer::{Accumulator, TopicEntry};
 
-/// Places of level 0, and of each further level, as powers of two.
+/// Number of places in level 0, and in each further level, as powers of two.
 const KEPT_BITS: u32 = 6;
 const LEVEL_BITS: [u32; 2] = [10, 14];
-/// A name has so many places in a level, next to each other.
+/// The number of adjacent places for a name in a level.
 const WAYS: usize = 2;
 
 pub(crate) struct Known<E> {
@@ -47,7 +48,7 @@ impl<E> Known<E> {
 }
 
 struct Place<E> {
-    /// Hash of the name. Read without the lock, to pass by what cannot be meant.
+    /// The hash of the name. It is read without the lock, to skip places that cannot match.
     hash: AtomicIsize,
     known: Mutex<Option<Known<E>>>,
 }
@@ -60,7 +61,7 @@ impl<E> Place<E> {
         }
     }
 
-    /// Its lock, if this may be the place of the name.
+    /// Returns the lock of this place, if it may be the place of the name.
     #[inline]
     fn lock_for(
         &self,
@@ -75,7 +76,8 @@ impl<E> Place<E> {
         is_it.then_some(guard)
     }
 
-    /// Python never gives -1 as a hash, and 0 only to the empty name.
+    /// Whether the hash can be stored. Python never uses the hash -1, and 0 only for the empty
+    /// name.
     fn takes(&self, hash: isize) -> bool {
         let taken = self.hash.load(Ordering::Relaxed);
         taken == 0 || taken == hash
@@ -86,7 +88,7 @@ impl<E> Place<E> {
             self.hash.store(hash, Ordering::Relaxed);
             guard.replace(known)
         });
-        // Only now that the lock is released: a subclass of `str` may run code when it goes.
+        // Dropped after the lock is released: a subclass of `str` may run code when it is dropped.
         drop(replaced);
     }
 }
@@ -97,7 +99,7 @@ fn made<E>(level: &Level<E>, bits: u32) -> &[Place<E>] {
     level.get_or_init(|| (0..1 << bits).map(|_| Place::free()).collect())
 }
 
-/// An entry while it is used: level 0's, which stays locked, or one's own.
+/// An entry in use: that of level 0, which stays locked, or a separate reference.
 pub(crate) enum Topic<'a> {
     Kept(MutexGuard<'a, Option<Known<Arc<TopicEntry>>>>),
     Own(Arc<TopicEntry>),
@@ -126,7 +128,7 @@ impl TopicCache {
         Self::default()
     }
 
-    /// The topic's entry.
+    /// Returns the topic's entry.
     #[inline]
     pub(crate) fn get(
         &self,
@@ -189,7 +191,8 @@ impl TopicCache {
         Ok(entry)
     }
 
-    /// The first place after level 0 that is free or the name's own, else one in the last level.
+    /// Returns the first place after level 0 that is free or has this name, else one in the last
+    /// level.
     fn place_for(&self, hash: isize) -> &Place<Weak<TopicEntry>> {
         let mut last = None;
         for (level, bits) in LEVEL_BITS.into_iter().enumerate() {
@@ -204,11 +207,11 @@ impl TopicCache {
     }
 }
 
-/// The places of a name in a level.
+/// Returns the places of a name in a level.
 #[inline]
 fn ways<E>(places: &[Place<E>], level: usize, hash: isize) -> &[Place<E>] {
     let sets = places.len() / WAYS;
-    // Other bits on each level: names that share a place in one are apart in the next.
+    // Each level uses other bits, so names that share a place in one level do not in the next.
     let at = (hash.cast_unsigned() >> (level * 16)) % sets * WAYS;
     &places[at..at + WAYS]
 }

@@ -33,7 +33,7 @@ pub(crate) fn topic_partition<'py>(
     class(py, &TOPIC_PARTITION, "TopicPartition")?.call1((topic, partition))
 }
 
-/// `RecordMetadata` with its sizes; -1 stands for "none" as in Kafka.
+/// The sizes of a `RecordMetadata`. As in Kafka, -1 means none.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) key: i32,
@@ -52,12 +52,12 @@ pub(crate) fn record_metadata<'py>(
     RecordMetadataOf::new(py, topic, partition)?.make(py, offset, timestamp_ms, sizes)
 }
 
-/// Makes the metadata of records of one partition: what they share is made once.
+/// Creates the metadata of records of one partition, and what they share only once.
 pub(crate) struct RecordMetadataOf {
     topic: Py<PyString>,
     partition: Py<PyInt>,
     both: Py<PyAny>,
-    /// The last timestamp: many records have the same.
+    /// The last timestamp: many records have the same one.
     timestamp: Option<(i64, Py<PyInt>)>,
 }
 
@@ -104,7 +104,7 @@ impl RecordMetadataOf {
     }
 }
 
-/// What a named tuple's own constructor does, without its Python frame.
+/// Does what the named tuple's own constructor does, without its Python frame.
 fn new_record_metadata(fields: Bound<'_, PyTuple>) -> PyResult<Bound<'_, PyAny>> {
     let py = fields.py();
     let class = RECORD_METADATA.get_or_try_init(py, || {
@@ -118,8 +118,9 @@ fn new_record_metadata(fields: Bound<'_, PyTuple>) -> PyResult<Bound<'_, PyAny>>
     })?;
     let class = class.bind(py);
     let arguments = (fields,).into_pyobject(py)?;
-    // SAFETY: the slot is that of `tuple`, which takes any class that extends it, as this one was
-    // seen to, and a tuple of one iterable; it gives a new reference, or null and an exception.
+    // SAFETY: the slot is that of `tuple`. It accepts any class that extends `tuple`, which was
+    // checked, and a tuple with one iterable. It returns a new reference, or null with an
+    // exception set.
     unsafe {
         let new = ffi::PyTuple_Type.tp_new.expect("tuples can be made");
         let made = new(
@@ -152,7 +153,7 @@ pub(crate) fn broker_metadata<'py>(
 
 static PRODUCER_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// What interceptors see.
+/// Creates the record that interceptors see.
 pub(crate) fn producer_record<'py>(
     py: Python<'py>,
     given: &crate::sending::Given,

@@ -1,11 +1,12 @@
-//! One thread at a time uses a consumer.
+//! Makes sure that only one thread at a time uses a consumer.
 //!
 //! ```text
-//! poll: from its first look until its records are handed over ──┐
-//! commit, subscribe, seek, ... ─────────────────────────────────┴──▶ Usage: this thread's, or nobody's
+//! poll: from its first check until its records are returned ────┐
+//! commit, subscribe, seek, ... ─────────────────────────────────┴──▶ Usage: this thread's, or free
 //! ```
-//! So a commit of a second thread finds no positions of records that the first is still being given.
-//! Nested calls of the same thread are fine: hooks, listeners and deserializers commit and seek.
+//! So a commit in a second thread cannot commit the positions of records that the first thread has
+//! not received yet. Calls of the same thread can be nested: hooks, listeners and deserializers
+//! commit and seek.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -21,11 +22,11 @@ thread_local!(static ME: u8 = const { 0 });
 pub(crate) struct Usage {
     /// An address that only this thread has, or `NOBODY`.
     thread: AtomicU64,
-    /// Calls within calls; written by that thread only.
+    /// Depth of nested calls. Only the thread above writes it.
     depth: AtomicU32,
 }
 
-/// While it lives, its thread uses the consumer.
+/// The current thread uses the consumer while this value lives.
 pub(crate) struct Using<'a>(&'a Usage);
 
 impl Usage {
@@ -34,7 +35,7 @@ impl Usage {
         Ok(Using(self))
     }
 
-    /// Turns a second thread away, for a call that gives control to nobody and ends at once.
+    /// Refuses a second thread, for a call that runs no other code and ends at once.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         match self.thread.load(Ordering::Acquire) {
             NOBODY => Ok(()),
@@ -43,7 +44,7 @@ impl Usage {
         }
     }
 
-    /// For Python, which has no scope to bind it to: followed by [`Self::end`].
+    /// Begins a use from Python, which has no scope for it. [`Self::end`] must follow.
     pub(crate) fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let me = me();
         if self.thread.load(Ordering::Acquire) != me {
@@ -58,7 +59,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Whether the call of this thread is within no other.
+    /// Whether the current call of this thread is not nested in another one.
     pub(crate) fn is_outermost(&self) -> bool {
         self.depth.load(Ordering::Relaxed) == 1
     }

@@ -1,4 +1,4 @@
-//! What a coroutine of an `AsyncConsumer` waits for, but for records: a step of its own each.
+//! What a coroutine of an `AsyncConsumer` waits for, except records: one job for each.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -17,7 +17,7 @@ use crate::operation::is_over;
 use crate::polling::{Core, not_open};
 use crate::producer_core::Bootstrap;
 
-/// Until a bootstrap server has answered.
+/// Waits until a bootstrap server has responded.
 pub(super) struct Opening {
     pub(super) consumer: Py<Consumer>,
     pub(super) core: Option<Core>,
@@ -55,7 +55,7 @@ impl Job for Opening {
     }
 }
 
-/// Until offsets are looked up.
+/// Waits until offsets are looked up.
 pub(super) struct Listing(pub(super) Lookup);
 
 impl Job for Listing {
@@ -75,7 +75,7 @@ impl Job for Listing {
     }
 }
 
-/// Until a request is answered.
+/// Waits for the response to a request.
 pub(super) struct Answer {
     pub(super) pending: Arc<Pending>,
     pub(super) deadline: Option<Instant>,
@@ -99,7 +99,7 @@ impl Job for Answer {
     }
 }
 
-/// Until the connections are closed. Given up, it goes on behind.
+/// Waits until the connections are closed. If it is given up, closing continues in the background.
 pub(super) struct Stopping {
     pub(super) consumer: Py<Consumer>,
     pub(super) closing: Closing,
@@ -118,7 +118,7 @@ impl Job for Stopping {
         if closed.is_none() {
             return Ok(Polled::Pending);
         }
-        // Those that wait for records learn that none will come.
+        // Wakes the calls that wait for records, because none will arrive.
         core.consumer().wake();
         Ok(Polled::Done(py.None()))
     }

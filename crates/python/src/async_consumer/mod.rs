@@ -3,9 +3,9 @@
 //! ```text
 //! getone() ──▶ look (coordinator's work, drain) ── found ──▶ the record
 //!                ▲    └─ nothing: the task sleeps
-//!                └────── woken by the fetcher, by an answer, or at the coordinator's time
+//!                └────── woken by the fetcher, by a response, or when coordinator work is due
 //! ```
-//! Everything that does not wait (assign, seek, pause) is the consumer's own.
+//! Calls that never wait (assign, seek, pause) are methods of the consumer itself.
 
 mod jobs;
 
@@ -176,7 +176,7 @@ impl AsyncConsumer {
     }
 }
 
-/// What is waited for in polls.
+/// What a poll waits for.
 enum What {
     One {
         only: Vec<TopicPartition>,
@@ -188,7 +188,7 @@ enum What {
     },
     Columns(TableLimits),
     Position(TopicPartition),
-    /// For a Python function to be true.
+    /// Until a Python function returns true.
     Until(Py<PyAny>),
 }
 
@@ -238,7 +238,7 @@ impl What {
         }
     }
 
-    /// When the time is over.
+    /// Returns the result when the time is over.
     fn nothing(&self, py: Python<'_>, core: &Core) -> PyResult<Py<PyAny>> {
         match self {
             Self::One { .. } => Ok(py.None()),
@@ -250,23 +250,23 @@ impl What {
     }
 }
 
-/// A poll that its task waits for.
+/// A poll that a task awaits.
 struct Polling {
     consumer: Py<Consumer>,
     what: What,
     limit: Option<Instant>,
-    /// When to look again at the latest.
+    /// When to check again at the latest.
     until: Option<Instant>,
-    /// Among those that sleep, once it does.
+    /// Its number among the sleepers, once it sleeps.
     number: Option<u64>,
-    /// In the metrics, if it is one of Kafka's polls.
+    /// Its entry in the metrics, if it is one of Kafka's polls.
     began: Option<PollBegan>,
     had_turn: bool,
     found: bool,
 }
 
 impl Polling {
-    /// An error if it cannot go on: the consumer was stopped, say.
+    /// Returns the core, or an error if the poll cannot continue, for example after a stop.
     fn core<'a>(consumer: &'a Py<Consumer>, what: &What, py: Python<'_>) -> PyResult<&'a Core> {
         let consumer = consumer.get();
         let stopped = consumer
@@ -285,7 +285,7 @@ impl Polling {
         }
     }
 
-    /// One look at what there is.
+    /// Checks once what is available.
     fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
         let polls = !matches!(what, What::Position(_));
@@ -331,7 +331,7 @@ impl Job for Polling {
         if self.what.counts(core) {
             self.began = Some(core.client.poll_began());
         }
-        // While another task sleeps in a poll, that one is inside.
+        // While another task sleeps in a poll, that poll already counts as time inside.
         let alone = core.sleepers.is_empty();
         let _polling = alone.then(|| core.client.poll_watch().enter());
         self.look(py, core)
@@ -346,8 +346,8 @@ impl Job for Polling {
         }
         let over = is_over(self.limit);
         if !over && is_over(self.until) {
-            // To be looked at again at once: not before the loop's other tasks had their turn, as
-            // one of them may be what is waited for.
+            // Check again soon, but let the loop's other tasks run first: one of them may do what
+            // this one waits for.
             return Ok(Polled::Turn);
         }
         if !over {

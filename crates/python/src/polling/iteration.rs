@@ -1,8 +1,8 @@
-//! `for record in consumer`: a poll for each record, most of which have nothing else to do.
+//! `for record in consumer`: one poll per record, most of which only return a buffered record.
 //!
 //! ```text
-//! next_at_once ── a record ──────────────▶                  amid a batch
-//!      └─ anything else ──▶ the general way, as a poll      its ends, news, waits, errors
+//! next_at_once ── a record ──────────────▶                  within a batch
+//!      └─ anything else ──▶ the general path, as a poll     batch ends, news, waits, errors
 //! ```
 
 use std::sync::atomic::Ordering;
@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use super::{Core, Offered};
 
 impl Core {
-    /// Whether this step of an iteration is a poll in the metrics. One a batch is: to measure each of
-    /// them would take longer than the step.
+    /// Whether this step of an iteration counts as a poll in the metrics. One step per batch does:
+    /// measuring every step would take longer than the step.
     pub(crate) fn counts_step(&self) -> bool {
         let counts = self.step_counts.load(Ordering::Relaxed);
         if counts {
@@ -23,12 +23,12 @@ impl Core {
         counts
     }
 
-    /// After a step that gave nothing, too.
+    /// Counts the next step as a poll, also after a step without a record.
     pub(crate) fn count_next_step(&self) {
         self.step_counts.store(true, Ordering::Relaxed);
     }
 
-    /// The next record, the position moved past it and no further.
+    /// Returns the next record, and moves the position exactly past it.
     pub(crate) fn next<'py>(
         &self,
         py: Python<'py>,
@@ -51,18 +51,19 @@ impl Core {
         }
     }
 
-    /// [`Self::next`] where there is nothing to do but to hand out a record; it decides nothing that a
-    /// look would decide otherwise. What is left to the general way gives None.
+    /// Does [`Self::next`] if it only needs to return a record. It never decides anything that a
+    /// full check would decide differently. It returns `None` to leave the step to the general
+    /// path.
     ///
-    /// No time is spent in here, so one look at the clock says whether the coordinator's work is due
-    /// and when the application came and left.
+    /// This takes no time, so it reads the clock once, to see whether coordinator work is due, and
+    /// when the application called and got its record.
     fn next_at_once<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.step_counts.load(Ordering::Relaxed) || self.hooks.see_records() {
             return Ok(None);
         }
         let mut state = self.enter(py)?;
-        // Not entered, as this gives control to nobody. Looked at after the state was locked: who
-        // begins meanwhile looks at that.
+        // This runs no other code, so it does not enter the usage. It checks the usage after it
+        // locked the state: a thread that begins a use in between checks the state.
         self.usage.check(py)?;
         let watch = self.client.poll_watch();
         if watch.is_watched() || state.polled.due.is_some() {

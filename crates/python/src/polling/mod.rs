@@ -1,5 +1,5 @@
-//! The polling half of a consumer: hooks, looks, waits. What a look takes is in [`taking`], the steps
-//! of an iteration are in [`iteration`].
+//! The polling half of a consumer: hooks, checks, waits. [`taking`] takes records out of the
+//! buffer, [`iteration`] has the steps of an iteration.
 //!
 //! ```text
 //! loop: before_poll hook if due -> register the waker -> take -> wait until woken or due
@@ -31,7 +31,7 @@ use crate::{errors, gil, types};
 use taking::Columns;
 pub(crate) use taking::{Offered, no_columns};
 
-/// What of the consumer is Python.
+/// The Python objects of a consumer.
 pub(crate) struct ConsumerHooks {
     pub(crate) deserializers: Deserializers,
     pub(crate) before_poll: Option<Py<PyAny>>,
@@ -55,18 +55,19 @@ impl ConsumerHooks {
         })
     }
 
-    /// Whether foreign code sees each record before it is handed out.
+    /// Whether application code sees each record before it is returned.
     fn see_records(&self) -> bool {
         self.deserializers.any() || self.on_consume.is_some()
     }
 }
 
-/// The coordinator's work was done last: all of it, or what a call does that is no poll.
+/// When coordinator work was last done: all of it, or only the part for calls that are not polls.
 #[derive(Default)]
 struct Done {
-    /// So many reentries had been asked for; one at least always is, so the first call does it.
+    /// The number of reentries requested until then. There is always at least one, so the first
+    /// call does the work.
     seen: u64,
-    /// When it is to be done again.
+    /// When it is due again.
     due: Option<Instant>,
 }
 
@@ -76,13 +77,13 @@ impl Done {
     }
 }
 
-/// What only the polling thread touches.
+/// State that only the polling thread uses.
 pub(crate) struct PollState {
     maker: RecordMaker,
     arrow: Option<Columns>,
-    /// What ended a drain that had handed records out already: raised by the next poll.
+    /// The error that ended a drain after it had returned records. The next poll raises it.
     failure: Option<PyErr>,
-    /// By the last poll, and by the last call that is none.
+    /// Coordinator work done by the last poll, and by the last other call.
     polled: Done,
     between: Done,
 }
@@ -96,8 +97,8 @@ impl PollState {
         }
     }
 
-    /// What is there. An error that is told has all be looked at afresh by the next call of either
-    /// kind, committed offsets too.
+    /// Returns what was taken. If it is an error, the next call of either kind does all
+    /// coordinator work again, including committed offsets.
     fn taken<T>(
         &mut self,
         take: &mut impl FnMut(&mut Self) -> PyResult<Option<T>>,
@@ -111,17 +112,17 @@ impl PollState {
     }
 }
 
-/// What one look came to.
+/// The result of one check.
 pub(crate) enum Look<'a, T> {
     Found(T),
-    /// Nothing yet: to be looked for again when woken, and at this time.
+    /// Nothing yet. Check again when woken, and at the given time.
     Nothing {
         state: MutexGuard<'a, PollState>,
         until: Option<Instant>,
     },
 }
 
-/// An opened consumer.
+/// The core of an opened consumer.
 pub(crate) struct Core {
     pub(crate) client: Arc<ConsumerClient>,
     pub(crate) hooks: ConsumerHooks,
@@ -130,14 +131,14 @@ pub(crate) struct Core {
     pub(crate) consumer_timeout: Option<Duration>,
     state: Mutex<PollState>,
     woken: AtomicBool,
-    /// Who polls, commits, or seeks.
+    /// The thread that polls, commits or seeks.
     pub(crate) usage: Usage,
-    /// Calls of asyncio that sleep until there is something.
+    /// Calls of asyncio that sleep until something is available.
     pub(crate) sleepers: Sleepers,
-    /// The records of a batch ran out, or there were none: the next step of an iteration counts as a
+    /// Set when a batch ended or there was no record: the next step of an iteration counts as a
     /// poll.
     step_counts: AtomicBool,
-    /// Nothing is handed out: the positions are being committed before partitions go.
+    /// Set while positions are committed before a revocation: no records are returned.
     held: AtomicBool,
 }
 
@@ -183,7 +184,7 @@ impl Core {
         self.client.consumer()
     }
 
-    /// The polling thread's state; a second thread gets an error at once.
+    /// Locks the polling thread's state. A second thread gets an error at once.
     pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, PollState>> {
         match self.state.try_lock() {
             Ok(state) => Ok(state),
@@ -192,10 +193,12 @@ impl Core {
         }
     }
 
-    /// For a call of Python's, followed by its end: no other thread polls, commits or seeks until then.
+    /// Begins a use for a Python call, which must end it. No other thread can poll, commit or seek
+    /// until then.
     pub(crate) fn begin_use(&self, py: Python<'_>) -> PyResult<()> {
         self.usage.begin(py)?;
-        // A step of an iteration that takes at once does not enter: it is over, or under way here.
+        // The fast step of an iteration does not enter the usage. It has finished, or it holds the
+        // lock now.
         match self.state.try_lock() {
             Err(TryLockError::WouldBlock) if self.usage.is_outermost() => {
                 self.usage.end();
@@ -210,26 +213,26 @@ impl Core {
         self.consumer().wake();
     }
 
-    /// Raises what must end any waiting call.
+    /// Raises the errors that end any waiting call.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.client
             .view()
             .check()
             .map_err(|error| errors::client(py, &error))?;
-        // Each step of an iteration comes by here: a plain load nearly always does.
+        // Each step of an iteration comes here, and a plain load is nearly always enough.
         if self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::AcqRel) {
             return Err(errors::raise(py, "WakeupError", "wakeup() was called"));
         }
         Ok(())
     }
 
-    /// Whether the coordinator was told something since its work was last begun.
+    /// Whether something was reported to the coordinator since its work was last started.
     fn has_news(&self, done: &Done) -> bool {
         self.hooks.before_poll.is_some() && self.client.reentries() != done.seen
     }
 
-    /// Runs the coordinator's work if it is due. The state is unlocked meanwhile: the hook may
-    /// assign, seek and pause.
+    /// Runs the coordinator's work if it is due. The state is unlocked during the work, because
+    /// the hook may assign, seek and pause.
     fn before_poll<'a>(
         &'a self,
         py: Python<'_>,
@@ -260,12 +263,13 @@ impl Core {
         Ok(state)
     }
 
-    /// One look: what must end the call is raised, the coordinator's work is done if it is due, then
-    /// `take` may take. If it finds nothing, who `register`s is woken by the next thing worth looking
-    /// at.
+    /// Checks once: raises errors that end the call, does coordinator work if it is due, and then
+    /// calls `take`. If nothing is found, the waker of `register` is woken by the next change
+    /// worth a check.
     ///
-    /// `polls`: the application comes for more, so what it has is done. Else nothing of that is
-    /// committed, and no listener called; the next poll does what was left out.
+    /// `polls`: the application asks for more records, so it has finished those that it has.
+    /// Otherwise none of them are committed, and no listener is called. The next poll does what
+    /// was left out.
     pub(crate) fn look<'a, T>(
         &'a self,
         py: Python<'_>,
@@ -286,10 +290,10 @@ impl Core {
             }
             let subscribed = self.consumer().check_subscribed();
             subscribed.map_err(|error| errors::consumer(py, &error))?;
-            // Registered, then looked at again: what comes from here on is a wake-up. What the
-            // coordinator was told before, perhaps while its work was done, had nobody to wake.
+            // First register, then check again: from here on, a change causes a wake-up. A change
+            // before this, perhaps during the coordinator's work, had no waker to wake.
             register(self.consumer());
-            self.check(py)?; // a wakeup() until then found nobody to wake
+            self.check(py)?; // a wakeup() before this woke no waker
             if !self.has_news(state.done(polls)) {
                 break;
             }
@@ -304,7 +308,7 @@ impl Core {
         Ok(Look::Nothing { state, until })
     }
 
-    /// Looks until `take` gives something or the deadline is over.
+    /// Checks and waits until `take` returns something or the deadline is over.
     fn poll_with<T>(
         &self,
         py: Python<'_>,
@@ -324,7 +328,8 @@ impl Core {
         let _using = self.usage.enter(py)?;
         let mut kept = self.enter(py)?;
         loop {
-            // The parker is looked for by who will wait: most steps of an iteration do not.
+            // The parker is looked up only by a thread that will wait. Most steps of an iteration
+            // do not wait.
             let register = |core: &ConsumerCore| core.register(Parker::current().waker());
             match self.look(py, kept, deadline, polls, register, &mut take)? {
                 Look::Found(found) => return Ok(Some(found)),
@@ -340,14 +345,15 @@ impl Core {
         }
     }
 
-    /// `{TopicPartition: [ConsumerRecord]}`, empty when the time is over.
+    /// Returns `{TopicPartition: [ConsumerRecord]}`, empty when the time is over.
     pub(crate) fn poll<'py>(
         &self,
         py: Python<'py>,
         deadline: Option<Instant>,
         records_max: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        // Until the interceptors are done: what they are given is not handed over yet.
+        // Held until the interceptors are done, because the records have not been returned before
+        // that.
         let _using = self.usage.enter(py)?;
         let _polling = self.client.poll_watch().enter();
         let _counted = self.client.count_poll();
@@ -360,7 +366,7 @@ impl Core {
         }
     }
 
-    /// What the interceptors leave of it.
+    /// Passes the records through the interceptors.
     pub(crate) fn consumed<'py>(
         &self,
         py: Python<'py>,
@@ -375,8 +381,8 @@ impl Core {
         })
     }
 
-    /// The last step of what a drain took on its way to the application. If that fails, or Ctrl-C came
-    /// meanwhile, the drain is taken back: nobody has its records.
+    /// Runs the last step before the drained records reach the application. If it fails, or on
+    /// Ctrl-C, the drain is taken back, because the application did not get its records.
     fn handed_over<T>(&self, py: Python<'_>, step: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         let done = step().and_then(|done| py.check_signals().map(|()| done));
         if done.is_err() {
@@ -385,8 +391,8 @@ impl Core {
         done
     }
 
-    /// The next offset to be handed out, once it is known. No poll: what the application has in
-    /// work stays so.
+    /// Waits for the position of a partition. This is not a poll: the application still works on
+    /// the records that it has.
     pub(crate) fn wait_position(
         &self,
         py: Python<'_>,
@@ -399,7 +405,7 @@ impl Core {
         self.look_until(py, deadline, false, |_| self.found_position(py, partition))
     }
 
-    /// The next offset to be handed out, if it is known; raises what keeps it from being known.
+    /// Returns the position if it is known, or raises the error that prevents the lookup.
     pub(crate) fn found_position(
         &self,
         py: Python<'_>,
@@ -410,8 +416,8 @@ impl Core {
         Ok(position.map(|at| at.offset))
     }
 
-    /// The next offset to be handed out, if it is known. Outside of a look no error is taken: only a
-    /// look has the coordinator's work done afresh after one.
+    /// Returns the position if it is known. It takes no error, because only a check makes the
+    /// coordinator do all its work again after one.
     pub(crate) fn known_position(
         &self,
         py: Python<'_>,
@@ -422,13 +428,13 @@ impl Core {
         Ok(position.map(|at| at.offset))
     }
 
-    /// The error of who waited for a position in vain.
+    /// Returns the error of a wait for a position that timed out.
     pub(crate) fn position_timeout(&self, py: Python<'_>, partition: &TopicPartition) -> PyErr {
         let metadata = self.client.view().metadata().snapshot();
         errors::consumer(py, &self.consumer().position_timeout(partition, &metadata))
     }
 
-    /// All that is buffered, as columns.
+    /// Returns buffered records as columns.
     pub(crate) fn poll_arrow(
         &self,
         py: Python<'_>,
@@ -442,7 +448,7 @@ impl Core {
     }
 }
 
-/// `OffsetAndMetadata` of a position.
+/// Returns the `OffsetAndMetadata` of a position.
 pub(crate) fn offset_object(
     py: Python<'_>,
     offset: i64,
@@ -451,12 +457,12 @@ pub(crate) fn offset_object(
     types::offset_and_metadata(py, offset, "", leader_epoch)
 }
 
-/// The error of a call on a consumer that is not open.
+/// Returns the error of a call on a consumer that is not open.
 pub(crate) fn not_open(py: Python<'_>) -> PyErr {
     errors::raise(py, "IllegalStateError", "the consumer was never opened")
 }
 
-/// The error of a call in a forked child.
+/// Returns the error of a call in a forked child.
 pub(crate) fn forked(py: Python<'_>) -> PyErr {
     errors::client(py, &ClientError::Forked)
 }

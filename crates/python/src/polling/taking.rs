@@ -1,4 +1,4 @@
-//! What a look takes out of the fetch buffer: records by partition, one record, or columns.
+//! Takes records out of the fetch buffer: records by partition, one record, or columns.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::records::ConsumerRecord;
 use crate::sink::{DictSink, Ended, OneSink, Poison};
 use crate::{capsules, errors};
 
-/// Bytes of recycled column buffers a consumer keeps, in tables.
+/// Recycled column buffers that a consumer keeps, in tables.
 const SLAB_TABLES: usize = 2;
 
-/// What iteration found.
+/// The result of an iteration's step.
 pub(crate) enum Offered<'py> {
     Record(Bound<'py, PyAny>),
-    /// An interceptor took a record away.
+    /// An interceptor removed the record.
     Kept,
 }
 
-/// The table being filled; the pool outlives it, so that its buffers are used again.
+/// The table being filled. The pool outlives it, so that its buffers are reused.
 pub(super) struct Columns {
     sink: ArrowSink,
     limits: TableLimits,
@@ -44,7 +44,7 @@ impl Core {
         }
     }
 
-    /// Of these partitions, of all if none is named.
+    /// Drains the partitions in `only`, or all if it is empty.
     pub(crate) fn drain<'py>(
         &self,
         py: Python<'py>,
@@ -60,13 +60,14 @@ impl Core {
         let (dict, mut ended) = (sink.dict, sink.ended);
         self.note_drained(&drained);
         if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
-            // These are out of the buffer: they must reach the application first.
+            // These records are out of the buffer. They must reach the application before the
+            // error.
             state.failure = ended.failure.take();
         }
         Ok(settled(py, drained, ended)?.then_some(dict))
     }
 
-    /// The next record of these partitions, of all if none is named.
+    /// Takes the next record of the partitions in `only`, or of all if it is empty.
     pub(crate) fn take_one<'py>(
         &self,
         py: Python<'py>,
@@ -77,7 +78,7 @@ impl Core {
             return Ok(None);
         }
         let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        // Foreign code may ask for a position, or lose the record: then the drain is taken back.
+        // Application code may ask for a position or fail, and then the drain is taken back.
         let drained = if only.is_empty() && !self.hooks.see_records() {
             self.consumer().step(&mut sink)
         } else {
@@ -139,12 +140,12 @@ impl Core {
     }
 }
 
-/// A table of no rows, with the same columns as any other.
+/// Returns a table without rows that has the usual columns.
 pub(crate) fn no_columns() -> RecordBatch {
     RecordBatch::new_empty(Arc::clone(Layout::poll().schema()))
 }
 
-/// Whether anything was taken; raises what kept everything from being taken.
+/// Returns whether anything was taken. If nothing was, raises the error that prevented it.
 fn settled(
     py: Python<'_>,
     drained: Result<Drained, ConsumerError>,
@@ -160,7 +161,7 @@ fn settled(
     }
 }
 
-/// One record through the interceptors' chain, which may change it or take it away.
+/// Passes one record through the interceptors, which may change or remove it.
 fn intercepted<'py>(
     py: Python<'py>,
     hook: &Py<PyAny>,
