@@ -1,4 +1,4 @@
-//! Assigned partitions that are not there: told once, and waited for.
+//! Assigned partitions that do not exist: the client warns once, and waits for them.
 
 use std::time::Duration;
 
@@ -67,7 +67,8 @@ fn a_thousand_absent_partitions_are_told_in_a_few_lines() {
     assert!(told[10].starts_with("990 more"), "{told:?}");
 }
 
-/// Nobody has to ask: neither an answer nor a lost connection brings the client to look again.
+/// The client finds the partition without a trigger: no response or lost connection makes it
+/// check.
 #[test]
 fn a_partition_that_comes_is_found_within_seconds() {
     let mut world = reading(&tp(7));
@@ -82,7 +83,7 @@ fn a_topic_that_comes_is_found_within_seconds_and_is_nothing_to_warn_of() {
     let late = TopicPartition::new("late", 0);
     let mut world = World::new(config(), Broker::new(&[1]));
     world.consumer.assign(std::slice::from_ref(&late));
-    // One answer: it may be the one that has the topic created.
+    // One response is not enough: it may be the one that creates the topic.
     world.run();
     world.broker.create("late", 1, 1);
     world.advance(Duration::from_secs(3));
@@ -126,7 +127,7 @@ fn who_reads_nothing_is_told_so() {
     );
 }
 
-/// Somebody grants the right again, or the refusal was a broker's bad moment.
+/// Access may be granted again, or the refusal was a short failure of one broker.
 #[test]
 fn a_topic_that_was_refused_for_a_while_is_read_within_seconds() {
     let mut broker = Broker::new(&[1]);
@@ -147,7 +148,7 @@ fn a_topic_that_was_refused_for_a_while_is_read_within_seconds() {
     );
     world.broker.topic_errors.clear();
     world.advance(Duration::from_secs(2));
-    // An error that was queued before it was over comes first.
+    // An error that was queued before access was granted comes first.
     let found = world.drain(100).or_else(|_| world.drain(100));
     assert_eq!(found.expect("records").offsets(0).len(), 10);
 }

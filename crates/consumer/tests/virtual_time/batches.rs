@@ -1,13 +1,13 @@
-//! Batches as a broker stores them.
+//! Builds batches as a broker stores them.
 
 use thalweg_records::{BatchBuilder, BatchHeader, Compression, Compressor, RecordFields, control};
 
-/// A plain batch of `count` records from `base` on; values tell their offset.
+/// A plain batch of `count` records, starting at offset `base`. Each value says its offset.
 pub(crate) fn plain(base: i64, count: usize) -> Vec<u8> {
     sized(base, count, 0)
 }
 
-/// The same with values of at least `bytes` bytes.
+/// A plain batch with values of at least `bytes` bytes.
 pub(crate) fn sized(base: i64, count: usize, bytes: usize) -> Vec<u8> {
     builder(
         BatchHeader {
@@ -48,7 +48,7 @@ pub(crate) fn compressed(base: i64, count: usize, bytes: usize, codec: Compressi
     .expect("compressible")
 }
 
-/// Ten records that compress to 40 kB: a job of its own for a codec thread.
+/// Ten records that compress to 40 kB, so the batch needs its own job on a codec thread.
 pub(crate) fn noisy(base: i64, codec: Compression) -> Vec<u8> {
     let mut state = base as u64;
     let mut noise = move || {
@@ -88,7 +88,7 @@ pub(crate) fn transactional(
         .expect("compressible")
 }
 
-/// The marker that ends a transaction; it takes one offset.
+/// The marker that ends a transaction. It takes one offset.
 pub(crate) fn marker(base: i64, producer_id: i64, commit: bool) -> Vec<u8> {
     let marker = control::EndTransactionMarker {
         commit,
@@ -100,7 +100,7 @@ pub(crate) fn marker(base: i64, producer_id: i64, commit: bool) -> Vec<u8> {
     control::end_transaction_batch(&marker, base, 1)
 }
 
-/// What compaction leaves: records at some offsets, the batch's last offset kept.
+/// A batch after compaction: records at some offsets, with the original last offset.
 pub(crate) fn compacted(base: i64, kept: &[i32], last_offset_delta: i32) -> Vec<u8> {
     let mut builder = BatchBuilder::with_header(BatchHeader {
         base_offset: base,

@@ -1,7 +1,7 @@
-//! A scripted broker: typed messages in, typed messages out, no time of its own.
+//! A scripted broker: typed requests in, typed responses out. It has no clock.
 //!
-//! It keeps fetch sessions as KIP-227 has them (and refuses what breaks them), holds a fetch that
-//! finds nothing until its wait is over, and writes down what it was asked.
+//! It implements fetch sessions (KIP-227) and refuses requests that violate them, holds a fetch
+//! without data until its wait is over, and records the requests that it gets.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -45,9 +45,9 @@ pub(crate) struct PartitionLog {
     pub(crate) epochs: Vec<(i32, i64)>,
     pub(crate) timestamps: Vec<(i64, i64)>,
     pub(crate) preferred_replica: i32,
-    /// Errors to be answered to the next fetches.
+    /// Errors for the next fetches.
     pub(crate) errors: VecDeque<ErrorCode>,
-    /// A follower that answers fetches too.
+    /// A follower that serves fetches too.
     pub(crate) follower: Option<i32>,
 }
 
@@ -59,7 +59,7 @@ impl PartitionLog {
     }
 }
 
-/// A request as it came.
+/// A request that arrived.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
     Fetch {
@@ -73,13 +73,13 @@ pub(crate) enum Seen {
     OffsetForLeaderEpoch,
 }
 
-/// A partition by name, and what was asked of it.
+/// A partition by name, and its part of a fetch request.
 type SessionPartition = ((String, i32), FetchPartition);
 
 #[derive(Debug, Default)]
 struct Session {
     epoch: i32,
-    /// In the broker's order; what was served goes to the end.
+    /// In the broker's order: partitions that were served move to the end.
     partitions: Vec<SessionPartition>,
 }
 
@@ -98,27 +98,27 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) nodes: Vec<i32>,
-    /// Nodes that take no connections, and what they say.
+    /// Nodes that refuse connections, and the error.
     pub(crate) down: BTreeMap<i32, ConnectionError>,
     pub(crate) logs: BTreeMap<(String, i32), PartitionLog>,
     pub(crate) topic_ids: BTreeMap<String, Uuid>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) held: Vec<Held>,
     pub(crate) max_versions: BTreeMap<i16, i16>,
-    /// Give no sessions out.
+    /// Opens no sessions.
     pub(crate) sessionless: bool,
-    /// Cut the records of an answer to this many bytes, in the middle of a batch.
+    /// Cuts the records of a response after this many bytes, within a batch.
     pub(crate) cut_at: Option<usize>,
-    /// Send the aborted list back to front.
+    /// Sends the list of aborted transactions in reverse order.
     pub(crate) unsorted_aborted: bool,
     pub(crate) topic_errors: BTreeMap<String, ErrorCode>,
     pub(crate) list_errors: VecDeque<ErrorCode>,
     pub(crate) epoch_errors: VecDeque<ErrorCode>,
-    /// What metadata says of all leaders, and of their epochs, instead of the truth.
+    /// The leader and epoch that metadata reports for all partitions, instead of the real ones.
     pub(crate) metadata_says: Option<(i32, i32)>,
-    /// Cut so many of the next answers with records off behind their header.
+    /// Truncates this many of the next responses with records after their header.
     pub(crate) unreadable: usize,
-    /// Answer nothing at all.
+    /// Sends no responses.
     pub(crate) silent: bool,
     sessions: BTreeMap<(i32, i32), Session>,
     next_session: i32,
@@ -211,7 +211,7 @@ impl Broker {
             .collect()
     }
 
-    /// Answers a frame (without length prefix), or holds it.
+    /// Returns the response to a frame (without length prefix), or holds the request.
     pub(crate) fn answer(&mut self, node: i32, frame: Bytes, now: Instant) -> Option<Bytes> {
         let mut reader = Reader::new(frame);
         let header = frame::decode_request_header(&mut reader).expect("our own header");
@@ -255,7 +255,7 @@ impl Broker {
         }
     }
 
-    /// Held fetches that have data now, or whose wait is over.
+    /// Returns the held fetches that have data now, or whose wait is over.
     pub(crate) fn release(&mut self, now: Instant) -> Vec<(i32, Bytes)> {
         let mut out = Vec::new();
         let mut index = 0;
@@ -493,7 +493,7 @@ impl Broker {
         }
         let mut forgotten = Vec::new();
         for topic in &request.forgotten_topics_data {
-            // A deleted topic's id is forgotten with the topic.
+            // The ID of a deleted topic is gone, so such a topic is skipped here.
             if let Ok(name) = named(&topic.topic, topic.topic_id) {
                 forgotten.extend(topic.partitions.iter().map(|p| (name.clone(), *p)));
             }
@@ -530,14 +530,14 @@ impl Broker {
                 None => session.partitions.push((key, partition)),
             }
         }
-        // As Kafka's brokers do it: after what is added.
+        // Kafka's brokers also remove partitions after they have added others.
         session
             .partitions
             .retain(|(key, _)| !forgotten.contains(key));
         Ok((request.session_id, session.partitions.clone()))
     }
 
-    /// Partitions that were served go to the end of the session's order.
+    /// Moves the partitions that were served to the end of the session's order.
     fn served(&mut self, node: i32, session_id: i32, response: &FetchResponse) {
         let names = self.topic_ids.clone();
         let Some(session) = self.sessions.get_mut(&(node, session_id)) else {

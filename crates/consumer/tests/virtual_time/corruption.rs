@@ -1,4 +1,4 @@
-//! Corrupt, cut and oversized data: an error for that partition, and only for it.
+//! Corrupt, truncated and oversized data cause an error for their partition, and only for it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn flipped(mut batch: Vec<u8>) -> Vec<u8> {
     batch
 }
 
-/// A batch with a wrong checksum: nothing of it is handed out, and nobody reads on behind it unknowingly.
-/// Scenario 6.
+/// None of the records of a batch with a wrong checksum is returned, and the position never passes
+/// it silently. Scenario 6.
 #[test]
 fn a_corrupt_batch_raises_with_its_place_the_position_stays_and_others_flow() {
     for corrupt in [
@@ -52,7 +52,7 @@ fn a_corrupt_batch_raises_with_its_place_the_position_stays_and_others_flow() {
             10,
             "others flow"
         );
-        // It is fetched again after a wait: what was damaged on the way would have healed.
+        // It is fetched again after a wait, because a fresh copy might be undamaged.
         world.advance(Duration::from_secs(1));
         let again = world.drain(100).expect_err("still corrupt");
         assert!(matches!(
@@ -60,7 +60,7 @@ fn a_corrupt_batch_raises_with_its_place_the_position_stays_and_others_flow() {
             ConsumerError::CorruptBatch { offset: 10, .. }
         ));
         assert!(world.consumer.metrics().corrupt_batches_total.get() >= 2);
-        // The application may seek past it.
+        // The application can seek past it.
         world.consumer.seek(&tp(0), 20, -1).expect("assigned");
         world.run();
         assert_eq!(
@@ -81,7 +81,7 @@ fn damage_on_the_way_heals_by_another_fetch() {
     assert_eq!(world.drain(100).expect("whole now").offsets(0).len(), 10);
 }
 
-/// Nothing else would say why no records come.
+/// Nothing else would explain why no records arrive.
 #[test]
 fn answers_that_cannot_be_read_are_told_of_once_and_asked_for_again() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -144,7 +144,7 @@ fn corruption_reported_by_the_broker_raises_too() {
     assert_eq!(world.drain(100).expect("records").records.len(), 10);
 }
 
-/// A broker fills its answer up to the byte, so the last batch is often cut. Scenario 7.
+/// A broker fills its response to the last byte, so the last batch is often cut. Scenario 7.
 #[test]
 fn a_cut_last_batch_is_fetched_again_in_silence() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -164,7 +164,8 @@ fn a_cut_last_batch_is_fetched_again_in_silence() {
     );
 }
 
-/// KIP-74: a consumer whose limits are smaller than one batch would stand still. Scenario 7.
+/// KIP-74: without it, a consumer whose limits are smaller than one batch would never progress.
+/// Scenario 7.
 #[test]
 fn a_first_batch_larger_than_every_limit_is_consumed() {
     let small = ConsumerConfig {
@@ -183,7 +184,7 @@ fn a_first_batch_larger_than_every_limit_is_consumed() {
     assert_eq!(all.iter().filter(|r| r.partition == 1).count(), 4);
 }
 
-/// A few bytes that become gigabytes cost neither the memory nor the process. Scenario 8.
+/// A few bytes that decompress to gigabytes must not exhaust the memory. Scenario 8.
 #[test]
 fn a_decompression_bomb_is_refused_at_the_cap_and_others_flow() {
     for codec in [
@@ -217,7 +218,7 @@ fn a_decompression_bomb_is_refused_at_the_cap_and_others_flow() {
     }
 }
 
-/// Counts and lengths of no sense in the place of batches. Scenario 10.
+/// Random counts and lengths in place of batches. Scenario 10.
 #[test]
 fn nonsense_instead_of_batches_is_an_error_not_a_panic() {
     for nonsense in [

@@ -1,4 +1,4 @@
-//! The order in which polls drain the buffer: leftovers first, rotation, prefetch.
+//! The order in which polls drain the buffer: leftovers first, then rotation, with prefetching.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn fetched_partitions(broker: &Broker, from: usize) -> Vec<Vec<i32>> {
         .collect()
 }
 
-/// What the session with the broker covers: the sum of all requests so far.
+/// Returns the partitions in the broker's session: the result of all requests so far.
 fn asked_of_the_broker(broker: &Broker) -> Vec<i32> {
     let mut covered = BTreeSet::new();
     for request in broker.fetches() {
@@ -48,8 +48,8 @@ fn asked_of_the_broker(broker: &Broker) -> Vec<i32> {
     covered.into_iter().collect()
 }
 
-/// What each poll gives and fetches: 10 partitions of 1000 records, 100 a poll. Ten polls empty a
-/// partition, and until then no request goes out.
+/// Checks what each poll returns and fetches: 10 partitions of 1000 records, 100 per poll. Ten
+/// polls empty a partition, and no request is sent before that.
 #[test]
 fn ten_partitions_are_drained_one_after_the_other_and_refetched_at_the_end_of_the_rotation() {
     let mut world = World::with_topic(config(), 10, |broker| fill(broker, 10, 1000));
@@ -73,7 +73,8 @@ fn ten_partitions_are_drained_one_after_the_other_and_refetched_at_the_end_of_th
             );
             continue;
         }
-        // It is empty, and there is more of it and of all others: it alone is fetched.
+        // The partition is empty, and the broker has more records of all partitions. Only the
+        // empty one is fetched.
         for partition in 0..10 {
             let end = world.broker.log("t", partition).end();
             world
@@ -122,7 +123,7 @@ fn one_drain_never_mixes_two_fetches_and_the_next_fetch_is_on_its_way_meanwhile(
     world.broker.append("t", 0, 20, plain(10, 10));
     let first = world.drain(10).expect("records");
     assert_eq!(first.offsets(0), (0..10).collect::<Vec<_>>());
-    // The application works on those; the fetch of what follows goes out without being asked.
+    // The application processes those records. The next fetch is sent without a further call.
     let asked = world.broker.fetches().len();
     world.run();
     assert!(
@@ -143,7 +144,7 @@ fn what_arrives_during_a_drain_waits_for_the_next_one() {
             &mut self,
             batch: &thalweg_consumer::BatchInfo<'_>,
         ) -> thalweg_consumer::Offer {
-            // While partition 1 is drained the answer for partition 0 comes in.
+            // While partition 1 is drained, the response for partition 0 arrives.
             if batch.partition.partition == 1 {
                 (self.1)();
             }
@@ -305,7 +306,8 @@ fn a_result_for_a_partition_paused_meanwhile_is_thrown_away_and_fetched_again_la
     );
 }
 
-/// librdkafka #4637: resuming what was not paused read on from an offset of long ago. Bug 13.
+/// librdkafka #4637: resuming a partition that was not paused moved it back to an old offset. Bug
+/// 13.
 #[test]
 fn resuming_what_is_not_paused_changes_nothing() {
     let mut world = World::with_topic(config(), 2, |broker| fill(broker, 2, 10));
@@ -398,7 +400,7 @@ fn nothing_is_fetched_before_a_position_is_known() {
     assert_eq!(world.consumer.awaiting_committed(), [tp(0)]);
 }
 
-/// Also one to where the drain began, which is where the position still stands.
+/// This includes a seek to the offset where the drain began, which is still the position.
 #[test]
 fn a_seek_within_a_drain_is_the_last_word() {
     for to in [0, 3, 50] {
@@ -426,7 +428,7 @@ fn a_seek_to_the_beginning_within_a_drain_is_looked_up() {
     assert_eq!(world.position(0), 0);
 }
 
-/// What a drain gave did not reach the application, and what it gives next is the same.
+/// The records of a drain did not reach the application, so the next drain returns the same ones.
 #[test]
 fn a_drain_that_is_taken_back_is_handed_out_again() {
     let mut world = World::with_topic(config(), 3, |broker| fill(broker, 3, 100));

@@ -1,4 +1,5 @@
-//! `read_committed`, control batches, compaction: what moves the position and is never seen.
+//! `read_committed`, control batches, compaction: data that moves the position and is never
+//! returned.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn offsets(records: &[Taken]) -> Vec<i64> {
     records.iter().map(|r| r.offset).collect()
 }
 
-/// Two producers, interleaved: producer 1 aborts 0..4 and 10..12, commits 20..22; producer 2
+/// Two interleaved producers: producer 1 aborts 0..4 and 10..12 and commits 20..22, producer 2
 /// commits 5..9.
 fn interleaved(codec: Compression) -> impl FnOnce(&mut Broker) {
     move |broker| {
@@ -37,7 +38,7 @@ fn interleaved(codec: Compression) -> impl FnOnce(&mut Broker) {
     }
 }
 
-/// librdkafka #3020: records of aborted transactions were delivered if they were compressed.
+/// librdkafka #3020: records of aborted transactions were returned if they were compressed.
 /// Scenario 39, bug 10.
 #[test]
 fn aborted_data_is_never_delivered_whatever_the_codec() {
@@ -53,8 +54,8 @@ fn aborted_data_is_never_delivered_whatever_the_codec() {
     }
 }
 
-/// franz-go 1.21.4: with a list of aborted transactions that is not sorted (Redpanda's) some of their
-/// records were delivered. Scenario 39, bug 11.
+/// franz-go 1.21.4: if the list of aborted transactions was not sorted (as Redpanda's), some of
+/// their records were returned. Scenario 39, bug 11.
 #[test]
 fn an_unsorted_aborted_list_leaks_nothing() {
     let mut world = World::with_topic(committed(), 1, |broker| {
@@ -71,8 +72,8 @@ fn read_uncommitted_sees_all_data_and_no_markers() {
     assert_eq!(got, [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 14, 15, 16, 17]);
 }
 
-/// librdkafka 1.7.0: the abort marker of a transaction without data hid what its producer committed
-/// next. Scenario 39, bug 10.
+/// librdkafka 1.7.0: the abort marker of a transaction without data hid the next committed records
+/// of its producer. Scenario 39, bug 10.
 #[test]
 fn an_abort_marker_without_data_hides_no_committed_records() {
     let mut world = World::with_topic(committed(), 1, |broker| {
@@ -111,8 +112,8 @@ fn only_markers_move_the_position_without_records() {
     assert_eq!(world.drain(100).expect("records").offsets(0), [5, 6]);
 }
 
-/// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers stood still at batches of
-/// which compaction had left nothing, or asked for them over and over. Scenario 38, bug 9.
+/// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers stopped at batches that
+/// compaction had emptied, or requested them again and again. Scenario 38, bug 9.
 #[test]
 fn the_position_follows_the_batch_over_compacted_tails_and_empty_batches() {
     let mut world = World::with_topic(config(), 1, |broker| {

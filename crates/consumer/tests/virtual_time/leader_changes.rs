@@ -1,5 +1,5 @@
-//! Leaders that change while fetches, validations and drains are under way (KIP-320): the epoch of
-//! a position is that of the batch before it, whatever that batch held.
+//! Leader changes during fetches, validations and drains (KIP-320). The epoch of a position is
+//! that of the batch before it, even if that batch has no records.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::batches::{compacted, compressed, in_epoch, marker, plain, transaction
 use crate::broker::{Broker, Seen};
 use crate::world::{World, config, tp};
 
-/// Fails loudly instead of going where a policy says.
+/// Returns a configuration that raises errors, where a policy would hide them.
 fn without_policy() -> ConsumerConfig {
     ConsumerConfig {
         auto_offset_reset: OffsetReset::None,
@@ -23,13 +23,13 @@ fn without_policy() -> ConsumerConfig {
     }
 }
 
-/// The batch as a leader of another epoch would have written it.
+/// Returns the batch as a leader of another epoch would have written it.
 fn rewritten(mut batch: Vec<u8>, base: i64, epoch: i32) -> Vec<u8> {
     set_base_offset_and_epoch(&mut batch, base, epoch);
     batch
 }
 
-/// What moves a position without giving a record, at offsets from 10 on.
+/// Returns batches that move a position without a record, starting at offset 10.
 fn without_records() -> [(&'static str, Vec<u8>); 3] {
     [
         ("a marker", marker(10, 1, true)),
@@ -47,7 +47,7 @@ fn committable(world: &World) -> FetchPosition {
     positions[0].1
 }
 
-/// Ten records of epoch 1, read by a consumer that has no reset policy.
+/// Returns a consumer without a reset policy that has read ten records of epoch 1.
 fn at_ten(nodes: &[i32]) -> World {
     let mut broker = Broker::new(nodes);
     broker.create("t", 1, 1);
@@ -61,9 +61,8 @@ fn at_ten(nodes: &[i32]) -> World {
     world
 }
 
-/// KAFKA-19902, KAFKA-20507: of an offset that is committed without its epoch nobody can tell later
-/// whether the log was cut off below it, and the reset policy decides where the group reads on.
-/// Bug 18.
+/// KAFKA-19902, KAFKA-20507: if an offset is committed without its epoch, a later truncation below
+/// it cannot be detected, and the reset policy decides where the group continues. Bug 18.
 #[test]
 fn positions_keep_an_epoch_behind_batches_without_records() {
     for (what, batch) in without_records() {
@@ -78,8 +77,8 @@ fn positions_keep_an_epoch_behind_batches_without_records() {
     }
 }
 
-/// KAFKA-19902: the same while the next batch is still in work, and once it proved to be corrupt.
-/// Bug 18.
+/// KAFKA-19902: the position also keeps its epoch while the next batch is being decoded, and after
+/// it proved to be corrupt. Bug 18.
 #[test]
 fn positions_keep_an_epoch_in_front_of_what_cannot_be_read_yet() {
     let mut world = at_ten(&[1]);
@@ -100,7 +99,7 @@ fn positions_keep_an_epoch_in_front_of_what_cannot_be_read_yet() {
     assert_eq!(committable(&world).leader_epoch, 1, "it is corrupt");
 }
 
-/// KIP-951: the answer that refuses names the new leader and where it is, long before metadata does.
+/// KIP-951: the error response names the new leader and its address, long before metadata does.
 #[test]
 fn a_leader_that_a_refusal_names_is_read_from_although_metadata_does_not_know_it() {
     let mut world = at_ten(&[1]);
@@ -118,7 +117,8 @@ fn a_leader_that_a_refusal_names_is_read_from_although_metadata_does_not_know_it
     assert_eq!(last, Some(2));
 }
 
-/// Brokers before 2.3 do not check the epochs that consumers send (KIP-320): they are not asked.
+/// Brokers before 2.3 do not check the epochs that consumers send (KIP-320), so they get no
+/// requests.
 #[test]
 fn a_broker_that_cannot_validate_positions_is_not_asked_to() {
     let mut broker = Broker::new(&[1, 2]);
@@ -139,8 +139,8 @@ fn a_broker_that_cannot_validate_positions_is_not_asked_to() {
     assert!(!seen.any(|seen| matches!(seen, Seen::OffsetForLeaderEpoch)));
 }
 
-/// A position behind a marker of epoch 2 that still bears epoch 1 is above the end of epoch 1: to
-/// the next leader it looks as if the log had been cut off.
+/// A position after a marker of epoch 2 that still has epoch 1 is above the end of epoch 1. To the
+/// next leader, the log would look truncated.
 #[test]
 fn batches_without_records_of_another_epoch_are_no_truncation() {
     for (what, batch) in without_records() {
@@ -162,8 +162,8 @@ fn batches_without_records_of_another_epoch_are_no_truncation() {
     }
 }
 
-/// librdkafka #4261: an answer to a fetch that came while the position was being validated was
-/// handed out, and its records once more after the validation. Bug 13.
+/// librdkafka #4261: a fetch response that arrived during a validation was returned, and its
+/// records were returned again after the validation. Bug 13.
 #[test]
 fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
     let mut world = at_ten(&[1, 2]);
@@ -195,9 +195,9 @@ fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
     assert_eq!(got, (10..20).collect::<Vec<_>>(), "each record once");
 }
 
-/// KAFKA-19902: an offset with its epoch, committed before the log was cut off and became longer
-/// again, is read on from where the logs part. Without the epoch nobody can know.
-/// Scenario 19, bug 18.
+/// KAFKA-19902: an offset was committed with its epoch before the log was truncated and grew
+/// again. The consumer continues where the logs diverge. Without the epoch this cannot be
+/// detected. Scenario 19, bug 18.
 #[test]
 fn a_committed_offset_above_a_cut_is_found_out_by_its_epoch() {
     for (leader_epoch, position) in [(1, 6), (-1, 10)] {
@@ -223,8 +223,8 @@ fn a_committed_offset_above_a_cut_is_found_out_by_its_epoch() {
     }
 }
 
-/// A topic made anew under its name has another id, and its epochs begin at 0: fetches by the old
-/// id are refused, and asking again for it would never end. Scenario 20.
+/// A topic that is deleted and created again has another ID, and its epochs begin at 0. Fetches
+/// with the old ID are refused, and repeating them would never end. Scenario 20.
 #[test]
 fn an_unknown_topic_id_is_not_asked_for_over_and_over() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -240,7 +240,7 @@ fn an_unknown_topic_id_is_not_asked_for_over_and_over() {
     assert!((30..300).contains(&asked), "{asked} fetches in a minute");
 }
 
-/// What an answer of the metadata costs: only what it has changed is looked at.
+/// A metadata response causes checks only of the topics that it changed.
 #[test]
 fn only_topics_that_new_metadata_has_changed_are_looked_at() {
     let mut broker = Broker::new(&[1]);
@@ -262,7 +262,7 @@ fn only_topics_that_new_metadata_has_changed_are_looked_at() {
     assert_eq!(refresh(&mut world), (1, 0), "nothing is new");
     world.broker.log("u", 1).leader_epoch = 2;
     assert_eq!(refresh(&mut world), (1, 3), "a new epoch");
-    // A partition that is not there is looked for in each answer.
+    // A partition that does not exist is checked at each response.
     all.push(TopicPartition::new("u", 3));
     world.consumer.assign(&all);
     world.run();

@@ -1,4 +1,4 @@
-//! The consumer core against a scripted broker, in virtual time.
+//! Tests the consumer core against a scripted broker, in virtual time.
 
 mod absence;
 mod batches;

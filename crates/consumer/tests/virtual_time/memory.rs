@@ -1,4 +1,5 @@
-//! `fetch_buffer_memory` is kept, decoding waits, order survives decoding out of order.
+//! `fetch_buffer_memory` is respected, decoding waits, and records stay in order if batches do
+//! not.
 
 use std::time::Duration;
 
@@ -54,7 +55,8 @@ fn the_budget_is_kept_under_load_and_everything_arrives() {
     }
 }
 
-/// One answer does not take all of the memory, so that the next is on its way while it is drained.
+/// One response does not use all of the memory, so that the next one is in flight while it is
+/// drained.
 #[test]
 fn a_fetch_asks_for_a_quarter_of_the_memory_or_for_one_partition() {
     for (partition_max, asked) in [(20_000, 50_000), (80_000, 80_000)] {
@@ -217,7 +219,7 @@ fn jobs_of_a_fetch_that_was_thrown_away_are_dropped() {
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }
 
-/// Fetches partition 0 from its start and decodes what comes: how many jobs that took.
+/// Fetches partition 0 from its start and decodes everything. Returns the number of jobs.
 fn jobs_of_a_whole_fetch(world: &mut World) -> usize {
     world.hold_jobs = true;
     world.consumer.seek(&tp(0), 0, -1).expect("assigned");
@@ -231,7 +233,8 @@ fn jobs_of_a_whole_fetch(world: &mut World) -> usize {
     jobs
 }
 
-/// Producers that do not linger write a batch a record: a job each would cost more than its work.
+/// Producers that do not linger write one record per batch. A separate job for each would cost
+/// more than its work.
 #[test]
 fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
     const BATCHES: i64 = 2_000;
@@ -245,7 +248,7 @@ fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
             broker.append("t", 0, batch + 1, bytes);
         }
     });
-    // How much the very first batch grows is not known: it goes alone.
+    // The growth of the very first batch is not known, so it is decoded alone.
     let jobs = jobs_of_a_whole_fetch(&mut world);
     assert!((2..20).contains(&jobs), "{jobs} jobs");
     let good = world
@@ -262,7 +265,7 @@ fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
     ));
 }
 
-/// Partitions of 4 MB, that compress to next to nothing.
+/// Partitions of 4 MB that compress to almost nothing.
 fn of_megabytes(partitions: i32) -> World {
     World::with_topic(config(), partitions, |broker| {
         for partition in 0..partitions {
@@ -274,7 +277,7 @@ fn of_megabytes(partitions: i32) -> World {
     })
 }
 
-/// Far more than a codec's buffers is not decoded ahead of an application that takes its time.
+/// For a slow application, decoding ahead is limited to about the size of a codec's buffers.
 #[test]
 fn decoding_runs_ahead_of_the_application_by_a_bound() {
     let mut world = of_megabytes(6);
@@ -288,7 +291,8 @@ fn decoding_runs_ahead_of_the_application_by_a_bound() {
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }
 
-/// What paused partitions hold is not ahead: the others are decoded as if it were not there.
+/// Records of paused partitions do not count as ahead: the others are decoded as if they did not
+/// exist.
 #[test]
 fn what_paused_partitions_hold_does_not_slow_the_others_down() {
     let mut world = of_megabytes(8);
@@ -314,7 +318,7 @@ fn what_paused_partitions_hold_does_not_slow_the_others_down() {
     assert_eq!(world.drain_all().len(), held.len() * 3_999);
 }
 
-/// Who asks for one partition only gets its records, although others hold all that is ahead.
+/// A drain of only one partition gets its records, although those of others use the limit.
 #[test]
 fn a_drain_of_one_partition_is_served_behind_what_others_hold() {
     let mut world = of_megabytes(8);
@@ -333,7 +337,7 @@ fn a_drain_of_one_partition_is_served_behind_what_others_hold() {
     }
 }
 
-/// Reads a partition by drains that name no other; how many records that gave.
+/// Reads a partition with drains that name only it. Returns the number of records.
 fn read_only(world: &mut World, partition: i32) -> usize {
     let mut records = 0;
     for _ in 0..100 {
@@ -344,7 +348,7 @@ fn read_only(world: &mut World, partition: i32) -> usize {
     records
 }
 
-/// Twelve partitions of 80 KB, of which the budget holds some; the 13th is empty.
+/// Twelve partitions of 80 KB, of which the memory holds only some. The 13th is empty.
 fn crowded(sessionless: bool) -> World {
     let mut world = World::with_topic(budgeted(), 13, |broker| {
         broker.sessionless = sessionless;
@@ -372,7 +376,7 @@ fn a_drain_of_one_partition_is_served_though_others_hold_the_fetch_memory() {
     }
 }
 
-/// One fetch is let through for a drain, however many partitions it names.
+/// Each drain allows one extra fetch, however many partitions it names.
 #[test]
 fn a_drain_that_is_not_repeated_takes_the_memory_of_one_fetch_more() {
     let mut world = crowded(false);
@@ -385,8 +389,8 @@ fn a_drain_that_is_not_repeated_takes_the_memory_of_one_fetch_more() {
     assert_eq!(world.buffered().len(), held.len() + 1);
 }
 
-/// One of the partitions that tasks wait for has no records: the others are served, and so is it
-/// later, without another drain.
+/// Tasks wait for several partitions, one of which has no records. The others are served, and this
+/// one is served later without another drain.
 #[test]
 fn a_partition_without_records_that_is_asked_for_does_not_stop_the_others() {
     for sessionless in [false, true] {
@@ -436,7 +440,7 @@ fn a_drain_of_one_partition_is_served_though_others_hold_the_room_for_decoding()
     assert!(peak < 2 * BUDGET_BYTES, "{peak} bytes at the peak");
 }
 
-/// What is left of a fetch that is asked for no more need not keep the whole of its frame.
+/// Leftovers of a fetch that is no longer asked for must not keep their complete frame.
 #[test]
 fn leftovers_that_a_drain_of_one_partition_passes_over_do_not_pin_their_frames() {
     let limits = ConsumerConfig {
@@ -473,7 +477,7 @@ fn leftovers_that_a_drain_of_one_partition_passes_over_do_not_pin_their_frames()
     assert_eq!(left, 4 * 200 - held.len() * 85, "nothing is lost");
 }
 
-/// Markers between the batches of small transactions do not keep them from travelling together.
+/// Markers between the batches of small transactions do not prevent them from sharing a job.
 #[test]
 fn small_transactions_travel_together_too() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -489,7 +493,7 @@ fn small_transactions_travel_together_too() {
     assert_eq!(got.offsets(0), (0..500).map(|n| n * 2).collect::<Vec<_>>());
 }
 
-/// Batches that suddenly grow far more than those before ask for room again, batch by batch.
+/// Batches that suddenly grow much more than earlier ones reserve memory again, batch by batch.
 #[test]
 fn a_job_whose_batches_grow_more_than_was_thought_does_not_pass_the_budget() {
     const BUDGET_BYTES: usize = 2_000_000;

@@ -1,5 +1,6 @@
-//! Any order of appends, polls, seeks, pauses, revocations, broken connections and moved leaders:
-//! each partition's records come without a gap, without a double, from its position on.
+//! In any order of appends, polls, seeks, pauses, revocations, lost connections and leader
+//! changes, each partition's records are returned from its position on, without a gap or a
+//! duplicate.
 
 use std::time::Duration;
 
@@ -76,14 +77,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct Model {
     world: World,
-    /// Next offset that must be handed out.
+    /// Next offset that must be returned.
     next: Vec<i64>,
     end: Vec<i64>,
     paused: Vec<bool>,
 }
 
 impl Model {
-    /// With `max_partition_fetch_bytes`.
+    /// Creates a world with this `max_partition_fetch_bytes`.
     fn new(partition_max: i32) -> Self {
         let mut broker = Broker::new(&[1, 2]);
         broker.create("t", PARTITIONS, 1);
@@ -137,7 +138,7 @@ impl Model {
                 world.consumer.assign(&rest);
                 let all: Vec<_> = (0..PARTITIONS).map(tp).collect();
                 world.consumer.assign(&all);
-                // It begins anew, at earliest.
+                // It starts again, at the earliest offset.
                 (self.next[without as usize], self.paused[without as usize]) = (0, false);
             }
             Step::Advance { ms } => world.advance(Duration::from_millis(u64::from(ms))),
@@ -187,7 +188,8 @@ impl Model {
         }
     }
 
-    /// What is handed out by this drain ends where it began; what counts is the seek.
+    /// Seeks during a drain. The drain returns records up to where it began, and then the seek
+    /// counts.
     fn seek_within_drain(&mut self, partition: i32, back: u8) {
         let at = partition as usize;
         let to = (self.next[at] - i64::from(back)).max(0);
@@ -211,7 +213,7 @@ impl Model {
         }
     }
 
-    /// Without looking at a position in between: that would put everything in order.
+    /// Steps without reading a position in between, because that would settle the steps.
     fn iterate(&mut self, max: u8) {
         for _ in 0..max {
             let got = self.world.step().expect("nothing here is an error");
@@ -231,7 +233,7 @@ impl Model {
         }
     }
 
-    /// Faults stop: everything arrives.
+    /// Ends all faults: every record must arrive.
     fn finish(&mut self) {
         self.world.hold_answers = false;
         self.world.hold_jobs = false;

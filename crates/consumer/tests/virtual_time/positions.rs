@@ -113,7 +113,7 @@ fn committed_offsets_come_before_the_policy() {
     assert!(world.consumer.awaiting_committed().is_empty());
 }
 
-/// Nothing but the notification of `set_committed` itself drives the client here.
+/// Here only the notification of `set_committed` drives the client.
 #[test]
 fn without_a_commit_the_policy_applies_whenever_that_is_told() {
     for before_metadata in [true, false] {
@@ -155,7 +155,7 @@ fn a_committed_offset_with_an_epoch_is_validated_first() {
     );
 }
 
-/// franz-go 1.21.4: committed offsets that were loaded late undid a seek. Bug 11.
+/// franz-go 1.21.4: committed offsets that arrived late undid a seek. Bug 11.
 #[test]
 fn a_late_committed_offset_does_not_undo_a_seek() {
     let mut world = World::with_topic(with_group(OffsetReset::Earliest), 1, ten);
@@ -206,7 +206,8 @@ fn no_commit_and_no_policy_names_the_partitions_and_asks_again_later() {
     );
 }
 
-/// Who asks for a position need not wait for what only the application can decide.
+/// A call that waits for a position must not wait for a decision that only the application can
+/// make.
 #[test]
 fn a_position_that_nothing_leads_to_is_refused_with_the_reason() {
     let mut world = World::with_topic(with_group(OffsetReset::None), 2, ten);
@@ -271,8 +272,8 @@ fn an_error_that_a_seek_has_settled_is_not_raised() {
     );
 }
 
-/// An offset that retention has overtaken, or one above the log's end: earliest, latest and a duration
-/// (KIP-1106) each go where they say. Scenario 18.
+/// The offset was deleted by retention, or is above the log's end. Earliest, latest and a duration
+/// (KIP-1106) each move to their offset. Scenario 18.
 #[test]
 fn out_of_range_follows_the_policy() {
     for (reset, position) in [
@@ -321,7 +322,7 @@ fn out_of_range_without_a_policy_raises_with_partition_and_offset_and_others_flo
     assert_eq!(error, expected);
     assert_eq!(world.position(0), 2, "the position has not moved");
     assert_eq!(world.drain(100).expect("records").offsets(1).len(), 10);
-    // Told once for each try, not once a poll.
+    // The error is raised once per attempt, not once per poll.
     assert!(world.drain(100).expect("nothing").records.is_empty());
     world.advance(Duration::from_secs(2));
     assert_eq!(world.drain(100).expect_err("tried again"), expected);
@@ -370,7 +371,7 @@ fn a_reset_answer_for_a_revoked_partition_is_ignored() {
     assert_eq!(world.consumer.subscription().position(&tp(0)), Ok(None));
 }
 
-/// KIP-580: a leader that cannot answer for long is asked ever more rarely.
+/// KIP-580: a leader that fails for a long time gets requests less and less often.
 #[test]
 fn waits_between_resets_grow() {
     let mut world = World::with_topic(with_reset(OffsetReset::Earliest), 1, |broker| {
@@ -379,7 +380,8 @@ fn waits_between_resets_grow() {
     });
     world.advance(Duration::from_secs(20));
     let asked = resets(&world.broker).len();
-    // 0.1, 0.2, 0.4, 0.8 s, then each second: 23 or so, within the jitter. Without growth 200.
+    // 0.1, 0.2, 0.4, 0.8 s, then every second: about 23 within the jitter. Without growth it would
+    // be 200.
     assert!((18..30).contains(&asked), "{asked}");
 }
 
@@ -425,8 +427,8 @@ fn a_moved_leader_is_followed_without_an_error() {
     );
 }
 
-/// An unclean election cut the log off below the position, and other records took the place of those
-/// that were read (KIP-320). Scenario 19.
+/// An unclean election truncated the log below the position, and other records replaced those that
+/// were read (KIP-320). Scenario 19.
 #[test]
 fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
     for policy in [OffsetReset::Earliest, OffsetReset::None] {
@@ -439,7 +441,8 @@ fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
         world.consumer.seek(&tp(0), 0, -1).expect("assigned");
         world.run();
         assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
-        // An unclean election: the new leader has six of the ten, and wrote other ones above.
+        // An unclean election: the new leader has six of the ten records, and wrote others after
+        // them.
         let log = world.broker.log("t", 0);
         log.batches.clear();
         (log.leader, log.leader_epoch, log.epochs) = (2, 2, vec![(1, 6)]);
@@ -470,7 +473,7 @@ fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
     }
 }
 
-/// Nothing was ever fetched, so no answer is to come that would have the fetcher look again.
+/// Nothing was ever fetched, so no response will arrive that makes the fetcher check again.
 #[test]
 fn an_error_that_was_told_is_told_again_though_nothing_is_on_its_way() {
     let mut broker = Broker::new(&[1]);
@@ -493,8 +496,8 @@ fn an_error_that_was_told_is_told_again_though_nothing_is_on_its_way() {
     }
 }
 
-/// librdkafka #4447: a validation that failed for want of a connection (there, DNS) reset the offset.
-/// Bug 14.
+/// librdkafka #4447: a validation that failed because of a connection error (there, DNS) reset the
+/// offset. Bug 14.
 #[test]
 fn a_failing_validation_is_tried_again_and_never_becomes_a_reset() {
     let mut broker = Broker::new(&[1, 2]);
@@ -520,7 +523,7 @@ fn a_failing_validation_is_tried_again_and_never_becomes_a_reset() {
     );
 }
 
-/// librdkafka #4433: a leader that changed again amid a validation was asked without end. Bug 14.
+/// librdkafka #4433: a leader that changed again during a validation got endless requests. Bug 14.
 #[test]
 fn quick_leader_changes_end_in_one_valid_position() {
     let mut broker = Broker::new(&[1, 2, 3]);
@@ -546,8 +549,8 @@ fn quick_leader_changes_end_in_one_valid_position() {
     );
 }
 
-/// A topic deleted and made again has another id and lower epochs (KIP-516): neither are they ignored
-/// as stale, nor does the old offset mean anything. Scenario 20.
+/// A topic that is deleted and created again has another ID and lower epochs (KIP-516). The lower
+/// epochs are not ignored as stale, and the old offset has no meaning. Scenario 20.
 #[test]
 fn a_recreated_topic_is_not_read_from_the_old_position() {
     let mut world = World::with_topic(config(), 1, ten);
@@ -567,8 +570,8 @@ fn a_recreated_topic_is_not_read_from_the_old_position() {
     );
 }
 
-/// Without a policy only the application knows where to begin in the new log, and until it has said so
-/// nothing is read of it, however long it is. Scenario 20.
+/// Without a policy, only the application knows where to start in the new log. Nothing is read
+/// before it seeks, however long the log is. Scenario 20.
 #[test]
 fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
     let none = ConsumerConfig {
@@ -590,7 +593,7 @@ fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
     world.disconnect();
     for epoch in 1..4 {
         world.advance(Duration::from_secs(5));
-        // Another leader does not make the old position good.
+        // Another leader does not make the old position valid.
         world.hear_of_leader(0, 1, epoch);
         let told = world.drain(100);
         assert!(
@@ -636,8 +639,8 @@ fn a_leader_that_refuses_this_client_is_told_of_and_the_others_are_read() {
     assert!((1..8).contains(&told), "{told}");
 }
 
-/// KIP-392: a follower that lags has not yet what was read from the leader, and that is no reason for
-/// a reset. Scenario 18.
+/// KIP-392: a follower may not have the records yet that were read from the leader. That does not
+/// justify a reset. Scenario 18.
 #[test]
 fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
     let mut broker = Broker::new(&[1, 2]);
@@ -672,7 +675,7 @@ fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
         "the leader names the follower, the follower serves"
     );
     assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
-    // The follower lags: out of range there is no reset, the leader decides.
+    // The follower is behind. Its out of range error causes no reset, because the leader decides.
     world
         .broker
         .log("t", 0)
@@ -710,7 +713,7 @@ fn a_node_that_led_before_an_election_resets_no_position() {
     assert_eq!(world.drain(100).expect("records").offsets(0).len(), 5);
     world.run();
     let resets_before = resets(&world.broker).len();
-    // Its answer comes after the news that nobody leads.
+    // Its response arrives after the news that there is no leader.
     let epoch = world.broker.log("t", 0).leader_epoch;
     world.broker.metadata_says = Some((-1, epoch + 1));
     world.refresh_metadata();
@@ -729,7 +732,7 @@ fn a_node_that_led_before_an_election_resets_no_position() {
     assert_eq!(resets(&world.broker).len(), resets_before);
 }
 
-/// Its leader goes on naming it until the cluster has noticed.
+/// The leader keeps naming it until the cluster notices.
 #[test]
 fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back() {
     let mut broker = Broker::new(&[1, 2]);
@@ -772,7 +775,7 @@ fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back()
     assert_eq!(closer(&world), [2]);
 }
 
-/// A leader may know a broker before the metadata does; or it is up to no good.
+/// A leader may know a broker before the metadata does, or be faulty.
 #[test]
 fn a_closer_replica_that_the_cluster_does_not_list_is_not_kept() {
     let mut broker = Broker::new(&[1]);

@@ -1,4 +1,4 @@
-//! Bounded ranges: they end by offsets, and tell a hole from a loss.
+//! Bounded ranges end by offset, and distinguish a gap from a loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn range(start: i64, end: i64) -> Range {
     }
 }
 
-/// Reads to the end; how long that took in virtual time comes with it.
+/// Reads to the end. Also returns how long that took in virtual time.
 fn read(
     world: &mut World,
     range: Range,
@@ -207,7 +207,7 @@ fn a_silent_broker_ends_in_a_timeout() {
 
 #[test]
 fn a_tail_that_compaction_removed_ends_after_a_little_patience() {
-    // The records 40 to 49 were the last ones, and are gone: there is no batch to say so.
+    // The records 40 to 49 were the last ones, and are gone. No batch shows that.
     let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
         forty(broker);
         broker.log("t", 0).high_watermark = 50;

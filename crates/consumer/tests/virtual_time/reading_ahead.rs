@@ -1,4 +1,4 @@
-//! While an iteration goes through a record set, what follows it is fetched.
+//! While an iteration reads one fetch, the records after it are fetched.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::batches::{compressed, plain};
 use crate::broker::Broker;
 use crate::world::{Collected, World, config, tp};
 
-/// Each answer brings one batch of a partition.
+/// Returns a configuration with which each response has one batch of a partition.
 fn one_batch_each() -> ConsumerConfig {
     ConsumerConfig {
         max_partition_fetch_bytes: 1,
@@ -28,7 +28,7 @@ fn of_batches(batches: i64) -> World {
     World::with_topic(one_batch_each(), 1, |broker| fill(broker, 0, batches))
 }
 
-/// So many steps, the I/O thread at work between any two: offsets.
+/// Takes this many steps, with the I/O thread running in between. Returns the offsets.
 fn steps(world: &mut World, count: usize) -> Vec<i64> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -40,7 +40,7 @@ fn steps(world: &mut World, count: usize) -> Vec<i64> {
     all
 }
 
-/// The offset that the last request named of partition 0.
+/// Returns the offset of partition 0 in the last request.
 fn asked(world: &World) -> i64 {
     let fetches = world.broker.fetches();
     let mut offsets = fetches.iter().flat_map(|request| &request.topics);
@@ -61,7 +61,7 @@ fn what_follows_the_record_set_that_is_served_next_is_fetched_and_no_more() {
     assert_eq!(world.broker.fetches().len(), 4);
 }
 
-/// The broker would sit on the request, which nobody needs yet.
+/// The broker would hold such a request, which is not needed yet.
 #[test]
 fn nothing_is_fetched_ahead_where_the_log_is_not_known_to_go_on() {
     let mut world = of_batches(1);
@@ -72,7 +72,7 @@ fn nothing_is_fetched_ahead_where_the_log_is_not_known_to_go_on() {
     assert_eq!(world.broker.fetches().len(), sent + 1);
     assert_eq!(asked(&world), 10);
 
-    // Nor behind the last stable offset, to who reads nothing else.
+    // With `read_committed`, nothing is fetched after the last stable offset either.
     let committed = ConsumerConfig {
         isolation_level: IsolationLevel::ReadCommitted,
         ..one_batch_each()
@@ -86,7 +86,8 @@ fn nothing_is_fetched_ahead_where_the_log_is_not_known_to_go_on() {
     assert_eq!(world.broker.fetches().len(), sent);
 }
 
-/// A poll hands out what is left before what was fetched ahead, whoever has looked in between.
+/// A poll returns leftovers before records fetched ahead, also if the position was read in
+/// between.
 #[test]
 fn a_poll_amid_an_iteration_goes_on_in_order() {
     for taken in 1..20 {
@@ -143,7 +144,7 @@ fn a_paused_partition_keeps_both_record_sets() {
     assert_eq!(world.broker.fetches().len(), sent);
 }
 
-/// What the broker objects to is told when the position has come there, and not twice.
+/// The broker's error is raised when the position gets there, and only once.
 #[test]
 fn an_error_of_what_lies_ahead_waits_for_the_position() {
     for (code, errors) in [
@@ -163,7 +164,7 @@ fn an_error_of_what_lies_ahead_waits_for_the_position() {
             "asked once more, from there"
         );
         assert_eq!(asked(&world), 10);
-        // The broker has thought better of it.
+        // The broker serves the partition again.
         assert_eq!(
             steps(&mut world, 10),
             (10..20).collect::<Vec<_>>(),
@@ -197,7 +198,7 @@ fn an_error_of_what_lies_ahead_waits_for_the_position() {
     }
 }
 
-/// Two batches in each answer.
+/// Returns a world in which each response has two batches.
 fn of_pairs(batches: &[Vec<u8>]) -> World {
     let size = batches.iter().map(Vec::len).max().unwrap_or(0);
     let limits = ConsumerConfig {
@@ -225,8 +226,8 @@ fn what_the_broker_has_refused_is_not_asked_for_at_each_batch() {
     assert_eq!(steps(&mut world, 21), (19..40).collect::<Vec<_>>());
 }
 
-/// The rest of it is fetched again, from the first record that could not be read, and what was
-/// fetched ahead with it.
+/// The rest is fetched again, starting at the first unreadable record, and so are the records that
+/// were fetched ahead.
 #[test]
 fn damage_found_before_what_was_fetched_ahead_is_fetched_again() {
     let whole = compressed(10, 10, 50, Compression::Lz4);
@@ -266,7 +267,7 @@ fn two_record_sets_of_a_partition_are_decoded_each_in_its_place() {
         _ => compressed(base, 10, 50, Compression::Zstd),
     });
     let mut world = of_pairs(&batches);
-    // 10 to 19 are decoded, as the very first ones are alone; what comes now is not.
+    // 10 to 19 are decoded, because the very first batches are decoded alone. Later ones are not.
     world.hold_jobs = true;
     assert_eq!(steps(&mut world, 30), (0..30).collect::<Vec<_>>());
     assert_eq!(asked(&world), 40);
@@ -294,7 +295,8 @@ fn what_is_on_its_way_is_not_asked_for_again_when_the_position_comes_there() {
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }
 
-/// Deserializers are foreign code and take one record at a time out of the buffer.
+/// Deserializers are foreign code. With them, the iteration takes records out of the buffer one by
+/// one.
 #[test]
 fn an_iteration_that_leaves_nothing_in_hand_reads_ahead_as_well() {
     let mut world = of_batches(3);
@@ -311,7 +313,7 @@ fn an_iteration_that_leaves_nothing_in_hand_reads_ahead_as_well() {
     assert_eq!(world.broker.fetches().len(), 4);
 }
 
-/// Each in its turn, and a step's partition is not the only one that is asked for.
+/// The partitions take turns, and a step lets more than its own partition be fetched.
 #[test]
 fn several_partitions_take_turns_and_none_holds_more_than_two_record_sets() {
     let mut world = World::with_topic(one_batch_each(), 3, |broker| {
@@ -333,7 +335,7 @@ fn several_partitions_take_turns_and_none_holds_more_than_two_record_sets() {
     assert_eq!(offsets, [(); 3].map(|()| (0..50).collect::<Vec<_>>()));
 }
 
-/// A record that is refused lets the others pass, but not what follows it in its own partition.
+/// A refused record lets other partitions pass, but not the later records of its own partition.
 #[test]
 fn what_follows_a_refused_record_does_not_pass_it() {
     let mut world = of_batches(3);

@@ -1,4 +1,4 @@
-//! Fetch sessions over the wire: incremental, reopened once, and still right afterwards.
+//! Fetch sessions on the wire: incremental, reopened once, and still correct afterwards.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Partitions that a broker refuses are read again once it stops: whatever else happened meanwhile,
-//! and however many errors were alike.
+//! Partitions that a broker refuses are read again once it stops refusing, whatever else happened
+//! in the meantime, and however many equal errors there were.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::world::{World, config, tp};
 const PARTITIONS: i32 = 3;
 const DENIED: ErrorCode = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
 
-/// Raises what waits, then reads: the partitions that records came from.
+/// Raises queued errors, then reads. Returns the partitions that records came from.
 fn read_after_errors(world: &mut World) -> (Vec<ConsumerError>, BTreeSet<i32>) {
     let (mut errors, mut read) = (Vec::new(), BTreeSet::new());
     for _ in 0..20 {
@@ -71,7 +71,7 @@ fn all_partitions_that_one_validation_refuses_are_tried_again() {
     assert_eq!(read, (0..PARTITIONS).collect());
 }
 
-/// The first error is about a position that was left; an equal one comes before it was raised.
+/// The first error is about an old position. An equal one arrives before it was raised.
 #[test]
 fn a_partition_refused_before_and_after_a_seek_is_tried_again() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -133,7 +133,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a call of the application's raises is for it to handle: here it does nothing about it.
+/// The application must handle the errors that its calls raise. Here it ignores them.
 fn take(world: &mut World, step: &Step) {
     match step {
         Step::Refuse { partition, code } => {
@@ -173,8 +173,8 @@ fn take(world: &mut World, step: &Step) {
     }
 }
 
-/// Refusals stop, and each partition gets more records than any seek passes over. The application
-/// seeks where an error that names the partition asks for it.
+/// Refusals stop, and each partition gets more records than any seek skips. The application seeks
+/// if an error that names the partition requires it.
 fn finish(world: &mut World) -> BTreeSet<i32> {
     let all: Vec<_> = (0..PARTITIONS).map(tp).collect();
     world.consumer.assign(&all);

@@ -1,4 +1,4 @@
-//! One record at a time, the record set in hand, outside of the buffer, between two steps.
+//! One record at a time, with the fetch in hand, outside of the buffer, between two steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn of_two_batches(partitions: i32) -> World {
     })
 }
 
-/// So many steps, each of which gives a record: partition and offset of each.
+/// Takes this many steps, each with a record. Returns partition and offset of each.
 fn steps(world: &mut World, count: usize) -> Vec<(i32, i64)> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -38,7 +38,7 @@ fn of(partition: i32, offsets: std::ops::Range<i64>) -> Vec<(i32, i64)> {
     offsets.map(|offset| (partition, offset)).collect()
 }
 
-/// Refuses the first record that it is offered, as who has no memory for it.
+/// Refuses the first record that it gets, as a sink without memory would.
 #[derive(Default)]
 struct RefusingOnce {
     offered: usize,
@@ -59,7 +59,7 @@ impl RecordSink for RefusingOnce {
     }
 }
 
-/// Something happens while a step's record is being built.
+/// Runs a function while a step's record is being built.
 struct Meanwhile<F: FnMut()>(F);
 
 impl<F: FnMut()> RecordSink for Meanwhile<F> {
@@ -73,7 +73,7 @@ impl<F: FnMut()> RecordSink for Meanwhile<F> {
     }
 }
 
-/// A step that gives a record, during which something happens.
+/// Takes a step that returns a record, and calls `something` during it.
 fn step_while(world: &mut World, mut something: impl FnMut(&mut World)) {
     let consumer = Arc::clone(&world.consumer);
     let mut sink = Meanwhile(|| something(world));
@@ -128,7 +128,7 @@ fn a_seek_a_pause_and_a_revocation_between_two_steps_hold() {
     steps(&mut world, 4);
     world.consumer.seek(&tp(0), 1, -1).expect("assigned");
     world.run();
-    // What was buffered of the other one comes first.
+    // Records of the other partition that are buffered come first.
     assert_eq!(steps(&mut world, 20), of(1, 0..20));
     assert_eq!(steps(&mut world, 3), of(0, 1..4));
     world.consumer.pause(&[tp(0)]).expect("assigned");
@@ -160,7 +160,8 @@ fn what_changes_during_a_step_holds_for_the_next_one() {
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }
 
-/// Of another partition, while its own is in hand and nothing about it has changed.
+/// The error is about another partition. This partition is in hand, and nothing about it has
+/// changed.
 #[test]
 fn an_error_is_raised_by_the_next_step() {
     let mut world = World::with_topic(config(), 2, |broker| {
@@ -192,7 +193,7 @@ fn a_record_that_is_refused_is_offered_once_a_step() {
     }
 }
 
-/// No broker writes it, and nothing of it may hold up what follows.
+/// No broker writes such a batch, but it must not block the records after it.
 #[test]
 fn a_batch_whose_offsets_do_not_grow_ends_early() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -214,8 +215,8 @@ fn a_batch_whose_offsets_do_not_grow_ends_early() {
     assert_eq!(steps(&mut world, 10), of(0, 30..40));
 }
 
-/// A consumer without a policy that takes eight of ten steps, `during` in the last of them, and then
-/// learns that the log was cut off at 6.
+/// Returns a consumer without a policy that takes eight of ten steps. During the last one, the log
+/// is truncated at 6 and `during` is called.
 fn cut_after_eight(mut during: impl FnMut(&mut World)) -> World {
     let mut broker = Broker::new(&[1, 2]);
     broker.create("t", 1, 1);
@@ -253,8 +254,8 @@ fn expect_cut(world: &mut World) {
     assert_eq!(world.step().expect_err("cut off below 8"), expected);
 }
 
-/// The new leader is asked about the record that was handed out last, not about the first one of the
-/// batch: else nobody notices that the log was cut off between the two (KIP-320).
+/// The new leader must confirm the record that was returned last, not the first one of the batch.
+/// Otherwise a truncation between the two would not be detected (KIP-320).
 #[test]
 fn a_cut_amid_the_steps_is_found_out() {
     let mut world = cut_after_eight(|_| {});
@@ -263,7 +264,7 @@ fn a_cut_amid_the_steps_is_found_out() {
     expect_cut(&mut world);
 }
 
-/// The I/O thread learns of the leader just while there is nothing to settle.
+/// The I/O thread learns of the leader while a step runs and nothing can be settled.
 #[test]
 fn a_cut_that_is_told_of_during_a_step_is_found_out() {
     let mut world = cut_after_eight(|world| {

@@ -1,4 +1,4 @@
-//! A consumer, a cluster and a scripted broker in one thread, on virtual time.
+//! A consumer, a cluster and a scripted broker in one thread, in virtual time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,18 +29,18 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) broker: Broker,
     pub(crate) connections: BTreeMap<ConnectionId, NodeId>,
-    /// By which connection a node was last asked to fetch.
+    /// The connection of the last fetch to each node.
     fetch_connections: BTreeMap<NodeId, ConnectionId>,
-    /// Decode jobs are left in `jobs` until `run_jobs`.
+    /// Leaves decode jobs in `jobs` until `run_jobs`.
     pub(crate) hold_jobs: bool,
     pub(crate) jobs: VecDeque<DecodeJob>,
-    /// Answers are left in `answers` until `deliver`.
+    /// Leaves responses in `answers` until `deliver`.
     pub(crate) hold_answers: bool,
     pub(crate) answers: VecDeque<(ConnectionId, Bytes)>,
     notifier: Arc<Notifier>,
     /// Something happened outside of a turn.
     events: bool,
-    /// The deadline that the last turn asked for.
+    /// The deadline that the last turn returned.
     slept_until: Option<Instant>,
 }
 
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// One topic "t" on node 1, all partitions assigned and positions found.
+    /// Creates a topic "t" on node 1, with all partitions assigned and their positions found.
     pub(crate) fn with_topic(
         config: ConsumerConfig,
         partitions: i32,
@@ -108,8 +108,8 @@ impl World {
         self.run();
     }
 
-    /// Does what the actor would do at this moment, and no more: a turn only after an event, a
-    /// notification, or when a deadline is over. So a wake-up that is missing hangs a test.
+    /// Does what the actor would do at this moment, and no more: it takes a turn only after an
+    /// event, a notification or a deadline. So a missing wake-up makes a test hang.
     pub(crate) fn run(&mut self) {
         for _ in 0..10_000 {
             for (node, frame) in self.broker.release(self.now) {
@@ -136,7 +136,7 @@ impl World {
             || self.slept_until.is_some_and(|at| at <= self.now)
     }
 
-    /// One turn; true if something was done that may lead to more.
+    /// Takes one turn. Returns true if something was done that may cause more work.
     fn turn(&mut self) -> bool {
         let mut acted = false;
         while let Some((id, result)) = self.cluster.poll_response() {
@@ -183,7 +183,7 @@ impl World {
     }
 
     fn fetch_connection(&self, node: NodeId) -> ConnectionId {
-        // The newest connection to a node with a held fetch is the one that it came by.
+        // A held fetch arrived on the newest connection to its node.
         *self
             .fetch_connections
             .get(&node)
@@ -243,7 +243,7 @@ impl World {
         }))
     }
 
-    /// Another partition's answer has told of a new leader (KIP-951).
+    /// Reports a new leader, as the response for another partition would (KIP-951).
     pub(crate) fn hear_of_leader(&mut self, partition: i32, node: NodeId, epoch: i32) {
         let hint = LeaderHint {
             topic: Str::from("t"),
@@ -255,7 +255,7 @@ impl World {
         self.events = true;
     }
 
-    /// Something has asked for fresh metadata.
+    /// Requests fresh metadata.
     pub(crate) fn refresh_metadata(&mut self) {
         self.cluster.request_update();
         self.events = true;
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// A node dies, with its connections.
+    /// Stops a node and breaks its connections.
     pub(crate) fn take_down(&mut self, node: NodeId) {
         let (address, reason) = (format!("node {node}"), "refused".to_owned());
         let error = ConnectionError::Connect { address, reason };
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// Lets time pass in small steps, doing what it brings.
+    /// Advances the time in small steps, and does the work that is due.
     pub(crate) fn advance(&mut self, by: Duration) {
         let end = self.now + by;
         while self.now < end {
@@ -331,8 +331,8 @@ impl World {
         Ok(collected)
     }
 
-    /// A drain in which the application seeks at the first record of a partition: a deserializer, or
-    /// another thread.
+    /// Drains, and seeks at the first record of a partition, as a deserializer or another thread
+    /// would.
     pub(crate) fn drain_seeking(
         &mut self,
         max: usize,
@@ -350,7 +350,7 @@ impl World {
         Ok(sink.collected)
     }
 
-    /// As an iteration does it.
+    /// Takes one step, as an iteration does.
     pub(crate) fn step(&mut self) -> Result<Collected, ConsumerError> {
         let mut collected = Collected::default();
         let drained = self.consumer.step(&mut collected)?;
@@ -359,7 +359,7 @@ impl World {
         Ok(collected)
     }
 
-    /// Drains and fetches until nothing comes any more, also after the longest wait of a fetch.
+    /// Drains and fetches until nothing arrives, even after the longest wait of a fetch.
     pub(crate) fn drain_all(&mut self) -> Vec<Taken> {
         let mut all = Vec::new();
         loop {
@@ -394,7 +394,7 @@ impl World {
     }
 }
 
-/// A record that was handed out.
+/// A record that was returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) partition: i32,
