@@ -57,7 +57,7 @@ pub struct Consumer {
     pub(crate) changed: AtomicBool,
     /// The fetcher wants to be woken when partitions are emptied.
     pub(crate) attentive: AtomicBool,
-    /// A drain found nothing to take, and only decoding may change that.
+    /// A drain found nothing to take, so the bytes decoded by then do not count as decoded ahead.
     pub(crate) starved: AtomicBool,
     /// A drain that named some partitions found no records of them.
     pub(crate) passed_over: AtomicBool,

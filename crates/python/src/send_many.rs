@@ -99,7 +99,7 @@ pub(crate) fn columns<'py>(
     })
 }
 
-/// Starts a `send_many`. `serialized` skips the serializers and other Python steps.
+/// Starts a `send_many`. `serialized` skips all Python steps.
 pub(crate) fn send_lists<'py>(
     py: Python<'py>,
     core: &Core,

@@ -188,8 +188,8 @@ impl Model {
         }
     }
 
-    /// Seeks during a drain. The drain returns records up to where it began, and then the seek
-    /// counts.
+    /// Seeks during a drain. The drain still returns records from the old position, and then the
+    /// seek counts.
     fn seek_within_drain(&mut self, partition: i32, back: u8) {
         let at = partition as usize;
         let to = (self.next[at] - i64::from(back)).max(0);
