@@ -240,8 +240,8 @@ impl Assigned {
         entered
     }
 
-    /// Does [`Self::enter`] for a phase that keeps the position that was read or confirmed. A
-    /// running drain still moves that position.
+    /// Works like [`Self::enter`], for a phase that keeps the position that was read or confirmed.
+    /// A running drain still moves that position.
     pub(crate) fn enter_unmoved(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
         let stamp = self.stamp();
         self.changes.note();
@@ -384,7 +384,7 @@ impl Assigned {
         }
     }
 
-    /// Does [`Self::advance`] for a partition whose stamp has changed.
+    /// Works like [`Self::advance`], for a partition whose stamp has changed.
     fn advance_stale(
         &mut self,
         partition: &TopicPartition,

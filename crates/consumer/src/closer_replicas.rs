@@ -18,8 +18,8 @@ use thalweg_protocol::messages::fetch::PartitionData;
 
 use crate::fetcher::Fetcher;
 
-/// About the time that a cluster needs to notice a lost broker (`broker.session.timeout.ms` is 9
-/// s).
+/// About the time that a cluster needs to notice a lost broker: `broker.session.timeout.ms`, which
+/// is 9 s.
 const RACK_HIDDEN: Duration = Duration::from_secs(10);
 /// The time doubles with each failure: a node that drops packets costs a full connection timeout.
 const DOUBLINGS_MAX: u32 = 6;

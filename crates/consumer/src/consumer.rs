@@ -174,7 +174,7 @@ impl Consumer {
         self.drain_settled(only, records_max, sink)
     }
 
-    /// Does [`Self::drain_only`] when no fetch is in hand.
+    /// Works like [`Self::drain_only`], but requires that no fetch is in hand.
     pub(crate) fn drain_settled<S: RecordSink>(
         &self,
         only: &[TopicPartition],
@@ -405,7 +405,7 @@ impl Consumer {
         self.notifier.notify();
     }
 
-    /// Does `notify`, unless the fetcher cannot use the space before the next response. This
+    /// Works like `notify`, unless the fetcher cannot use the space before the next response. This
     /// thread stores first and then loads. The fetcher does the opposite (see its `poll`), so at
     /// least one of the two sees the other's change.
     pub(crate) fn emptied(&self) {

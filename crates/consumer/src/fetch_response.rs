@@ -5,8 +5,8 @@
 //!                                                  | yes
 //!        error code: leader hint / metadata update / reset / raise     records: buffer
 //! ```
-//! Still wanted means that the partition is assigned, not paused, has the same stamp, and that the
-//! next fetch still begins at the requested offset. The parts of the response become
+//! Still wanted means that the partition is assigned and not paused, that its stamp is the same,
+//! and that its next fetch still begins at the requested offset. The parts of the response become
 //! [`CompletedFetch`]es here. Checksums of uncompressed batches are checked in place, and batches
 //! that need a codec become jobs.
 

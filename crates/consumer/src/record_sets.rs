@@ -193,7 +193,7 @@ enum Standing {
     Stale,
 }
 
-/// Does [`standing`], and stores the index so that the next call need not hash a name.
+/// Works like [`standing`], and stores the index so that the next call need not hash a name.
 fn find(assigned: &Assigned, fetch: &mut CompletedFetch) -> Standing {
     fetch.index = assigned.index_of(fetch.index, &fetch.partition, fetch.stamp);
     standing(assigned, fetch)

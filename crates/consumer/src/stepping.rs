@@ -95,8 +95,8 @@ impl Consumer {
         })
     }
 
-    /// Does [`Consumer::step`] for a sink that may run foreign code, and for the partitions in
-    /// `only` (all if it is empty). No fetch is in hand during the call.
+    /// Works like [`Consumer::step`], for a sink that may run foreign code and for the partitions
+    /// in `only` (all if it is empty). No fetch is in hand during the call.
     pub fn drain_one<S: RecordSink>(
         &self,
         only: &[TopicPartition],

@@ -183,8 +183,8 @@ pub(crate) fn to_py<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
     Maker::default().value(py, value)
 }
 
-/// Does [`to_py`] for background threads. Other threads run during the conversion, so the caller
-/// must not hold one of our locks.
+/// Works like [`to_py`], for background threads. Other threads run during the conversion, so the
+/// caller must not hold one of our locks.
 pub(crate) fn to_py_in_background<'py>(
     py: Python<'py>,
     value: &Value,

@@ -51,9 +51,9 @@ impl Core {
         }
     }
 
-    /// Does [`Self::next`] if it only needs to return a record. It never decides anything that a
-    /// full check would decide differently. It returns `None` to leave the step to the general
-    /// path.
+    /// Works like [`Self::next`] if it only needs to return a record. It never decides anything
+    /// that a full check would decide differently. It returns `None` to leave the step to the
+    /// general path.
     ///
     /// This takes no time, so it reads the clock once, to see whether coordinator work is due, and
     /// when the application called and got its record.
