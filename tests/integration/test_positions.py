@@ -274,7 +274,7 @@ def test_a_partition_that_the_topic_lacks_is_named_with_those_there_are(
             consumer.position(TopicPartition(topic, 7), timeout_ms=2500)
     assert str(caught.value).endswith(f"the position of {topic}-7 is not known in time: {why}")
     # Many answers have said so by now.
-    assert warned(caplog) == [f"{why}; it is waited for, as it may come"]
+    assert warned(caplog) == [f"{why}. The consumer waits for it"]
 
 
 def test_a_topic_that_does_not_exist_is_named(
@@ -288,7 +288,7 @@ def test_a_topic_that_does_not_exist_is_named(
         with within(10), pytest.raises(KafkaTimeoutError, match=r"there is no topic nowhere$"):
             consumer.position(TopicPartition("nowhere", 0), timeout_ms=2500)
         wait_until(lambda: bool(warned(caplog)), 20)
-    assert warned(caplog) == ["there is no topic nowhere; it is waited for, as it may come"]
+    assert warned(caplog) == ["there is no topic nowhere. The consumer waits for it"]
 
 
 def test_a_partition_that_comes_later_is_read(broker: Broker, clients: Clients) -> None:

@@ -180,7 +180,7 @@ impl CompletedFetch {
         }
         if batches_seen == 0 && data_bytes > 0 {
             // KIP-74 promises that the first batch is always complete.
-            let reason = format!("{data_bytes} bytes came and no whole batch among them");
+            let reason = format!("{data_bytes} bytes arrived without a complete batch");
             fetch.push(Slot::Failed(Fault(reason)));
             fetch.end = None;
         }

@@ -350,7 +350,7 @@ impl Consumer {
                 Some("no leader of it is known".to_owned())
             }
             None if self.awaiting_committed().contains(partition) => {
-                Some("the group's coordinator has not told its committed offset".to_owned())
+                Some("the group's coordinator has not reported its committed offset".to_owned())
             }
             None => None,
         };

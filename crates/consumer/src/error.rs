@@ -48,7 +48,7 @@ pub enum ConsumerError {
 
     /// A batch fails its checksum, cannot be decompressed, or has a broken structure.
     #[error(
-        "corrupt record batch in {partition} at offset {offset}: {reason}; seek past it to go on"
+        "corrupt record batch in {partition} at offset {offset}: {reason}. To skip it, seek to an offset after it"
     )]
     CorruptBatch {
         partition: TopicPartition,
@@ -95,7 +95,7 @@ pub enum ConsumerError {
     },
 
     /// A broker returned an unexpected error code.
-    #[error("{api} answered {} ({context})", code.name())]
+    #[error("{api} failed with {} ({context})", code.name())]
     Broker {
         api: &'static str,
         code: ErrorCode,
@@ -125,7 +125,9 @@ pub enum ConsumerError {
     },
 
     /// Records of the requested range are gone: deleted by retention, or truncated (Spark reader).
-    #[error("{partition}: offsets {from} to {to} of the asked range are no longer there: {reason}")]
+    #[error(
+        "{partition}: offsets {from} to {to} of the requested range are no longer there: {reason}"
+    )]
     DataLoss {
         partition: TopicPartition,
         from: i64,

@@ -117,8 +117,8 @@ impl Fetcher {
         };
         if !std::mem::replace(&mut entry.unreadable, true) {
             self.warnings.push_back(format!(
-                "an answer of node {node} with records cannot be read ({error}): \
-                 it is asked again; if this goes on, a proxy or the broker damages answers"
+                "a response of node {node} with records cannot be read ({error}). \
+                 The client fetches again. If this continues, a proxy or the broker damages responses"
             ));
         }
     }

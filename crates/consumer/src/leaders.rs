@@ -186,7 +186,7 @@ impl Fetcher {
     fn warn_of_absent(&mut self, absent: &BTreeSet<String>) {
         for text in absent.iter().take(ABSENCES_TOLD_MAX) {
             self.warnings
-                .push_back(format!("{text}; it is waited for, as it may come"));
+                .push_back(format!("{text}. The consumer waits for it"));
         }
         let more = absent.len().saturating_sub(ABSENCES_TOLD_MAX);
         if more > 0 {

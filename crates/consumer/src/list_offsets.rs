@@ -341,7 +341,7 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
             }
             version => {
                 lookup.last_problem = Some(format!(
-                    "node {node} speaks ListOffsets up to version {}, {needed} is needed",
+                    "node {node} supports ListOffsets up to version {}, version {needed} is needed",
                     version.unwrap_or(-1)
                 ));
                 // Another broker may lead the partition soon. Otherwise the deadline ends the

@@ -257,7 +257,7 @@ impl RangeReader {
             _ => Err(ConsumerError::Timeout {
                 what: "reading a range",
                 last: Some(format!(
-                    "{} stands at offset {}",
+                    "{} is at offset {}",
                     self.range.partition, self.position
                 )),
             }),
@@ -311,7 +311,7 @@ impl RangeReader {
             self.lose(
                 lost_at,
                 self.range.end,
-                "the log was cut or the topic made anew",
+                "the log was truncated or the topic was created again",
             )?;
             self.stage = Stage::Done;
         }

@@ -100,7 +100,9 @@ fn uuid(value: &Bound<'_, PyAny>, path: &Path<'_>) -> PyResult<Uuid> {
         .cast::<PyString>()
         .map_err(|_| wrong_type(path, "a UUID as str", value))?;
     text.to_str()?.parse().map_err(|_| {
-        PyValueError::new_err(format!("{path}: {text} is no UUID in Kafka's base64 form"))
+        PyValueError::new_err(format!(
+            "{path}: {text} is not a UUID in Kafka's base64 form"
+        ))
     })
 }
 

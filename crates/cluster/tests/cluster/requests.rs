@@ -88,7 +88,10 @@ fn a_request_that_is_too_late_ends_its_connection_and_all_on_it() {
     assert!(bench.responses.is_empty());
     bench.advance(Duration::from_millis(1));
     assert!(bench.closes.contains(&fetch.conn));
-    assert!(!bench.closes.contains(&other.conn), "other purposes continue");
+    assert!(
+        !bench.closes.contains(&other.conn),
+        "other purposes continue"
+    );
     let ids: Vec<_> = bench.responses.iter().map(|(id, _)| *id).collect();
     assert_eq!(ids, [late, neighbour], "in the order of sending");
     for (_, result) in &bench.responses {

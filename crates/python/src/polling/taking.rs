@@ -192,10 +192,11 @@ fn raise_poison(py: Python<'_>, poison: Poison) -> PyErr {
         fields.set_item("part", poison.part)?;
         let text = format!(
             "the {} of the record at offset {} of {topic}-{partition} could not be deserialized: \
-             {}; seek past it to go on",
+             {}. To skip the record, seek to offset {}",
             poison.part,
             poison.offset,
-            poison.cause.value(py)
+            poison.cause.value(py),
+            poison.offset.saturating_add(1),
         );
         let error = errors::instance_with(py, "DeserializationError", &text, &fields)?;
         error.setattr("__cause__", poison.cause.clone_ref(py).into_value(py))?;
