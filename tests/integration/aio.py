@@ -1,4 +1,4 @@
-"""Programs in asyncio, run with a limit, and consumers and topics for them."""
+"""Runs asyncio programs with a time limit, and makes consumers and topics for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT_S = 60
 
 
 def run(program: Coroutine[Any, Any, T]) -> T:
-    """Runs a test's coroutine in a loop of its own, with a limit."""
+    """Runs a test's coroutine in its own event loop, with a time limit."""
 
     async def limited() -> T:
         async with asyncio.timeout(LIMIT_S):
@@ -31,7 +31,7 @@ def made(broker: Any, *topics: str, **options: Any) -> AIOKafkaConsumer[Any, Any
 
 
 def filled(broker: Broker, clients: Clients, count: int, partitions: int = 1) -> str:
-    """A topic with records 0, 1, 2 ... in its partitions in turn."""
+    """Makes a topic and sends the records 0, 1, 2 ... to its partitions in turn."""
     topic = broker.create_topic("aio-read", partitions)
     producer = clients.producer(broker, linger_ms=5)
     for number in range(count):
@@ -41,7 +41,7 @@ def filled(broker: Broker, clients: Clients, count: int, partitions: int = 1) ->
 
 
 async def until(condition: Callable[[], Any], what: str = "the condition") -> None:
-    """Lets the loop go on until the condition is true."""
+    """Lets the event loop run until the condition is true."""
     end = time.monotonic() + LIMIT_S / 2
     while not condition():
         assert time.monotonic() < end, f"{what} did not come true"

@@ -1,4 +1,4 @@
-"""Batches whose few bytes claim to be gigabytes."""
+"""Batches of a few bytes that claim to decompress to gigabytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ZSTD: Final = 4
 
 
 def zeros_in_zstd(size: int) -> bytes:
-    """A zstd frame of `size` zeros: four bytes for each 128 KiB of them."""
+    """Returns a zstd frame of `size` zeros, which takes four bytes for each 128 KiB."""
     window_of_128_kib, run = 7 << 3, 1 << 1
     header = bytes([0, window_of_128_kib])
     blocks = -(-size // _BLOCK_BYTES)
@@ -23,5 +23,5 @@ def zeros_in_zstd(size: int) -> bytes:
 
 
 def bomb(size: int) -> bytes:
-    """A batch that is `size` bytes long once it is decompressed."""
+    """Returns a batch that is `size` bytes long after decompression."""
     return batch(zeros_in_zstd(size), attributes=_ZSTD)

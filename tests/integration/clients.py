@@ -1,4 +1,4 @@
-"""Clients of one test, closed when it ends, and the few steps that nearly every test takes."""
+"""Makes the clients of one test, closes them at its end, and has steps that most tests need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clients:
         self._opened: list[Any] = []
 
     def producer(self, broker: HasBootstrap, **options: Any) -> KafkaProducer[Any, Any]:
-        """A producer; linger_ms is 0 unless the test says otherwise."""
+        """Makes a producer, with linger_ms=0 unless the test sets it."""
         options = {"linger_ms": 0, **options}
         made = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **options)
         return self._keep(made)
@@ -43,7 +43,7 @@ class Clients:
         partitions: Iterable[int] = (0,),
         **options: Any,
     ) -> KafkaConsumer[Any, Any]:
-        """A consumer that reads partitions of a topic from the beginning."""
+        """Makes a consumer that reads partitions of a topic from the beginning."""
         options = {"auto_offset_reset": "earliest", **options}
         made = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, **options)
         if topic is not None:
@@ -51,7 +51,7 @@ class Clients:
         return self._keep(made)
 
     def admin(self, broker: HasBootstrap, **options: Any) -> KafkaAdminClient:
-        """An admin client."""
+        """Makes an admin client."""
         return self._keep(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers, **options))
 
     def _keep(self, made: _Client) -> _Client:
@@ -59,7 +59,7 @@ class Clients:
         return made
 
     def close(self) -> None:
-        """Closes what was opened, the last first."""
+        """Closes all clients, the most recent first."""
         while self._opened:
             each = self._opened.pop()
             if isinstance(each, KafkaProducer):
@@ -71,10 +71,10 @@ class Clients:
 
 
 def read(consumer: KafkaConsumer[Any, Any], count: int, limit: float = READ_LIMIT_S) -> list[Any]:
-    """The next `count` records of all partitions, in the order in which poll gives them.
+    """Returns the next `count` records of all partitions, in the order in which poll returns them.
 
     Raises:
-        TimeoutError: they did not come in time.
+        TimeoutError: the records did not arrive in time.
     """
     found: list[Any] = []
 
@@ -88,7 +88,7 @@ def read(consumer: KafkaConsumer[Any, Any], count: int, limit: float = READ_LIMI
 
 
 def read_more(consumer: KafkaConsumer[Any, Any], for_s: float = 0.5) -> list[Any]:
-    """Whatever comes within a time; to show that nothing more does."""
+    """Returns all records that arrive within a time, to show that no more do."""
     found: list[Any] = []
     end = time.monotonic() + for_s
     while time.monotonic() < end:
@@ -98,14 +98,14 @@ def read_more(consumer: KafkaConsumer[Any, Any], for_s: float = 0.5) -> list[Any
 
 
 def committed(clients: Clients, broker: HasBootstrap, topic: str, count: int) -> list[bytes]:
-    """Values that a reader of committed records sees: `count`, and no more."""
+    """Returns the values that a read_committed consumer reads: `count`, and no more."""
     consumer = clients.consumer(broker, topic, isolation_level="read_committed")
     found = read(consumer, count) if count else []
     return [record.value for record in [*found, *read_more(consumer)]]
 
 
 def by_partition(records: Iterable[Any]) -> dict[int, list[Any]]:
-    """Records by partition, their order kept."""
+    """Groups records by partition and keeps their order."""
     found: dict[int, list[Any]] = {}
     for record in records:
         found.setdefault(record.partition, []).append(record)
@@ -115,7 +115,7 @@ def by_partition(records: Iterable[Any]) -> dict[int, list[Any]]:
 def fill(
     clients: Clients, broker: HasBootstrap, topic: str, count: int, **options: Any
 ) -> list[bytes]:
-    """Sends `count` small values to partition 0 (unless told otherwise) and returns them."""
+    """Sends `count` small values to one partition (0 by default) and returns them."""
     partition = options.pop("partition", 0)
     producer = clients.producer(broker, **{"linger_ms": 5, **options})
     values = [b"value-%d" % number for number in range(count)]
@@ -125,7 +125,7 @@ def fill(
 
 @contextmanager
 def within(limit_s: float, at_least_s: float = 0.0) -> Iterator[None]:
-    """The block takes at most, and at least, so long."""
+    """Checks that the block takes at most `limit_s` and at least `at_least_s`."""
     start = time.monotonic()
     yield
     took = time.monotonic() - start

@@ -1,4 +1,4 @@
-"""Fixtures of the integration tests, on top of those in tests/conftest.py."""
+"""Fixtures of the integration tests, in addition to those in tests/conftest.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clients() -> Iterator[Clients]:
 
 @pytest.fixture
 def group_of(broker_of: Callable[[str], Broker], clients: Clients) -> Callable[[str, str], Group]:
-    """Makes a group of its own: `group_of("consumer", "kafka-4.3")`."""
+    """Makes a new group with its own topic: `group_of("consumer", "kafka-4.3")`."""
 
     def make(protocol: str, kind: str) -> Group:
         return Group(broker_of(kind), clients, protocol)
@@ -43,7 +43,7 @@ def start_embedded(clients: Clients) -> Iterator[Callable[..., EmbeddedBroker]]:
         return broker.start()
 
     yield start
-    # Clients first: a producer of a dead broker would wait for it.
+    # Close the clients first: a producer would wait for a closed broker.
     clients.close()
     for broker in started:
         broker.close()
@@ -51,7 +51,7 @@ def start_embedded(clients: Clients) -> Iterator[Callable[..., EmbeddedBroker]]:
 
 @pytest.fixture
 def scripted(clients: Clients) -> Iterator[ScriptedBroker]:
-    """A server that answers what the test tells it to."""
+    """A server that sends the responses that the test chooses."""
     broker = ScriptedBroker()
     broker.start()
     yield broker
@@ -61,7 +61,7 @@ def scripted(clients: Clients) -> Iterator[ScriptedBroker]:
 
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[RealKafka]:
-    """A real cluster for a file; writes are taken while two of its nodes are in sync."""
+    """A real cluster for one test file. It accepts writes while two of its nodes are in sync."""
     configs = {
         "min.insync.replicas": "2",
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -72,7 +72,7 @@ def three_nodes() -> Iterator[RealKafka]:
 
 @pytest.fixture
 def cluster(three_nodes: RealKafka) -> RealKafka:
-    """The cluster, whole: what a failed test left killed is started again."""
+    """The cluster with all nodes running: restarts nodes that a failed test left killed."""
     for node in three_nodes.nodes:
         if not node.running:
             three_nodes.start_node(node.node_id)

@@ -1,4 +1,4 @@
-"""What programs that consume, transform and produce begin with, and must end with."""
+"""Fills the source of consume-transform-produce programs, and checks their result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RECORDS = scaled(500_000, minimum=20_000)
 
 
 def fill_source(clients: Clients, broker: HasBootstrap, source: str) -> None:
-    """Sends the numbers below `RECORDS`, in turn to each partition."""
+    """Sends the numbers below `RECORDS` to the partitions in turn."""
     producer = clients.producer(broker, linger_ms=20)
     for partition in range(PARTITIONS):
         values = [b"%d" % number for number in range(partition, RECORDS, PARTITIONS)]
@@ -18,7 +18,7 @@ def fill_source(clients: Clients, broker: HasBootstrap, source: str) -> None:
 
 
 def check_each_once(clients: Clients, broker: HasBootstrap, sink: str) -> None:
-    """Each number was transformed once, in the order of its partition."""
+    """Checks that each number was transformed once, in the order of its partition."""
     consumer = clients.consumer(broker, sink, range(PARTITIONS), isolation_level="read_committed")
     records = [*read(consumer, RECORDS, limit=120), *read_more(consumer)]
     for partition in range(PARTITIONS):

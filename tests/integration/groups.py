@@ -1,6 +1,6 @@
-"""Members of one group, polled in turn by one thread, and what their listeners hear.
+"""Members of one group, polled in turn by one thread, and the calls their listeners receive.
 
-group = Group(broker, clients, "consumer")      a topic and a group of its own
+group = Group(broker, clients, "consumer")      a new topic and a new group
 group.join(Heard())
 group.settle()                                  polls until every partition has one owner
 """
@@ -16,15 +16,15 @@ from tests.support.brokers import KINDS, MODERN_KINDS, Broker
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 PARTITIONS = 4
-# What a group may be of, for fixtures: its protocol, and the kind of broker that coordinates it.
-# Kafka 3.9 serves the newer one only if it is told to.
+# Parameters of group fixtures: the protocol, and the kind of broker that coordinates the group.
+# Kafka 3.9 serves the newer protocol only if its configuration enables it.
 CLASSIC_GROUPS = [("classic", kind) for kind in KINDS]
 ALL_GROUPS = [*CLASSIC_GROUPS, *(("consumer", kind) for kind in MODERN_KINDS)]
 MODERN_GROUPS = [(protocol, kind) for protocol in ("classic", "consumer") for kind in MODERN_KINDS]
 
 
 class Heard(ConsumerRebalanceListener):
-    """Writes down what it is told."""
+    """Records the calls of the rebalance listener."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, list[int]]] = []
@@ -75,7 +75,7 @@ class Group:
             self.poll()
 
     def settle(self) -> list[set[int]]:
-        """Polls until every partition has one owner; what each member has."""
+        """Polls until every partition has one owner, and returns the partitions of each member."""
         self.poll_until(self.is_settled)
         return [{each.partition for each in member.assignment()} for member in self.members]
 

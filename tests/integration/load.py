@@ -1,9 +1,9 @@
-"""A steady load of numbered records, and the proof that each was written once and in order.
+"""A steady load of numbered records, and the check that each was written once and in order.
 
 with Load(producer, "t", 4) as load:
     broker.kill(1)
-    load.wait_for(1000)            records sent since
-load.check(consumer)               every future succeeded; the log holds each once, in order
+    load.wait_for(1000)            1000 more records are acknowledged
+load.check(consumer)               all futures succeeded. The log has each record once, in order
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tests.support.scale import scale, scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 
-# Of each run with faults, in all.
+# All records of a run with faults.
 RECORDS = scaled(2_000_000)
 FLUSH_LIMIT_S = 120
-# Enough to keep several batches in flight, without filling a small machine's memory. Less in a
-# small run, where the machine's time goes to the brokers that are starting.
+# Enough to keep several batches in flight without filling a small machine's memory. A small run
+# uses a lower rate, because brokers are starting on the machine at the same time.
 RATE_PER_S = scaled(30_000, minimum=12_000)
 _PAUSE_S = 0.002 if scale() >= 10 else 0.01
 _DIGITS = 9
 
 
 class Load:
-    """Sends from a thread of its own while the block runs.
+    """Sends records from its own thread while the block runs.
 
     Args:
-        producer: whose records are awaited and checked.
-        topic: where they go.
-        partitions: of the topic; records go to each in turn.
-        size: bytes of a value, its number aside.
-        rate_per_s: of records, at most.
+        producer: sends the records. Their futures are awaited and checked.
+        topic: the topic of the records.
+        partitions: the number of partitions of the topic. Records go to each in turn.
+        size: the bytes of a value, without its number.
+        rate_per_s: the maximum number of records per second.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Load:
 
     @property
     def sent(self) -> int:
-        """Records handed to the producer so far."""
+        """The number of records handed to the producer so far."""
         return len(self._futures)
 
     def _send(self) -> None:
@@ -77,7 +77,7 @@ class Load:
             self._failed = error
 
     def wait_for(self, more: int, limit: float = 60) -> None:
-        """Waits until so many more records were acknowledged."""
+        """Waits until `more` further records are acknowledged."""
         wanted = self.sent + more
         limit += more / 2000
         wait_until(lambda: self._failed or self.sent >= wanted, limit, what="the load going on")
@@ -101,7 +101,7 @@ class Load:
             raise self._failed
 
     def check(self, consumer: KafkaConsumer[Any, Any]) -> None:
-        """Each record was acknowledged at the offset where it is, once, in the order sent."""
+        """Checks that each record is at its acknowledged offset, once, in the order sent."""
         self.producer.flush(FLUSH_LIMIT_S)
         failed = [each.exception for each in self._futures if not each.succeeded()]
         assert not failed, f"{len(failed)} of {self.sent} failed: {failed[:3]}"
@@ -114,19 +114,19 @@ class Load:
             log.check(partition, wanted)
             offsets = [self._futures[number].get(0).offset for number in wanted]
             known = [offset for offset in offsets if offset >= 0]
-            # -1: written by a try whose answer was lost so long ago that the broker forgot where.
+            # -1: the batch was written, but its response was lost and the broker forgot the offset.
             assert known == [at for at, offset in enumerate(offsets) if offset >= 0]
 
 
 def numbered(number: int, rest: bytes) -> bytes:
-    """A value that begins with its number, as `Numbers` reads it."""
+    """Returns a value that begins with its number, as `Numbers` reads it."""
     return b"%0*d%s" % (_DIGITS, number, rest)
 
 
 class Numbers:
-    """The numbers at the beginning of values, by partition, in the order read.
+    """The numbers at the start of values, by partition, in the order read.
 
-    Nothing else of the records is kept: two million of them would take half a gigabyte.
+    Keeps only the numbers: two million complete records would take half a gigabyte.
     """
 
     def __init__(self) -> None:
@@ -138,10 +138,10 @@ class Numbers:
     def read(
         self, consumer: KafkaConsumer[Any, Any], count: int, limit: float = READ_LIMIT_S
     ) -> None:
-        """So many more.
+        """Reads `count` more numbers.
 
         Raises:
-            TimeoutError: they did not come in time.
+            TimeoutError: the records did not arrive in time.
         """
         wanted = len(self) + count
 
@@ -152,7 +152,7 @@ class Numbers:
         wait_until(enough, limit, every=0, what=lambda: f"record {wanted}, after {len(self)}")
 
     def read_more(self, consumer: KafkaConsumer[Any, Any], for_s: float = 0.5) -> None:
-        """Whatever comes within a time; to show that nothing more does."""
+        """Reads everything that arrives within a time, to show that no more records do."""
         end = time.monotonic() + for_s
         while time.monotonic() < end:
             self._poll(consumer)
@@ -163,13 +163,13 @@ class Numbers:
             self._found[where.partition].extend(numbers)
 
     def check(self, partition: int, wanted: array[int]) -> None:
-        """A partition's log holds these, each once, in this order."""
+        """Checks that a partition's log has exactly these numbers, each once, in this order."""
         found = self._found[partition]
         assert found == wanted, _difference(found, wanted)
 
 
 def _difference(found: array[int], wanted: array[int]) -> str:
-    """What is lost, doubled or out of order."""
+    """Describes what is lost, duplicated or out of order."""
     lost = sorted(set(wanted) - set(found))
     doubled = len(found) - len(set(found))
     order = next((a for a, b in zip(found, sorted(found), strict=True) if a != b), None)

@@ -1,13 +1,14 @@
-"""A Kafka broker by hand, for what no real broker does: damaged batches, absurd frames.
+"""A scripted Kafka broker for what no real broker does: damaged batches, absurd frames.
 
     scripted.logs["t", 0] = [batch, damaged(batch), batch]     raw batches, as brokers store them
-    scripted.answer(FETCH, lambda request: bytes(100))      or an answer of the test's own
+    scripted.answer(FETCH, lambda request: bytes(100))      or a response that the test writes
 
-It speaks one old version of each API that a consumer and a producer's start need, in the
-non-flexible encoding, so that nothing of the library's own codec takes part. It tells clients of
-newer ApiVersions versions to ask again (KIP-511). It coordinates every group, and takes every
-heartbeat for good.
-Does not do: Produce, sessions, waiting for data (an empty answer is held back for a moment).
+It implements one old version of each API that a consumer and the start of a producer need. It uses
+the non-flexible encoding, and none of the library's own codec. When a client sends a newer version
+of ApiVersions, it tells the client to retry (KIP-511). It coordinates every group and accepts
+every heartbeat.
+It does not implement Produce, fetch sessions, or waiting for data (it only delays an empty response
+for a moment).
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ _EMPTY_FETCH_S: Final = 0.05
 
 @dataclass(frozen=True)
 class Request:
-    """One request: its key and version, a reader that stands at the body, and its connection.
+    """One request: its key, its version, a reader at the start of the body, and its connection.
 
-    Connections are numbered from 0 in the order in which they were accepted.
+    Connections are numbered from 0 in the order in which the broker accepted them.
     """
 
     key: int
@@ -62,20 +63,20 @@ class Request:
 
 
 class Close(Exception):
-    """Raised by an answer to close the connection instead."""
+    """An answer function raises this to close the connection instead of responding."""
 
 
 Answer = Callable[[Request], bytes | bytearray | None]
 
 
 class ScriptedBroker:
-    """Serves `logs` on loopback, one thread a connection.
+    """Serves `logs` on loopback, with one thread per connection.
 
     Attributes:
-        logs: Raw batches of each partition by (topic, partition), in order of their offsets.
-        log_starts: First offsets that are not 0.
-        seen: Keys of the requests so far.
-        cluster_id: What metadata answers say.
+        logs: the raw batches of each partition by (topic, partition), in order of their offsets.
+        log_starts: the first offsets that are not 0.
+        seen: the API keys of the requests so far.
+        cluster_id: the cluster ID in metadata responses.
     """
 
     def __init__(self) -> None:
@@ -108,15 +109,16 @@ class ScriptedBroker:
         self._thread.start()
 
     def answer(self, key: int, answer: Answer) -> None:
-        """Has a function answer an API: a whole frame's content after the correlation id.
+        """Sets the function that answers an API.
 
-        None: no answer; raising Close closes the connection.
+        It returns the frame's content after the correlation ID. If it returns None, the broker sends no response. If it raises Close, the broker closes the
+        connection.
         """
         self._answers[key] = answer
 
     @staticmethod
     def coordinator_at(node: int, port: int) -> bytearray:
-        """An answer to FindCoordinator."""
+        """Returns a FindCoordinator response."""
         out = Writer().int("ih", 0, 0).string(None)
         return out.int("i", node).string("127.0.0.1").int("i", port).out
 
@@ -185,7 +187,7 @@ class ScriptedBroker:
         return out.out
 
     def _bounds(self, topic: str, index: int) -> tuple[int, int]:
-        """Log start and end."""
+        """Returns the log start and end offsets."""
         first = self.log_starts.get((topic, index), 0)
         batches = self.logs[topic, index]
         return first, max([first, *(_end(each) for each in batches)])
@@ -212,14 +214,14 @@ class ScriptedBroker:
         return out.out
 
     def _records(self, topic: str, index: int, offset: int, bytes_max: int) -> bytes:
-        """What a broker sends: whole batches from the offset on, the last one cut off."""
+        """Returns what a broker sends: batches from the offset on. The last one may be cut off."""
         wanted = [each for each in self.logs[topic, index] if _end(each) > offset]
         data = b"".join(wanted)
         return data[: max(bytes_max, len(wanted[0]))] if wanted else b""
 
 
 def group_answer(error: int) -> bytearray:
-    """An answer to Heartbeat or LeaveGroup."""
+    """Returns a Heartbeat or LeaveGroup response."""
     return Writer().int("ih", 0, error).out
 
 
@@ -231,14 +233,14 @@ def _request(frame: bytes, connection: int) -> Request:
 
 
 def _end(batch: bytes) -> int:
-    """The offset after a batch; read from its header alone, which no test damages."""
+    """Returns the offset after a batch, from the header alone, which no test damages."""
     (base,) = struct.unpack_from(">q", batch)
     (last,) = struct.unpack_from(">i", batch, 23)
     return int(base + last + 1)
 
 
 def stored_batches(bootstrap_servers: str, topic: str, partition: int) -> list[bytes]:
-    """The raw batches of a partition of a real broker, from its first offset on."""
+    """Returns the raw batches of a real broker's partition, from its first offset on."""
     topology = Wire(bootstrap_servers).metadata(topic)
     leader = topology.nodes[topology.topics[topic][partition].leader]
     end = Wire(bootstrap_servers).end_offsets(topic)[partition]
@@ -258,7 +260,7 @@ def stored_batches(bootstrap_servers: str, topic: str, partition: int) -> list[b
 
 
 def flipped(batch: bytes, at: int = -2) -> bytes:
-    """The batch with one bit turned over: in the last value's last byte, if it has no headers."""
+    """Flips one bit of the batch: by default in the last byte of a value without headers."""
     changed = bytearray(batch)
     changed[at] ^= 0x01
     return bytes(changed)

@@ -1,10 +1,10 @@
-"""Programs that a test runs as processes of their own: life cycles end with the interpreter.
+"""Programs that a test runs as separate processes, for life cycles that end with the interpreter.
 
     run(SOURCE, broker.bootstrap_servers, topic)       -> what it printed, how it ended
     with start(SOURCE, ...) as script:                 -> wait for a line, send a signal, ...
 
-A program gets its arguments in sys.argv[1:]. Every process has a time limit and is killed when
-it is over.
+A program gets its arguments in sys.argv[1:]. Every process has a time limit and is killed when the
+limit is reached.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ended:
 
 
 class Script:
-    """A program while it runs."""
+    """A running program."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Script:
     def _read(stream: IO[str], lines: list[str]) -> None:
         with stream:
             for line in stream:
-                lines.append(line)  # noqa: PERF402 (seen by others at once)
+                lines.append(line)  # noqa: PERF402 (other threads must see each line at once)
 
     def __enter__(self) -> Script:
         return self
@@ -103,15 +103,15 @@ class Script:
             what=lambda: f"{line!r} of {self._out}\n{''.join(self._err)}",
         )
         if f"{line}\n" not in self._out:
-            self._read_to_the_end()  # it has ended, which may be seen before its last line
+            self._read_to_the_end()  # the process may be gone before its last line is read
         assert f"{line}\n" in self._out, f"it ended without {line!r}: {''.join(self._err)}"
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Sends Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def end(self) -> Ended:
-        """Waits until it has ended by itself; an error with its stacks if it hangs."""
+        """Waits until the program ends. If it hangs, raises an error with its stacks."""
         try:
             code = self.process.wait(self._limit_s)
         except subprocess.TimeoutExpired:
@@ -134,7 +134,7 @@ def start(
     limit_s: float = LIMIT_S,
     environment: Mapping[str, str] | None = None,
 ) -> Script:
-    """Starts a program; use it in a with statement."""
+    """Starts a program. Use it in a with statement."""
     return Script(source, tuple(str(each) for each in arguments), limit_s, environment)
 
 
@@ -145,7 +145,7 @@ def run(
     code: int = 0,
     environment: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Runs a program to its end and checks its exit status."""
+    """Runs a program until it ends and checks its exit status."""
     with start(source, *arguments, limit_s=limit_s, environment=environment) as script:
         ended = script.end()
     assert ended.code == code, f"exit status {ended.code}\n{ended.out}\n{ended.err}"

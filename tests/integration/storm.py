@@ -1,4 +1,4 @@
-"""A storm over one group: members in several processes join, leave, stall and are killed.
+"""A rebalance storm: members of a group in several processes join, leave, stall and are killed.
 
     with Stream(producer, topic, n) as stream:
         storm = Storm(broker, topic, n, "classic", folder, stream, seed=1)
@@ -6,7 +6,7 @@
         storm.rage(steps=12, fewest=4, most=8)
         storm.settle()
 
-Most members are threads of a few processes; those that may be killed have a process of their own.
+Most members are threads of a few processes. Members that may be killed have their own process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ END_LIMIT_S = 60
 
 
 class Stream:
-    """A record to each partition, round after round, from a thread of its own."""
+    """Sends one record to each partition, round after round, from its own thread."""
 
     def __init__(self, producer: KafkaProducer[Any, Any], topic: str, partitions: int) -> None:
         self._producer, self._topic, self._partitions = producer, topic, partitions
@@ -56,7 +56,7 @@ class Stream:
             self.rounds += 1
 
     def goes_on(self, rounds: int) -> None:
-        """Waits for so many more rounds."""
+        """Waits for `rounds` more rounds."""
         wanted = self.rounds + rounds
         wait_until(lambda: self.rounds >= wanted, 30 + rounds, what="records being sent")
 
@@ -78,10 +78,10 @@ class Stream:
 
 
 class Process:
-    """A process of members; see storm_members.py."""
+    """A process with members, see storm_members.py."""
 
     def __init__(self, arguments: list[str], file: Path) -> None:
-        self.members: set[int] = set()  # that have joined and not been told to go
+        self.members: set[int] = set()  # have joined, and have not been asked to leave or stall
         self.file = file
         self._errors = file.with_suffix(".err")
         self._process = subprocess.Popen(
@@ -93,7 +93,7 @@ class Process:
         )
 
     def tell(self, what: str, member: int) -> None:
-        """Join, leave or stall."""
+        """Tells a member to join, leave or stall."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"%s %d\n" % (what.encode(), member))
         self._process.stdin.flush()
@@ -103,27 +103,27 @@ class Process:
             self.members.remove(member)
 
     def kill(self) -> None:
-        """At once, and with it all its members."""
+        """Kills the process at once, with all its members."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
         self._process.wait(30)
 
     def end(self) -> None:
-        """All its members leave."""
+        """Makes all its members leave."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         assert self._process.wait(END_LIMIT_S) == 0, self.errors()
 
     def errors(self) -> str:
-        """The end of what it wrote to its error output."""
+        """Returns the last part of its error output."""
         return self._errors.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
 class Storm:
-    """The members that there ever were, and what becomes of them.
+    """All members of the storm, past and present, and what happens to them.
 
     Attributes:
-        history: What they wrote, as of the last look.
+        history: what the members had written at the last look.
     """
 
     def __init__(
@@ -151,17 +151,17 @@ class Storm:
 
     @property
     def members(self) -> set[int]:
-        """Those that have joined and not been told to go."""
+        """Returns the members that have joined and were not asked to leave."""
         return set().union(*(each.members for each in self._processes))
 
     @property
     def _processes(self) -> list[Process]:
         return self._alone + self._shared
 
-    # ------------------------------------------------------------------ what may happen
+    # ------------------------------------------------------------------ the steps
 
     def join(self, *, alone: bool | None = None) -> int:
-        """One more member, in a process of its own or (None) perhaps so."""
+        """Starts a member: in its own process, in a shared one, or (None) chosen at random."""
         number = next(self._numbers)
         if alone is None:
             alone = self._random.random() < 0.25
@@ -178,11 +178,11 @@ class Storm:
         return made
 
     def leave(self) -> None:
-        """One closes."""
+        """Makes one member close."""
         self._end_one("leave", self._processes)
 
     def stall(self) -> None:
-        """One polls no more."""
+        """Makes one member stop polling."""
         self._end_one("stall", self._shared)
 
     def _end_one(self, what: str, processes: list[Process]) -> None:
@@ -192,7 +192,7 @@ class Storm:
             process.tell(what, number)
 
     def kill(self) -> None:
-        """One that has a process of its own ends with it."""
+        """Kills one member that has its own process."""
         found = [each for each in self._alone if each.members]
         if not found:
             self.join(alone=True)
@@ -206,8 +206,9 @@ class Storm:
         victim.members.clear()
 
     def rage(self, steps: int, fewest: int, most: int) -> None:
-        """So many steps, at least one of each kind; between `fewest` and `most` members stay."""
-        # Who joins after a kill makes a classic group wait until the dead member's session ends.
+        """Takes `steps` steps, at least one of each kind, with `fewest` to `most` members left."""
+        # If a member joins after a kill, a classic group waits until the dead member's session
+        # ends.
         first: list[Callable[[], object]] = [self.stall, self.leave, self.kill, self.join]
         for step in range(steps):
             action = first[step] if step < len(first) else self._any(fewest, most)
@@ -221,15 +222,15 @@ class Storm:
         actions: list[Callable[[], object]] = [self.leave, self.leave, self.kill, self.stall]
         return self._random.choice(actions if here >= most else [*actions, *[self.join] * 5])
 
-    # ------------------------------------------------------------------ what follows
+    # ------------------------------------------------------------------ the results
 
     def look(self) -> History:
-        """The history until now."""
+        """Returns the history so far."""
         self.history.update(each.file for each in self._processes)
         return self.history
 
     def settle(self, limit: float = SETTLE_LIMIT_S) -> float:
-        """Waits until the members share all partitions; the seconds that took."""
+        """Waits until the members share all partitions, and returns the seconds that took."""
         began = time.monotonic()
         wait_until(
             lambda: self.look().is_settled(self.members),
@@ -240,7 +241,7 @@ class Storm:
         return time.monotonic() - began
 
     def end(self) -> None:
-        """All leave."""
+        """Makes all members leave."""
         staying = self.members
         for process in self._processes:
             if process.members or process in self._shared:

@@ -1,12 +1,14 @@
-"""A program: members of one group, a thread each, that come and go as they are told.
+"""A program that runs members of one group, a thread each, which follow commands on its input.
 
     python -m tests.integration.storm_members BOOTSTRAP TOPIC GROUP PROTOCOL OPTIONS FILE
 
-OPTIONS are more options of the consumers, as JSON. Its input is lines "join N", "leave N" (closes),
-"stall N" (never polls again, and does not close). It ends with its input, and may be killed at any
-time. What a member does it writes down in lines "time kind member numbers...", the time monotonic
-and in ns; support/group_history.py says which.
-Members of odd numbers commit by auto-commit, the others after each poll and when told to give up.
+OPTIONS are further options of the consumers, as JSON. The input has lines "join N", "leave N"
+(closes) and "stall N" (never polls again, and does not close). The program ends when its input
+ends, and may be killed at any time. Each member writes what it does in lines
+"time kind member numbers...", where time is monotonic and in ns. support/group_history.py
+describes the kinds.
+Members with odd numbers use auto-commit. The others commit after each poll and before they give up
+partitions.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ POLL_MS = 100
 
 
 class Journal:
-    """The file of all members of this process: whole lines, whenever it is killed."""
+    """The file of all members of this process. A kill never leaves a partial line."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._lock = threading.Lock()
 
     def write(self, kind: str, member: int, rows: Iterable[Iterable[int]] = ((),)) -> None:
-        """A line for each row, all at one time."""
+        """Writes a line for each row, all with the same time."""
         now = time.monotonic_ns()
         lines = [" ".join(map(str, (now, kind, member, *row))) + "\n" for row in rows]
         with self._lock:
@@ -59,7 +61,7 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
             "interceptor_classes": [self],
         }
         self.leaves, self.stalls = threading.Event(), threading.Event()
-        # A daemon: one that stalls never ends.
+        # A daemon thread, because a member that stalls never ends.
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -72,7 +74,7 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
             while not self.leaves.is_set() and not self.stalls.is_set():
                 found = consumer.poll(POLL_MS)
                 polled_ns = time.monotonic_ns()
-                self._read(found)  # and commits, which may take its time
+                self._read(found)  # and commits, which may take a while
             if self.stalls.is_set():
                 self._write("Z", (time.monotonic_ns() - polled_ns) // 1_000_000)
                 threading.Event().wait()
@@ -97,11 +99,12 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
                 self._commit()
 
     def _commit(self) -> None:
-        # During a rebalance a later commit covers it, of this member or of whoever reads it again.
+        # During a rebalance a commit may fail. A later commit covers it, from this or another
+        # member.
         with contextlib.suppress(CommitFailedError, RebalanceInProgressError):
             self._consumer.commit()
 
-    # ------------------------------------------------------------------ what it is told
+    # ------------------------------------------------------------------ listener and interceptor
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         rows = [(where.partition, at.offset) for where, at in offsets.items()]
@@ -114,7 +117,7 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
         try:
             if not self._auto:
                 self._commit()
-        finally:  # they go all the same
+        finally:  # the partitions are revoked even if the commit failed
             self._tell("V", revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
@@ -157,7 +160,7 @@ def main(bootstrap: str, topic: str, group: str, protocol: str, options: str, pa
 
 
 def end(members: list[Member]) -> None:
-    """All leave, but those that stall."""
+    """Makes all members leave, except those that stall."""
     staying = [each for each in members if not each.stalls.is_set()]
     for each in staying:
         each.leaves.set()

@@ -1,4 +1,4 @@
-"""Batches made to exhaust or to crash whoever reads them: an error for that partition, no more."""
+"""Batches made to exhaust or crash a reader cause an error for their partition, and no more."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(used() - before)
 
 @pytest.fixture
 def good(embedded: Broker, clients: Clients) -> bytes:
-    """A sound batch of ten records."""
+    """A valid batch of ten records."""
     topic = embedded.create_topic("sound")
     fill(clients, embedded, topic, 10)
     return stored_batches(embedded.bootstrap_servers, topic, 0)[0]
@@ -51,7 +51,7 @@ def good(embedded: Broker, clients: Clients) -> bytes:
 def test_a_decompression_bomb_costs_neither_memory_nor_the_process(
     scripted: ScriptedBroker, good: bytes
 ) -> None:
-    """256 KiB that become 8 GiB: refused at the limit of a batch, and other partitions flow.
+    """The client refuses 256 KiB that become 8 GiB, and continues to read other partitions.
 
     Scenario 8.
     """
@@ -82,7 +82,7 @@ ABSURD: dict[str, bytes] = {
 
 
 def test_a_batch_made_by_hand_is_read(scripted: ScriptedBroker, clients: Clients) -> None:
-    """So that what is absurd about the others is all that is wrong with them."""
+    """Shows that the absurd batches have no other faults: the valid one is made the same way."""
     scripted.logs["t", 0] = [batch(SOUND)]
     (found,) = read(clients.consumer(scripted, "t"), 1)
     assert (found.offset, found.key, found.value) == (0, None, b"v")

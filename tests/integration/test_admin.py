@@ -1,4 +1,4 @@
-"""The first admin calls: topics and offsets."""
+"""Admin calls that manage topics and offsets."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_topics_options_are_described_with_their_defaults(
     assert {name: described[name]["value"] for name in DEFAULTS} == DEFAULTS | own
     sources = {name: described[name]["config_source"] for name in DEFAULTS}
     assert {name for name in sources if sources[name] == "DYNAMIC_TOPIC_CONFIG"} == set(own)
-    # With eligible leader replicas (KIP-966) Kafka keeps it for the whole cluster.
+    # With eligible leader replicas (KIP-966) Kafka keeps this config for the complete cluster.
     if not broker.embedded:
         del sources["min.insync.replicas"]
     assert {sources[name] for name in sources.keys() - own} == {"DEFAULT_CONFIG"}

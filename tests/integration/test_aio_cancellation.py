@@ -1,4 +1,4 @@
-"""Cancelled reads of AIOKafkaConsumer: what one would have given, the next one gives."""
+"""Cancelled reads of AIOKafkaConsumer lose no record: the next read returns it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tests.support.scale import scaled
 from thalweg.aio import AIOKafkaConsumer
 
 Consumer = AIOKafkaConsumer[Any, Any]
-# About as long as a read takes of what was fetched.
+# About the time that a read of fetched records takes.
 SHORT_S = 0.002
-# Puts the numbers that it reads into the list; between a call's end and that nothing is awaited.
+# Appends the numbers that it reads to the list. Nothing is awaited between the end of the call and
+# the append.
 Read = Callable[[Consumer, list[int]], Coroutine[Any, Any, None]]
 
 
@@ -52,7 +53,7 @@ async def _any_of_them(consumer: Consumer, found: list[int]) -> None:
 
 @pytest.mark.parametrize("read", [*READS, _any_of_them], ids=lambda read: read.__name__)
 def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, read: Read) -> None:
-    """Scenario 43: at its start, while it waits, as the record comes, after that."""
+    """Scenario 43: cancels at the start, during the wait, as the record arrives, and after that."""
     count = scaled(3_000, 300)
     topic = filled(broker, clients, 20)
     producer = clients.producer(broker)
@@ -69,7 +70,7 @@ def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, 
                 producer.send(topic, b"%d" % number)
                 if number % 2:
                     await asyncio.sleep(rng.random() * 0.002)
-                for _ in range(rng.randrange(6)):  # so many turns of the loop
+                for _ in range(rng.randrange(6)):  # a random number of turns of the loop
                     await asyncio.sleep(0)
                 cancelled += await _cancelled(task)
             producer.flush(30)
@@ -83,7 +84,7 @@ def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, 
 
 
 async def _cancelled(task: asyncio.Task[None]) -> bool:
-    """Cancels a task; whether it was not done before."""
+    """Cancels a task, and returns whether it was still running."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
@@ -100,7 +101,7 @@ async def _again_and_again(read: Read, consumer: Consumer, found: list[int]) -> 
 def test_a_read_whose_time_is_over_has_taken_no_record(
     broker: Broker, clients: Clients, read: Read
 ) -> None:
-    """`asyncio.timeout` cancels from within the task, often as the record is there already."""
+    """`asyncio.timeout` cancels from within the task, often when the record is there already."""
     count = scaled(3_000, 300)
     topic = filled(broker, clients, count)
     rng = random.Random(6)
@@ -118,7 +119,7 @@ def test_a_read_whose_time_is_over_has_taken_no_record(
                         await read(consumer, found)
                 except TimeoutError:
                     pass
-                # So short a time may never be enough on a machine that has other work.
+                # On a busy machine such a short time may never be enough.
                 longest_s = SHORT_S if len(found) > before else longest_s * 1.1
         assert found == list(range(count))
 

@@ -1,4 +1,4 @@
-"""AIOKafkaConsumer: records of every call, waits that do not block the loop, its life."""
+"""AIOKafkaConsumer: the records of every call, waits that do not block the loop, its life cycle."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_one_partition_is_read_although_the_others_fill_the_fetch_memory(
 def test_waiting_for_partitions_that_are_not_assigned_raises(
     embedded: Broker, clients: Clients
 ) -> None:
-    """It would wait for ever; also if a rebalance or the application takes them away meanwhile."""
+    """The call would wait forever, also if a rebalance or the application unassigns meanwhile."""
     topic = filled(embedded, clients, 4, 2)
     zero, one = (TopicPartition(topic, each) for each in range(2))
     elsewhere = TopicPartition(topic, 7)
@@ -160,7 +160,7 @@ def test_a_rebalance_may_bring_partitions_that_are_waited_for(
 
     async def program(options: dict[str, Any]) -> None:
         async with made(broker, **options) as first:
-            first.subscribe([topic])  # nothing is assigned before it is waited for
+            first.subscribe([topic])  # nothing is assigned before the wait
             both = [TopicPartition(topic, each) for each in range(2)]
             await first.getone(both[0])
             half = _read_until(first, lambda: len(first.assignment()) == 1)
@@ -375,7 +375,7 @@ def test_without_committed_offset_and_policy_nothing_moves(
     run(program())
 
 
-# ---------------------------------------------------------------- its life
+# ---------------------------------------------------------------- life cycle
 
 
 def test_stopping_ends_loops_and_waits(broker: Broker, clients: Clients) -> None:
@@ -388,7 +388,7 @@ def test_stopping_ends_loops_and_waits(broker: Broker, clients: Clients) -> None
 
         async def read_all() -> None:
             async for record in consumer:
-                found.append(int(record.value))  # noqa: PERF401, seen as they come
+                found.append(int(record.value))  # noqa: PERF401, seen as they arrive
 
         reading = asyncio.create_task(read_all())
         await until(lambda: len(found) == 3)
@@ -513,7 +513,7 @@ def test_who_knows_its_consumer_keeps_nothing_alive(broker: Broker, clients: Cli
         gc.collect()
         return not any(each() for each in references)
 
-    # What was under way at the close is given up by the I/O thread, a moment later.
+    # The I/O thread gives up a moment later what was in progress at the close.
     wait_until(all_gone, 10, what="the listeners' end")
 
 

@@ -1,4 +1,4 @@
-"""AIOKafkaConsumers in groups: with each other, with listeners of asyncio, in transactions."""
+"""AIOKafkaConsumers in groups: several members, asyncio listeners, transactions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Consumer = AIOKafkaConsumer[Any, Any]
 
 
 class Group:
-    """A topic, and members that tasks read with."""
+    """A topic, and members whose records tasks read."""
 
     def __init__(self, broker: Broker, clients: Clients, protocol: str) -> None:
         self.broker, self.protocol = broker, protocol
@@ -41,7 +41,7 @@ class Group:
 
     @asynccontextmanager
     async def reading(self, consumer: Consumer) -> AsyncIterator[None]:
-        """Reads with a consumer that is started, until the block ends."""
+        """Reads with a started consumer until the block ends."""
 
         async def read() -> None:
             async for record in consumer:
@@ -56,7 +56,7 @@ class Group:
 
     @asynccontextmanager
     async def member(self, listener: Any = None, **options: Any) -> AsyncIterator[Consumer]:
-        """One that reads within the block."""
+        """Runs a member that reads during the block."""
         consumer = self.consumer(**options)
         consumer.subscribe([self.topic], listener=listener)
         async with consumer, self.reading(consumer):
@@ -72,7 +72,7 @@ def group(
 
 
 class Heard(AsyncConsumerRebalanceListener):
-    """Writes down what it is told, and does what the test wants meanwhile."""
+    """Records the listener's calls, and runs the test's code during them."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, set[int]]] = []
@@ -137,7 +137,7 @@ def test_a_listener_is_awaited_before_partitions_go_and_records_come(group: Grou
                 second_heard.consumer = second
                 await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
                 await until(lambda: not first_heard.at_work and not second_heard.at_work)
-                # The first has committed all it read while it was told.
+                # The first member has committed all it read, in its listener.
                 group.send(range(40, 48))
                 await until(lambda: len(group.values) == 48)
         assert sorted(group.values) == list(range(48))
@@ -204,7 +204,8 @@ def test_unsubscribing_leaves_the_group_awaited_or_not(group: Group) -> None:
             consumer.unsubscribe()
             async with group.consumer(group.topic) as following, group.reading(following):
                 await until(lambda: len(following.assignment()) == PARTITIONS)
-            # As in aiokafka nobody awaits here; the new subscription begins when it has left.
+            # As in aiokafka nothing awaits here. The new subscription begins after the member has
+            # left.
             consumer.subscribe([group.topic])
             first_left, second_left = consumer.unsubscribe(), consumer.unsubscribe()
             consumer.subscribe([group.topic])
@@ -261,7 +262,7 @@ def test_leaving_by_an_exception_commits_nothing(group: Group) -> None:
     async def fail() -> None:
         async with group.member(Slow(), auto_commit_interval_ms=50_000) as consumer:
             await until(lambda: len(group.values) == 8)
-            consumer._driver._offsets._auto_commit_due_ms = 0  # it would be time to
+            consumer._driver._offsets._auto_commit_due_ms = 0  # a commit is due now
             raise ZeroDivisionError
 
     async def program() -> None:
@@ -282,12 +283,12 @@ def test_asking_for_a_position_does_not_commit_what_is_in_work(group: Group) -> 
         await consumer.start()
         while not (batch := await consumer.getmany(timeout_ms=1000)):
             pass
-        await asyncio.sleep(0.2)  # the work; the next commit is due meanwhile
+        await asyncio.sleep(0.2)  # the application's work, during which the next commit is due
         for each, records in batch.items():
             assert await consumer.position(each) == records[-1].offset + 1
-        await consumer.stop(autocommit=False)  # waits for a commit under way
+        await consumer.stop(autocommit=False)  # waits for a commit in flight
         async with group.consumer() as after:
-            # 0: what was committed while the first record was waited for.
+            # 0: the commit made during the wait for the first record.
             for each in where:
                 assert await after.committed(each) in (None, 0)
 
@@ -344,7 +345,7 @@ def test_a_pattern_that_is_given_up_is_not_joined_again(group: Group) -> None:
 
 
 def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
-    """A report has failed when it stops: its next try must not keep the listener from its turn."""
+    """A heartbeat has failed before the stop. Its next try must not delay the listener."""
     broker = start_embedded()
     broker.create_topic("slow", 2)
 
@@ -366,7 +367,7 @@ def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
         await asyncio.sleep(0.05)
         fault = broker.faults.on("ConsumerGroupHeartbeat").then_fail("COORDINATOR_NOT_AVAILABLE")
         with fault:
-            consumer.subscribe(["slow", "other"])  # a report, which fails
+            consumer.subscribe(["slow", "other"])  # a heartbeat, which fails
             consumer.subscribe(["slow"], listener=Slow())
             await until(lambda: fault.hits > 0)
             await asyncio.sleep(0.05)
@@ -496,7 +497,7 @@ def test_commits_of_tasks_do_not_undo_each_other(start_embedded: Any) -> None:
 def test_a_commit_that_is_retried_moves_no_offset_of_another_member(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """A rebalance comes between two tries, as another task polls."""
+    """A rebalance happens between two tries, because another task polls."""
     quick = "group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"
     started = start_embedded(configs=dict.fromkeys(quick, "100"))
     group = Group(Broker("embedded", started.bootstrap_servers), clients, protocol)

@@ -1,4 +1,4 @@
-"""AIOKafkaProducer: outcomes reach the loop, waits do not block it, cancelling doubles nothing."""
+"""AIOKafkaProducer: results reach the loop, waits do not block it, cancelling writes once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def made(broker: Any, **options: Any) -> AIOKafkaProducer[Any, Any]:
 
 
 class Ticks:
-    """Counts how often the loop got a turn in a block, and its longest pause."""
+    """Counts the turns of the loop during a block, and measures the longest pause between them."""
 
     async def __aenter__(self) -> Ticks:
         self.count, self.longest_s = 0, 0.0
@@ -158,7 +158,7 @@ def test_errors_are_raised_where_send_is_awaited(broker: Broker) -> None:
                 await producer.send(topic, b"v", headers=[("h", "x")])  # type: ignore[list-item]
             with pytest.raises(TypeError, match=r"not one bytes object; did you mean send\(\)\?$"):
                 await producer.send_many(topic, b"abc")
-            # None of them harmed the producer.
+            # None of these errors harmed the producer.
             assert (await producer.send_and_wait(topic, b"v")).offset == 0
 
     run(program())
@@ -326,8 +326,8 @@ def test_columns_wait_for_memory_too(silent: EmbeddedBroker) -> None:
         await until(exhausted, "a full buffer")
         assert not sending.done()
         silent.faults.clear()
-        # Requests that were swallowed are lost to this connection: what counts is that all of
-        # it goes out once memory comes back.
+        # The swallowed requests are lost on this connection. The test only checks that all
+        # records are sent once memory is available.
         await producer.stop(timeout=0)
         future = await sending
         error: Any = future.exception()
@@ -361,7 +361,7 @@ def test_a_topic_that_appears_ends_the_wait(embedded: Broker) -> None:
             await asyncio.to_thread(embedded.wire.create_topic, topic)
             return await send
 
-    with within(10):  # of the 60 s that max_block_ms would give it
+    with within(10):  # max_block_ms would allow 60 s
         record = run(program())
     assert (record.topic, record.offset) == (topic, 0)
 
@@ -392,7 +392,7 @@ def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clie
     rng = random.Random(4)
 
     async def program() -> tuple[set[int], set[int]]:
-        # A request carries one batch, and one is under way: memory comes back slowly.
+        # A request has one batch and only one is in flight, so memory becomes free slowly.
         options = {
             "buffer_memory": 300_000,
             "batch_size": 4000,
@@ -413,7 +413,7 @@ def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clie
                 accepted.add(number)
                 await future
 
-            # Until all have tried once and many wait for memory: some are cancelled right there.
+            # Run until all have tried once and many wait for memory. Cancel some while they wait.
             tasks: list[asyncio.Task[None]] = []
             waiting: list[int] = []
             while len(tasks) < 1500 or len(waiting) < 100:
@@ -465,7 +465,7 @@ def test_a_send_that_is_cancelled_while_it_waits_is_not_sent(
             each.cancel()
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(each, asyncio.CancelledError) for each in results)
-        # Their places in the queue for memory are given up.
+        # They have given up their places in the queue for memory.
         assert figure("waiting-threads") == 0
         await producer.stop(timeout=0)
         assert figure("buffer-available-bytes") == MEMORY
@@ -481,7 +481,7 @@ def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) 
             first = await producer.send(topic, b"cancelled")
             assert first.cancel()
             waiting = asyncio.create_task(producer.send_and_wait(topic, b"waiting"))
-            # One turn of the loop: the record is sent, and its answer cannot be back.
+            # One turn of the loop: the record is sent, and its response cannot have arrived.
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -496,7 +496,7 @@ def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) 
 def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")
-    # Whoever waits ends the linger, and finds the broker slow.
+    # A thread that waits ends the linger. The broker is slow.
     broker.faults.on("Produce").then_delay(300)
 
     async def program() -> None:
@@ -505,7 +505,7 @@ def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
         def never(future: Any) -> None:
             called.append("never")
 
-        # Nothing is sent before somebody waits.
+        # Nothing is sent before something waits.
         async with made(broker, linger_ms=60_000) as producer:
             sent: list[Any] = [await producer.send("t", b"v") for _ in range(4)]
             first, second, third, fourth = sent
@@ -538,7 +538,7 @@ def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
             assert first.exception() is None
             assert "finished" in repr(first)
             assert called == [first]
-            # Late ones are called soon, too, and may await it again.
+            # Callbacks that are added late run soon, too, and may await the future again.
             first.add_done_callback(called.append)
             assert len(called) == 1
             await asyncio.sleep(0)
@@ -556,7 +556,7 @@ def test_callbacks_of_a_future_come_in_the_order_of_their_adding(embedded: Broke
         async with made(embedded, linger_ms=60_000) as producer:
             future = await producer.send(topic, b"v")
             future.add_done_callback(lambda _: called.append(1))
-            # It is sent, and its batch done, while the loop has no turn to call anybody back.
+            # The record is sent and its batch done before the loop can call anything back.
             flushing = asyncio.create_task(producer.flush())
             await asyncio.sleep(0)
             wait_until(future.done, LIMIT_S / 2)
@@ -582,7 +582,8 @@ def test_a_future_may_be_awaited_by_many_tasks(embedded: Broker) -> None:
             await asyncio.sleep(0)
             tasks[0].cancel()
             found = await asyncio.gather(*tasks, return_exceptions=True)
-            # As with asyncio's own: who cancels a task that awaits it cancels the future.
+            # As with asyncio's own futures, cancelling a task that awaits a future cancels the
+            # future.
             assert all(isinstance(each, asyncio.CancelledError) for each in found)
             future = await producer.send(topic, b"v")
             waiting = asyncio.gather(*(wait() for _ in range(5)))
@@ -617,7 +618,7 @@ def test_errors_that_nobody_asks_for_are_told_to_the_loop(start_embedded: Any, h
             each = None
             futures.clear()
             await asyncio.sleep(0)
-            # What is asked for, or went well, is not told.
+            # Outcomes that were awaited or successful are not reported.
             asked = await producer.send("t", b"v")
             await producer.send("t", b"v")
             await producer.flush()
@@ -636,7 +637,7 @@ def test_a_refused_record_keeps_no_frames(start_embedded: Any) -> None:
     broker.create_topic("forbidden")
 
     class Held:
-        """Something local to who awaits."""
+        """A local object of the task that awaits."""
 
     async def program() -> weakref.ref[Held]:
         async with made(broker) as producer:
@@ -777,7 +778,7 @@ def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:
         await producer.stop(timeout=0)
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(found[-1], IllegalStateError)
-        # A late one may have fitted into an open batch; that one's future fails.
+        # A late record may have fitted into an open batch. Then the future of that one fails.
         refused = [each for each in found if isinstance(each, IllegalStateError)]
         accepted = [each for each in found if not isinstance(each, BaseException)]
         assert len(refused) > 50
@@ -826,7 +827,7 @@ def test_a_loop_that_closes_first_does_no_harm(
             loop.close()
             wait_until(partial(acknowledged, producer), what="the record being written")
             producer._close_blocking(5)
-        # Its batch tells it, whatever became of the loop.
+        # The batch has its result, whatever happened to the loop.
         assert future.result().topic == "late"
 
 
@@ -839,7 +840,7 @@ def acknowledged(producer: Any) -> bool:
 
 
 class WithoutReaders(asyncio.SelectorEventLoop):
-    """As Windows' proactor loop: no descriptors can be watched by the application."""
+    """Like Windows' proactor loop, it cannot watch the application's descriptors."""
 
     wakes = 0
 
@@ -858,7 +859,7 @@ def test_a_loop_without_readers_is_woken_once_for_many_outcomes(broker: Broker) 
     topic = broker.create_topic("aio-no-readers")
 
     async def program(count: int) -> list[int]:
-        # The last batch is not full: its outcome comes when the loop has long been waiting.
+        # The last batch is not full: its result arrives when the loop has waited for a long time.
         async with made(broker, linger_ms=500) as producer:
             futures = [await producer.send(topic, b"v") for _ in range(count)]
             return [(await each).offset for each in futures]
@@ -914,7 +915,7 @@ def test_another_loop_is_refused_with_a_clear_error(embedded: Broker) -> None:
                         await call(producer)
 
                 await asyncio.to_thread(asyncio.run, elsewhere())
-            # Still fit for use in its own.
+            # The producer still works in its own loop.
             await producer.send_and_wait(topic, b"v")
 
     run(program())
@@ -947,7 +948,7 @@ def test_another_loop_is_refused_while_a_task_of_its_own_is_at_work(embedded: Br
 
 
 def test_awaitables_may_be_driven_by_hand(embedded: Broker) -> None:
-    """As libraries do that wrap coroutines: by `send` and `next`, results in StopIteration."""
+    """Libraries that wrap coroutines call `send` and `next`, with results in StopIteration."""
     topic = embedded.create_topic("aio-by-hand")
 
     async def program() -> None:
@@ -960,7 +961,7 @@ def test_awaitables_may_be_driven_by_hand(embedded: Broker) -> None:
             with pytest.raises(StopIteration) as outcome:
                 next(future.__await__())
             assert outcome.value.value == future.result()
-            # Traced, the interpreter takes results as from any iterator.
+            # When traced, the interpreter takes results as from any iterator.
             before = sys.gettrace()
             sys.settrace(lambda *event: None)
             try:
@@ -1020,7 +1021,7 @@ def test_a_producer_starts_no_thread(embedded: Broker) -> None:
             await each.stop()
         return counts
 
-    run(program())  # what is started once a process is started now
+    run(program())  # starts what is started once per process
     counts = run(program())
     assert max(counts) == min(counts), counts
 

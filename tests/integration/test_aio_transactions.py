@@ -1,4 +1,4 @@
-"""AIOKafkaProducer's transactions: those of KafkaProducer, awaited."""
+"""AIOKafkaProducer's transactions: as those of KafkaProducer, but awaited."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_begin_that_is_cancelled_leaves_no_transaction_open(embedded: Broker) 
         async with made(embedded) as producer:
             for _ in range(50):
                 task = asyncio.create_task(producer.begin_transaction())
-                await asyncio.sleep(0)  # up to its wait for the client's thread
+                await asyncio.sleep(0)  # until it waits for the client's thread
                 task.cancel()
                 try:
                     await task
