@@ -111,8 +111,8 @@ class ScriptedBroker:
     def answer(self, key: int, answer: Answer) -> None:
         """Sets the function that answers an API.
 
-        It returns the frame's content after the correlation ID. If it returns None, the broker sends no response. If it raises Close, the broker closes the
-        connection.
+        It returns the frame's content after the correlation ID. If it returns None, the broker
+        sends no response. If it raises Close, the broker closes the connection.
         """
         self._answers[key] = answer
 

@@ -1,4 +1,4 @@
-"""Bootstrap servers that are none: every client says so in bounded time, with each cause."""
+"""Bad bootstrap servers: every client raises an error in bounded time, with each cause."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def http_port() -> Iterator[int]:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_web_servers_port_ends_in_time(http_port: int, client: Any) -> None:
-    """It waits for the end of a line, which no request of ours has."""
+    """The web server waits for the end of a line, which no request of the client has."""
     error = _fails(client, f"127.0.0.1:{http_port}")
     assert list(error.addresses) == [f"127.0.0.1:{http_port}"]
 
 
 def test_a_frame_of_impossible_size_is_refused_with_a_hint() -> None:
-    """What a web server says, read as a frame, is a gigabyte long: nothing is allocated for it."""
+    """A web server's response, read as a frame, has a size of a gigabyte: nothing is allocated."""
 
     def web(connected: socket.socket) -> None:
         connected.recv(1000)
@@ -103,7 +103,7 @@ def test_a_tls_port_spoken_to_without_tls_fails_at_once_with_a_hint(
     secure_kafka: RealKafka,
 ) -> None:
     """Scenario 9."""
-    # Trying again cannot help, so it does not wait for bootstrap_timeout_ms.
+    # Trying again cannot help, so the client does not wait for bootstrap_timeout_ms.
     with within(LIMIT_S), pytest.raises(KafkaConnectionError, match="security_protocol"):
         KafkaProducer(bootstrap_servers=secure_kafka.bootstrap("SSL"), bootstrap_timeout_ms=60_000)
 
@@ -121,7 +121,7 @@ def test_a_port_that_never_answers_ends_in_time(client: Any) -> None:
 
 
 def _aio(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """An asyncio client that is made and started in one call."""
+    """Makes and starts an asyncio client in one call."""
 
     def call(**options: Any) -> None:
         async def start() -> None:
@@ -215,7 +215,7 @@ def test_a_failed_constructor_leaves_nothing_behind() -> None:
 
 
 class _server:  # noqa: N801 (used as a function)
-    """A listener that gives each connection to a function, and holds it open."""
+    """A listener that passes each connection to a function, and holds it open."""
 
     def __init__(self, serve: Callable[[socket.socket], Any], hold: bool = True) -> None:
         self._serve, self._hold = serve, hold
@@ -280,7 +280,7 @@ def test_why_it_waits_is_warned_of_once_while_it_goes_on_trying(
 def test_a_broker_that_answers_is_nothing_to_warn_of(
     broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not even if another of the addresses does not."""
+    """The client does not warn even if another of the addresses does not answer."""
     servers = [*broker.bootstrap_servers.split(","), f"127.0.0.1:{free_port()}"]
     with caplog.at_level(logging.WARNING, "thalweg.network"):
         KafkaConsumer(bootstrap_servers=servers).close()

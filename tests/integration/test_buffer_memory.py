@@ -1,4 +1,4 @@
-"""buffer_memory: a cap that holds, waits with a limit, and memory that comes back."""
+"""buffer_memory: the limit holds, waits for memory are limited, and memory is given back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from thalweg import EmbeddedBroker, KafkaProducer
 from thalweg.errors import BatchSendError, BufferExhaustedError, KafkaTimeoutError
 
 MEMORY = 1_000_000
-# A cap beside which the rest of a process is small, and that rest: batches' own data, requests'
-# heads, threads, what the interpreter and the allocator keep.
+# A limit that is large compared with the rest of the process, and the size of that rest: the
+# batches' own data, headers of requests, threads, the interpreter and the allocator.
 LARGE_MEMORY = 64_000_000
 BESIDES_BYTES = 16_000_000
-# Prints the bytes of records that fit, how much the process grew at its peak, and what is left.
+# Prints the bytes of records that fit, the growth of the process at its peak, and what is left.
 FILLER = """
 import psutil
 
@@ -60,7 +60,7 @@ producer.close(timeout=0)
 
 @pytest.fixture
 def silent(start_embedded: Any) -> EmbeddedBroker:
-    """A broker that takes Produce requests and never answers them."""
+    """A broker that accepts Produce requests and never responds to them."""
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("full")
     broker.faults.on("Produce").then_silence(times=None)
@@ -100,7 +100,7 @@ def test_a_full_buffer_ends_in_an_error_for_that_record_only(
 
 
 def test_memory_stays_under_the_cap(silent: EmbeddedBroker) -> None:
-    """Scenario 28: while it fills up as well as once it is full. The broker is in this process."""
+    """Scenario 28: while the buffer fills and when it is full. The broker runs in this process."""
     ended = run(FILLER, silent.bootstrap_servers, LARGE_MEMORY)
     fitted, grown, available = map(int, ended.lines[-1].split())
     assert 0.5 * LARGE_MEMORY <= fitted <= LARGE_MEMORY
@@ -160,7 +160,7 @@ def test_threads_that_wait_are_all_served(broker: Broker, clients: Clients) -> N
 def test_sixteen_threads_share_a_pool_of_two_batches(
     broker: Broker, clients: Clients, codec: str | None
 ) -> None:
-    """However the waits of appenders and of the sender fall, everybody gets through."""
+    """All threads finish, in whatever order the appenders and the sender wait."""
     topic = broker.create_topic(f"two-batches-{codec}", 3)
     batch = 16_384
     producer = clients.producer(
@@ -259,7 +259,7 @@ def test_what_metadata_took_of_the_budget_is_gone_for_memory(
     while _available(producer) > 100_000:
         producer.send("full", bytes(10_000))
     broker.faults.on("Metadata").then_delay(1200, times=None)
-    # 1.2 s for metadata, then 0.8 s are left: 2 s each would make 3.2.
+    # 1.2 s pass for metadata, then 0.8 s are left. Two limits of 2 s would take 3.2 s.
     with within(2.9, at_least_s=1.9), pytest.raises(BufferExhaustedError):
         producer.send("later", bytes(200_000))
     producer.close(timeout=0)

@@ -1,4 +1,4 @@
-"""The classic group protocol, as real Kafkas speak it and as `ClassicGroup` does."""
+"""The classic group protocol: real brokers and `ClassicGroup` respond in the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIGS = {
 
 
 class RealSide:
-    """A real broker; a connection for each client, as a JoinGroup that waits holds its own up."""
+    """A real broker. Each client has a connection, because a waiting JoinGroup blocks its own."""
 
     def __init__(self, kafka: RealKafka, version: str) -> None:
         self.version = version
@@ -68,7 +68,7 @@ def real(request: pytest.FixtureRequest) -> Iterator[RealSide]:
 
 
 def before_kafka_4(note: dict[str, Any]) -> dict[str, Any]:
-    """Without what the older coordinator hides: assignments of groups that are not stable."""
+    """Removes what the older coordinator hides: assignments of groups that are not stable."""
     if note.get("GroupState", "Stable") == "Stable" or "Members" not in note:
         return note
     rows = [{k: v for k, v in row.items() if k != "MemberAssignment"} for row in note["Members"]]

@@ -1,4 +1,4 @@
-"""`ClassicMember` in groups of real Kafkas: its requests are understood, its answers are too."""
+"""`ClassicMember` in groups of real brokers: both sides understand each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTITIONS = 6
 
 
 class Runner:
-    """As much of a driver as it takes: one step after the other, in the test's own thread."""
+    """The part of a driver that these tests need: one step at a time, in the test's own thread."""
 
     def __init__(self, kafka: RealKafka, group: str, assignor: Any, instance: str | None) -> None:
         settings = MemberSettings(
@@ -113,9 +113,9 @@ def kafka(request: pytest.FixtureRequest):
 
 
 def share_all(*members: Runner) -> bool:
-    """Whether each partition is exactly one member's, and no rebalance under way.
+    """Whether each partition has exactly one owner, and no rebalance is in progress.
 
-    A cooperative member keeps its partitions through one; whoever closes in it loses them.
+    A cooperative member keeps its partitions during a rebalance. If it closes then, it loses them.
     """
     owned = sorted(each for member in members for each in member.poll())
     everyone = all(

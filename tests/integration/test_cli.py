@@ -1,4 +1,4 @@
-"""`thalweg broker`, `thalweg produce` and `thalweg consume`, as processes."""
+"""`thalweg broker`, `thalweg produce` and `thalweg consume`, run as processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _has_produced(broker: EmbeddedBroker, count: int) -> bool:
 
 
 def thalweg(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
-    """Exit status, output and errors of one run."""
+    """Runs the command, and returns its exit status, output and errors."""
     command = [sys.executable, "-m", "thalweg", *arguments]
     done = subprocess.run(command, input=given, capture_output=True, timeout=LIMIT_S, check=False)
     return done.returncode, done.stdout, done.stderr.decode()
@@ -32,7 +32,7 @@ def thalweg(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
 
 @pytest.fixture
 def topic(embedded: Broker) -> str:
-    """Two partitions with b"a", b"b", b"c" and one record that is no text."""
+    """A topic of two partitions with b"a", b"b", b"c" and one record that is not text."""
     name = embedded.create_topic("cli", 2)
     with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
         for value in (b"a", b"b", b"c"):

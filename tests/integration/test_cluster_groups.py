@@ -1,9 +1,9 @@
 """Two groups on a real cluster whose nodes are killed (-9) in turn while members read and commit.
 
-Whoever coordinates a group and whoever leads a partition is killed that way. One group speaks the
-classic protocol, the other KIP-848's; both read the same topic. support/group_checks.py says what
-must be true of what the members wrote down: each record was read, what was read twice was not
-committed, and nothing was committed that its member had not received.
+The test kills each group's coordinator and each partition's leader in this way. One group speaks
+the classic protocol, the other KIP-848's. Both read the same topic. support/group_checks.py checks
+what the members wrote: each record was read, a record that was read twice was not committed before,
+and no member committed what it had not received.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.support.waiting import wait_until
 
 MEMBERS = 2
 LIMIT_S = 60
-# What is written to the group's log waits until the dead node is out of its replicas in sync, which
-# takes 6 seconds. Until then no heartbeat need be answered, and a commit waits between two polls.
+# A write to the group's log waits until the dead node has left the in-sync replicas, which takes
+# 6 seconds. Until then heartbeats may get no response, and a commit waits between two polls.
 SESSION_MS, MAX_POLL_INTERVAL_MS = 30_000, 60_000
 OPTIONS = {
     "classic": {"session_timeout_ms": SESSION_MS, "max_poll_interval_ms": MAX_POLL_INTERVAL_MS},
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[RealKafka]:
-    """In place of the usual one: sessions are longer."""
+    """Replaces the usual fixture: sessions are longer."""
     configs = {
         "min.insync.replicas": "2",
         "group.consumer.session.timeout.ms": str(SESSION_MS),
@@ -51,7 +51,7 @@ def three_nodes() -> Iterator[RealKafka]:
 def test_groups_go_on_whoever_is_killed(
     cluster: RealKafka, clients: Clients, tmp_path: Path
 ) -> None:
-    """No member loses a partition, as the coordinator is back within the session; scenario 4."""
+    """No member loses a partition: the coordinator returns within the session. Scenario 4."""
     topic = new_topic(cluster)
     broker = Broker("kafka-4.3", cluster.bootstrap_servers, cluster.logs)
     stream = Stream(clients.producer(cluster, acks="all", linger_ms=5), topic, PARTITIONS)
@@ -97,7 +97,7 @@ def test_groups_go_on_whoever_is_killed(
 
 
 def _reads_and_commits(group: Storm) -> None:
-    """Records sent from now on are read and committed, in all partitions, by the same group."""
+    """The group reads and commits records sent from now on, in all partitions."""
     now = time.monotonic()
 
     def done() -> bool:
@@ -116,7 +116,7 @@ def _check(history: History, ends: dict[int, int]) -> None:
 
 
 def _moves(history: History, settled: float, over: float) -> list[str]:
-    """What the members were told of partitions in between."""
+    """Returns the listener calls of the members between two times."""
     return [
         f"member {member.number}: {event}"
         for kind in "AVL"

@@ -1,4 +1,4 @@
-"""Nodes of a real cluster killed (-9) and restarted in turn while records are sent."""
+"""Nodes of a real cluster are killed (-9) and restarted in turn while records are sent."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_leaders_killed_in_turn_lose_and_double_nothing(
         load.wait_for(SHARE)
         for node in NODES_IN_TURN:
             cluster.kill(node)
-            load.wait_for(SHARE)  # it goes on with two of three
+            load.wait_for(SHARE)  # the load continues with two of three nodes
             cluster.start_node(node)
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster))
 
 
 class AsyncLoad:
-    """Numbered records by an AIOKafkaProducer, and what an AIOKafkaConsumer reads meanwhile."""
+    """Sends numbered records with an AIOKafkaProducer while an AIOKafkaConsumer reads them."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -59,7 +59,7 @@ class AsyncLoad:
                 self.read[where.partition] += [int(each.value) for each in records]
 
     async def goes_on(self, count: int) -> None:
-        """So many more records are acknowledged and read."""
+        """Waits until `count` more records are acknowledged and read."""
         wanted = len(self.futures) + count
         while sum(map(len, self.read.values())) < wanted or not self.futures[wanted - 1].done():
             await asyncio.sleep(0.05)
@@ -101,7 +101,7 @@ def test_asyncio_clients_lose_and_double_nothing_and_keep_the_order(
         numbers = list(range(partition, len(load.futures), PARTITIONS))
         assert load.read[partition] == numbers
         offsets = [load.futures[number].result().offset for number in numbers]
-        # -1: written by a try whose answer was lost so long ago that the broker forgot where.
+        # -1: the batch was written, but its response was lost and the broker forgot the offset.
         assert all(offset in (at, -1) for at, offset in enumerate(offsets))
     ends = Wire(servers).end_offsets(topic)
     assert ends == {partition: len(found) for partition, found in load.read.items()}
@@ -110,7 +110,7 @@ def test_asyncio_clients_lose_and_double_nothing_and_keep_the_order(
 def test_a_rolling_restart_is_not_seen_by_the_application(
     cluster: RealKafka, clients: Clients
 ) -> None:
-    """Operators' way: each node hands its leaderships over first."""
+    """The usual procedure of operators: each node hands over its leaderships first."""
     topic = new_topic(cluster)
     producer = clients.producer(cluster, acks="all", linger_ms=2)
     consumer = clients.consumer(cluster, topic, range(PARTITIONS))
@@ -120,7 +120,7 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
             cluster.stop_node(node)
             load.wait_for(SHARE)
             cluster.start_node(node)
-            assert read(consumer, SHARE // 2)  # reading goes on too
+            assert read(consumer, SHARE // 2)  # the consumer continues to read, too
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster))
 
@@ -128,9 +128,9 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
 def test_leaders_that_stand_still_in_turn_lose_and_double_nothing(
     cluster: RealKafka, clients: Clients
 ) -> None:
-    """Scenario 12: a node's connections stay open, it answers late, and leads no more when it does.
+    """Scenario 12: a paused node keeps its connections and responds late, when it no longer leads.
 
-    What it had in hand it still tries to write, while the producer has sent the same elsewhere.
+    It still tries to write the requests it holds, while the producer has sent them to other nodes.
     """
     topic = new_topic(cluster)
     producer = clients.producer(cluster, acks="all", linger_ms=2, request_timeout_ms=3000)
@@ -145,7 +145,7 @@ def test_leaders_that_stand_still_in_turn_lose_and_double_nothing(
 
 
 def test_a_closer_replica_is_read_from_until_it_dies(cluster: RealKafka, clients: Clients) -> None:
-    """KIP-392."""
+    """KIP-392: the consumer fetches from the replica in its own rack."""
     topic = new_topic(cluster)
     with clients.admin(cluster) as admin:
         (found,) = admin.describe_topics([topic])

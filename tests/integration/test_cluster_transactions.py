@@ -8,11 +8,11 @@ from tests.integration.three_nodes import PARTITIONS, new_topic, wait_in_sync
 from tests.integration.transactional_load import TransactionalLoad
 from tests.support.kafka import RealKafka
 
-SHARE = RECORDS // 4  # before the first node is stopped, and while each of three is
+SHARE = RECORDS // 4  # sent before the first node is stopped, and while each of three is down
 
 
 def _coordinator_first(clients: Clients, cluster: RealKafka, transactional_id: str) -> list[int]:
-    """All nodes, that of the transaction coordinator before the others."""
+    """Returns all nodes, the transaction coordinator first."""
     with clients.admin(cluster) as admin:
         found = admin.describe_transactions([transactional_id])
     coordinator = found[transactional_id].coordinator_id
@@ -20,7 +20,7 @@ def _coordinator_first(clients: Clients, cluster: RealKafka, transactional_id: s
 
 
 def test_transactions_are_whole_whoever_is_killed(cluster: RealKafka, clients: Clients) -> None:
-    """Leaders and coordinators are killed in turn, within transactions."""
+    """Leaders and coordinators are killed in turn, during transactions."""
     topic = new_topic(cluster)
     producer = clients.producer(cluster, transactional_id="killed", linger_ms=2)
     producer.init_transactions()
@@ -35,7 +35,7 @@ def test_transactions_are_whole_whoever_is_killed(cluster: RealKafka, clients: C
 
 
 def test_a_rolling_restart_costs_no_transaction(cluster: RealKafka, clients: Clients) -> None:
-    """Coordinators move; the application sees nothing of it."""
+    """Coordinators move, and the application does not notice."""
     topic = new_topic(cluster)
     producer = clients.producer(cluster, transactional_id="rolled", linger_ms=2)
     producer.init_transactions()

@@ -101,10 +101,10 @@ def test_asking_for_a_position_does_not_commit_what_is_in_work(
     where = TopicPartition(topic, 0)
     consumer = _reader(clients, broker, topic, enable_auto_commit=True, auto_commit_interval_ms=100)
     ((*_, last),) = consumer.poll(20_000).values()
-    time.sleep(0.2)  # the work; the next commit is due meanwhile
+    time.sleep(0.2)  # the application's work, during which the next commit is due
     assert consumer.position(where) == last.offset + 1
-    consumer.close(autocommit=False)  # waits for a commit under way
-    # 0: what was committed while the poll waited for its first record.
+    consumer.close(autocommit=False)  # waits for a commit in flight
+    # 0: the commit made while the poll waited for its first record.
     assert _reader(clients, broker, topic).committed(where) in (None, 0)
 
 
@@ -221,7 +221,7 @@ def test_a_commit_that_is_refused_raises(start_embedded: Any, clients: Clients) 
 def test_a_commit_for_a_partition_that_does_not_exist_says_so(
     broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Tried again until the time is over, as in Java, but not in silence."""
+    """The client retries until the timeout, as in Java, but logs a warning."""
     topic = broker.create_topic("absent")
     consumer = _reader(clients, broker, topic)
     absent = {TopicPartition(topic, 7): OffsetAndMetadata(1)}

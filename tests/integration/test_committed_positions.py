@@ -1,4 +1,4 @@
-"""What is committed is what was handed out, with the epoch of the leader that wrote it."""
+"""A commit covers exactly what was handed out, with the epoch of the leader that wrote it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _by_iteration(consumer: Any) -> int:
 
 
 def _until_it_fails(consumer: Any, take: Any) -> int:
-    """How many records came before the error."""
+    """Returns the number of records before the error."""
     taken = 0
     try:
         while True:
@@ -52,7 +52,7 @@ def _until_it_fails(consumer: Any, take: Any) -> int:
 def test_an_error_commits_no_further_than_the_record_before_it(
     broker: Broker, clients: Clients, take: Any, autocommit: bool
 ) -> None:
-    """As in librdkafka #4844: errors amid a batch moved the offset that was committed next.
+    """As in librdkafka #4844: an error within a batch moved the offset that was committed next.
 
     Bug 16.
     """
@@ -61,7 +61,7 @@ def test_an_error_commits_no_further_than_the_record_before_it(
     where = TopicPartition(topic, 0)
     consumer = _reader(clients, broker, topic, enable_auto_commit=autocommit, max_poll_records=4)
     taken = 0
-    for _ in range(3):  # the error comes again and again, and changes nothing
+    for _ in range(3):  # the same error each time, and nothing changes
         taken += _until_it_fails(consumer, take)
         assert taken == consumer.position(where) == BAD
     if autocommit:
@@ -74,7 +74,7 @@ def test_an_error_commits_no_further_than_the_record_before_it(
 
 
 def test_the_end_of_a_partition_commits_nothing_more(broker: Broker, clients: Clients) -> None:
-    """As in librdkafka #4844: so did coming to the end of a partition. Bug 16."""
+    """As in librdkafka #4844: reaching the end of a partition moved the offset, too. Bug 16."""
     topic = broker.create_topic("ended")
     fill(clients, broker, topic, COUNT)
     where = TopicPartition(topic, 0)
@@ -91,7 +91,7 @@ def test_the_end_of_a_partition_commits_nothing_more(broker: Broker, clients: Cl
 def test_a_damaged_batch_moves_no_position(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
-    """As in librdkafka #4844: so did what could not be read, the epoch of the position included.
+    """As in librdkafka #4844: an unreadable batch moved the position and its epoch, too.
 
     Bug 16.
     """
@@ -116,8 +116,8 @@ def test_commits_carry_the_epoch_of_the_last_batch_even_of_a_marker(
 ) -> None:
     """KAFKA-19902, KAFKA-20507: offsets committed without an epoch were reset after a truncation.
 
-    Nor may the marker's epoch be taken for that of the records before it: the next leader would
-    find that the position lies above the end of that epoch. Bug 18.
+    Also the client must not use a marker's epoch for the records before the marker. Otherwise the
+    next leader would find the position above the end of that epoch. Bug 18.
     """
     broker: EmbeddedBroker = start_embedded(nodes=2)
     broker.create_topic("marked")
@@ -151,6 +151,6 @@ def _come_to(consumer: Any, where: TopicPartition, offset: int) -> None:
 
 
 def _epoch(consumer: Any) -> int:
-    """The epoch of the partition's leader."""
+    """Returns the epoch of the partition's leader."""
     topics = consumer.client.metadata(["marked"])["Topics"]
     return int(topics[0]["Partitions"][0]["LeaderEpoch"])

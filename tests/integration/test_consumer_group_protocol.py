@@ -1,4 +1,4 @@
-"""KIP-848's protocol, as a real Kafka 4.3 speaks it and as `ConsumerGroup` does: the same words."""
+"""KIP-848's protocol: a real Kafka 4.3 and `ConsumerGroup` respond with the same messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.kafka import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer
 
-# Assignments at once and in the same thread, so that each answer is determined.
+# The broker assigns at once and in the same thread, so that each response is deterministic.
 CONFIGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
@@ -63,7 +63,7 @@ class RealSide:
         return answer
 
     def pass_ms(self, ms: float) -> None:
-        """Waits until the member "a" is out, which is all that scripts let time pass for."""
+        """Waits until the group has removed member "a". Scripts let time pass only for this."""
         group = "subscriptions"
         wait_until(
             lambda: "a" not in {each["MemberId"] for each in self.describe(group)["Members"]},
@@ -102,7 +102,7 @@ def test_kafka_and_the_machine_answer_alike(real, script):
 
 
 def record() -> None:
-    """Writes down what Kafka answers."""
+    """Records Kafka's responses in a file."""
     kafka = started()
     side = RealSide(kafka)
     found = {}

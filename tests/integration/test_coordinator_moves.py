@@ -1,4 +1,4 @@
-"""A group's coordinator moves, restarts, loads, or is nowhere: members keep what they have."""
+"""A coordinator moves, restarts, loads, or cannot be found: members keep their partitions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _joined(
 
 
 def _reads_on(group: Group, count: int = 20) -> None:
-    """Everything that is sent now arrives, and once."""
+    """Checks that the group reads all records sent from now on, each once."""
     group.records.clear()
     group.send(range(count))
     group.poll_until(lambda: len(group.records) >= count)
@@ -46,7 +46,7 @@ def _reads_on(group: Group, count: int = 20) -> None:
 def test_a_coordinator_that_moves_costs_no_rebalance(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """Another node coordinates it: the generation stays, and everybody keeps what they have.
+    """Another node becomes the coordinator. The generation and all assignments stay the same.
 
     Scenario 4.
     """
@@ -66,9 +66,9 @@ def test_a_coordinator_that_moves_costs_no_rebalance(
 def test_a_rolling_restart_leaves_no_member_behind(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """As in librdkafka #2944: stuck for good after NOT_COORDINATOR in a rolling update.
+    """As in librdkafka #2944: stuck forever after NOT_COORDINATOR in a rolling update.
 
-    Each node is stopped in turn, that of the coordinator and of the leaders among them. Bug 21.
+    The test stops each node in turn, including the coordinator and the leaders. Bug 21.
     """
     started = start_embedded(nodes=3, configs=QUICK)
     heard = Heard()
@@ -103,7 +103,7 @@ def test_a_rolling_restart_leaves_no_member_behind(
 def test_a_coordinator_that_loads_is_waited_for(
     start_embedded: Any, clients: Clients, protocol: str, api: str
 ) -> None:
-    """The new coordinator of a group reads it from its log first; nothing is lost meanwhile.
+    """The new coordinator of a group first reads it from its log, and nothing is lost meanwhile.
 
     Scenario 4.
     """
@@ -119,7 +119,7 @@ def test_a_coordinator_that_loads_is_waited_for(
 
 
 def _share_of_a_core(work: Callable[[], object], seconds: float) -> float:
-    """What part of a core this process uses while it works for so long."""
+    """Returns the part of a core that this process uses during `seconds` of work."""
     began, used = time.monotonic(), time.process_time()
     while time.monotonic() - began < seconds:
         work()
@@ -130,7 +130,7 @@ def _share_of_a_core(work: Callable[[], object], seconds: float) -> float:
 def test_a_coordinator_that_is_nowhere_makes_no_busy_loop(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """As in kafka-python #2695: without coordinator a consumer kept a core and the brokers busy.
+    """As in kafka-python #2695: without a coordinator a consumer kept a core and the brokers busy.
 
     Bug 21.
     """
@@ -157,7 +157,7 @@ def test_a_stale_epoch_is_not_asked_with_over_and_over(
 ) -> None:
     """KAFKA-20765: an OffsetFetch refused for its epoch was sent again without a pause.
 
-    And whatever the refusal, the committed offset counts in the end, not the reset policy. Bug 22.
+    After any refusal, the consumer starts at the committed offset, not by the reset policy. Bug 22.
     """
     started = start_embedded(configs=QUICK)
     topic, where = "committed", TopicPartition("committed", 0)
@@ -193,7 +193,7 @@ def _answer_to_the_leave_is_lost(started: EmbeddedBroker, group: Group, protocol
 
 
 def _coordinator_moves(started: EmbeddedBroker, group: Group, protocol: str) -> None:
-    for node in started.nodes:  # the last of them was not the coordinator before
+    for node in started.nodes:  # the last node was not the coordinator before
         started.move_coordinator(group.topic, node)
 
 
@@ -211,13 +211,13 @@ def _coordinator_loads(started: EmbeddedBroker, group: Group, protocol: str) -> 
 def test_closing_leaves_the_group_whatever_happens_to_its_coordinator(
     start_embedded: Any, clients: Clients, protocol: str, happens: Callable[..., None]
 ) -> None:
-    """Otherwise the group keeps the partitions for a member that is gone, for its session."""
+    """Otherwise the group would keep the closed member's partitions until its session ends."""
     started = start_embedded(nodes=3)
     group = Group(Broker("embedded", started.bootstrap_servers), clients, protocol)
     first = group.join()
     group.settle()
     started.move_coordinator(group.topic, started.nodes[0])
-    first.commit()  # which finds the coordinator
+    first.commit()  # finds the coordinator
     happens(started, group, protocol)
     with within(10):
         group.leave(first)
@@ -261,10 +261,11 @@ print("closed")
 def test_heartbeats_and_the_application_do_not_wait_for_each_other(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """As in kafka-python #1623, #1671: a deadlock of the heartbeat thread with the polling one.
+    """As in kafka-python #1623, #1671: the heartbeat thread and the polling thread deadlocked.
 
-    Each took the other's lock when the coordinator's connection broke, or when it was looked for.
-    Bug 20.
+    Each waited for the other's lock when the coordinator's connection broke, or during the lookup
+    of
+    the coordinator. Bug 20.
     """
     started = start_embedded(nodes=2, configs=QUICK)
     started.create_topic("beating")

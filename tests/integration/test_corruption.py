@@ -1,4 +1,4 @@
-"""Damaged batches and absurd answers, served by a broker that no real one would be."""
+"""Damaged batches and absurd responses, from a broker that behaves as no real one does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def _batches(broker: Broker, clients: Clients, codec: str, count: int = 3) -> list[bytes]:
-    """Batches of ROWS records each, as a broker stores them."""
+    """Makes batches of ROWS records each, as a broker stores them."""
     topic = broker.create_topic("damaged")
     producer = clients.producer(broker, compression_type=codec, linger_ms=300, batch_size=100_000)
     for number in range(count):
@@ -35,13 +35,13 @@ def _batches(broker: Broker, clients: Clients, codec: str, count: int = 3) -> li
 def test_a_damaged_batch_is_raised_with_its_place_and_the_position_stays(
     broker: Broker, clients: Clients, scripted: ScriptedBroker, codec: str
 ) -> None:
-    """A wrong checksum: nothing of the batch is handed out, whatever codec it has. Scenario 6."""
+    """A wrong checksum: no record of the batch is returned, for any codec. Scenario 6."""
     good = _batches(broker, clients, codec)
     scripted.logs["t", 0] = [good[0], flipped(good[1]), good[2]]
     where = TopicPartition("t", 0)
     consumer = clients.consumer(scripted, "t")
     assert [each.offset for each in read(consumer, ROWS)] == list(range(ROWS))
-    for _ in range(2):  # until the application does something about it
+    for _ in range(2):  # the error repeats until the application acts
         with within(20), pytest.raises(CorruptRecordError, match=f"t-0.*{ROWS}") as caught:
             consumer.poll(20_000)
         assert caught.value.topic_partition == where
@@ -95,14 +95,14 @@ def test_without_check_crcs_what_can_be_read_is_read(
     scripted.logs["t", 0] = [flipped(good[0])]
     records = read(clients.consumer(scripted, "t", check_crcs=False), ROWS)
     assert [each.value for each in records][:-1] == [b"value-0-%d" % n for n in range(ROWS - 1)]
-    assert records[-1].value == b"value-0-8"  # "9" with its last bit turned over
+    assert records[-1].value == b"value-0-8"  # "9" with its last bit flipped
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_damage_anywhere_in_a_batch_never_crashes_or_goes_unseen(
     broker: Broker, clients: Clients, scripted: ScriptedBroker, codec: str
 ) -> None:
-    """Every byte that the checksum covers, and the checksum itself."""
+    """Damages every byte that the checksum covers, and the checksum itself."""
     (good,) = _batches(broker, clients, codec, 1)
     scripted.logs["t", 0] = [good]
     consumer = clients.consumer(scripted, "t", fetch_max_wait_ms=10)
@@ -120,7 +120,7 @@ def test_damage_anywhere_in_a_batch_never_crashes_or_goes_unseen(
 def test_a_cut_off_last_batch_is_fetched_again(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
-    """Brokers fill an answer up to the byte, so its last batch is often cut. Scenario 7."""
+    """Brokers fill a response up to the last byte, so its last batch is often cut. Scenario 7."""
     good = _batches(broker, clients, "none")
     scripted.logs["t", 0] = good
     size = len(good[0]) + len(good[1]) // 2
@@ -167,7 +167,7 @@ def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
     name: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Counts and lengths that make no sense, in the fields of the answer itself. Scenario 10."""
+    """Counts and lengths that make no sense, in the fields of the response itself. Scenario 10."""
     good = _batches(broker, clients, "none", 1)
     scripted.logs["t", 0] = good
     honest = scripted._fetch
@@ -185,7 +185,7 @@ def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
                 for records in consumer.poll(1000).values():
                     found += records
             except KafkaError:
-                continue  # said clearly, and may go on
+                continue  # reported clearly, and the consumer may continue
     assert [each.offset for each in found] == list(range(ROWS))
     assert not answers
     assert "an answer of node 1 with records cannot be read" in caplog.text
@@ -194,9 +194,9 @@ def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
 def test_a_wrong_correlation_id_ends_the_connection(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
-    """Each wrong answer is the last of its connection, and nothing of it is read. Scenario 42."""
+    """Each wrong response ends its connection, and none of it is used. Scenario 42."""
     honest, other = _batches(broker, clients, "none", 1), _batches(broker, clients, "gzip", 2)[1]
-    scripted.logs["t", 0] = [b"\0" * 8 + other[8:]]  # as if it began at offset 0
+    scripted.logs["t", 0] = [b"\0" * 8 + other[8:]]  # a batch that claims to begin at offset 0
     connections: list[int] = []
 
     def fetch(request: Request) -> Any:
@@ -222,5 +222,5 @@ def test_a_broker_that_closes_every_connection_is_not_available(
     scripted.answer(METADATA, close)
     with within(10), pytest.raises((NoBrokersAvailable, KafkaTimeoutError)):
         clients.consumer(scripted, bootstrap_timeout_ms=1500)
-    # With a wait between two tries, not in a hot loop.
+    # The client waits between two tries and makes no busy loop.
     assert len(scripted.seen) < 100

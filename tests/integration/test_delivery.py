@@ -1,4 +1,4 @@
-"""Faults of the embedded broker while records are sent: none lost, none doubled, all in order."""
+"""Faults of the embedded broker during sends: no record lost or duplicated, all in order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from thalweg import EmbeddedBroker
 from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NotLeaderForPartitionError
 
 PARTITIONS = 4
-# How often a fault comes within a run, with a share of its records before and after each.
+# The number of faults in a run. A share of the records is sent before and after each.
 TURNS = scaled(4, minimum=2)
 SHARE = RECORDS // (TURNS + 1)
-# This broker keeps up with many more records than a real one, and keeps them in memory. Less in a
-# small run, where other tests' brokers are starting meanwhile.
+# This broker handles many more records than a real one, and keeps them in memory. A small run uses
+# a lower rate, because other tests' brokers are starting at the same time.
 RATE_PER_S = scaled(100_000, minimum=30_000)
 VALUE_BYTES = 20
 
@@ -71,7 +71,7 @@ def test_a_fault_under_load_loses_and_doubles_nothing(
 
 
 def _again_and_again(load: Load, strike: Callable[[], None]) -> None:
-    """All of a run's records, with a fault before each share of them but the first."""
+    """Sends all records of a run, with a fault before each share except the first."""
     load.wait_for(SHARE)
     for _ in range(TURNS):
         strike()
@@ -226,7 +226,7 @@ def test_delivery_timeout_ends_the_retries(broker: EmbeddedBroker, clients: Clie
         ) as caught,
     ):
         producer.send("t", b"second", partition=0).get(20)
-    # Each attempt was refused: it is in no log.
+    # The broker refused each attempt, so the record is in no log.
     assert not caught.value.possibly_written
     assert producer.send("t", b"third", partition=0).get(20).offset == 1
 
@@ -235,7 +235,7 @@ def test_delivery_timeout_ends_the_retries(broker: EmbeddedBroker, clients: Clie
 def test_an_expired_batch_never_makes_later_ones_double_or_reorder(
     broker: EmbeddedBroker, clients: Clients, written: bool
 ) -> None:
-    """Batch 2 of 4 expires while it is under way; batch 3 was sent after it. Scenario 14."""
+    """Batch 2 of 4 expires while it is in flight. Batch 3 was sent after it. Scenario 14."""
     producer = _sender(
         clients, broker, delivery_timeout_ms=2000, request_timeout_ms=800, linger_ms=0
     )
@@ -245,7 +245,7 @@ def test_an_expired_batch_never_makes_later_ones_double_or_reorder(
         produce.apply_then_disconnect()
     with produce.then_silence(times=None) as silence:
         expiring = producer.send("t", b"1", partition=0)
-        wait_until(lambda: silence.hits >= 2, 20)  # after a second or so: batch 3 lives on
+        wait_until(lambda: silence.hits >= 2, 20)  # after about a second: batch 3 expires later
         third = producer.send("t", b"2", partition=0)
         with pytest.raises(KafkaTimeoutError) as caught:
             expiring.get(20)

@@ -1,4 +1,4 @@
-"""EmbeddedBroker itself: starting, stopping, nodes, leaders, what it says of itself."""
+"""EmbeddedBroker itself: start, stop, nodes, leaders, and what it reports about itself."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_nothing_is_known_before_start_and_after_close() -> None:
     with pytest.raises(IllegalStateError):
         broker.create_topic("t")
     assert broker.start() is broker
-    broker.start()  # again is nothing
+    broker.start()  # a second start does nothing
     broker.close()
     broker.close()
     for call in (lambda: broker.bootstrap_servers, broker.start, broker.topics):
@@ -79,7 +79,7 @@ def test_nodes_have_ports_in_a_row_from_the_first() -> None:
 
 
 def _row_of_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
+    """Returns the first of `count` consecutive free ports."""
     while True:
         first = free_port()
         try:

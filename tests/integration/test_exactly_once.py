@@ -1,4 +1,4 @@
-"""Consume, transform, produce: each record once, however often the process is killed."""
+"""Consume, transform, produce: each record once, even if the process is killed many times."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support.paths import ROOT
 
 LIMIT_S = 600
 pytestmark = pytest.mark.timeout(2 * LIMIT_S)
-# Of a transaction. The embedded broker ends one in no time: small ones keep the loop from its end
-# until it is killed.
+# Records per transaction. The embedded broker ends a transaction very fast. Small transactions
+# keep the loop from finishing before it is killed.
 TRANSACTION_RECORDS, EMBEDDED_TRANSACTION_RECORDS = 500, RECORDS // 1000
-# As a share of all records, and in seconds since its first, whichever comes first: how long a
-# process lives.
+# A process is killed after this share of all records, or after a number of seconds in this range
+# since its first record, whichever is first.
 LIFE_RECORDS, LIFE_S = RECORDS // 8, (2.0, 4.0)
 
 
@@ -37,7 +37,7 @@ def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
 
 
 def run_to_the_end(broker: Broker, source: str, sink: str) -> int:
-    """Starts the program until it ends by itself; kills it (-9) on the way. How often it did."""
+    """Restarts and kills (-9) the program until it ends normally, and returns the kills."""
     name = uuid.uuid4().hex
     program = [sys.executable, "-m", "tests.integration.transformer"]
     records = EMBEDDED_TRANSACTION_RECORDS if broker.embedded else TRANSACTION_RECORDS
@@ -65,11 +65,11 @@ def run_to_the_end(broker: Broker, source: str, sink: str) -> int:
 def ends_within(
     process: subprocess.Popen[str], life_s: float, broker: Broker, sink: str, before: int
 ) -> bool:
-    """False when its time is over: seconds since its first record, or records that it wrote."""
+    """Returns False at the limit: seconds since the first record, or records written."""
     first = None
     while process.poll() is None:
         more = written(broker, sink) - before
-        # The markers that end what its predecessor left open are none of its records.
+        # The markers that end its predecessor's open transaction are not its records.
         if more > PARTITIONS and first is None:
             first = time.monotonic()
         if more >= LIFE_RECORDS or (first and time.monotonic() - first > life_s):
@@ -79,5 +79,5 @@ def ends_within(
 
 
 def written(broker: Broker, sink: str) -> int:
-    """Offsets used so far, markers and aborted records among them."""
+    """Returns the number of offsets used so far, with markers and aborted records."""
     return sum(broker.wire.end_offsets(sink).values())

@@ -1,4 +1,4 @@
-"""Consume, transform, produce, by a group: each record once, whichever member is killed."""
+"""Consume, transform, produce, in a group: each record once, whichever member is killed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MEMBERS = 3
 KILLS = scaled(15, minimum=2)
 LIMIT_S = 900
 pytestmark = pytest.mark.timeout(2 * LIMIT_S)
-# Small enough that the loop is in the middle of one at most times.
+# Small enough that a kill usually happens during a transaction.
 TRANSACTION_RECORDS = max(20, RECORDS // 500)
 
 
 class Member:
-    """A member in a process of its own, with a transactional id that its successors have, too."""
+    """A member in its own process. Its successors use the same transactional ID."""
 
     def __init__(self, number: int, arguments: list[str]) -> None:
         program = [sys.executable, "-m", "tests.integration.transforming_member"]
@@ -71,7 +71,7 @@ def test_a_group_whose_members_are_killed_writes_each_record_once(
 def running(
     broker: Broker, source: str, sink: str, protocol: str
 ) -> Iterator[tuple[str, list[Member], list[str]]]:
-    """The group, its members, and what starts another one; they end with the block."""
+    """Runs members during the block. Yields the group, the members and their arguments."""
     group = f"group-{source}"
     arguments = [broker.bootstrap_servers, source, sink, group, protocol]
     members = [Member(number, arguments) for number in range(MEMBERS)]
@@ -85,6 +85,6 @@ def running(
 
 
 def done(admin: KafkaAdminClient, group: str) -> int:
-    """How many records the group has committed."""
+    """Returns the number of records that the group has committed."""
     offsets = admin.list_group_offsets({group: None})[group]
     return sum(at.offset for at in offsets.values())

@@ -1,4 +1,4 @@
-"""close() and the end of the interpreter with work left: a clear outcome, no hang, no crash."""
+"""close() and interpreter exit with unfinished work: a clear outcome, no hang, no crash."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_records_that_are_lost_at_exit_are_told_without_logging(silent: Embedded
 
 
 def test_records_in_work_at_exit_are_not_committed(broker: Broker, clients: Clients) -> None:
-    """A record whose work failed is not done: the next consumer of the group has it again."""
+    """A record whose processing failed is not done: the group's next consumer gets it again."""
     topic = broker.create_topic("inwork")
     fill(clients, broker, topic, 10)
     source = """
@@ -208,7 +208,7 @@ def test_close_waits_for_the_callbacks_of_its_records(start_embedded: Any) -> No
 
 
 def test_callbacks_that_are_due_at_exit_run_first(start_embedded: Any) -> None:
-    """The producer is collected open; its callbacks are far behind, and one of them is running."""
+    """The open producer is collected while many callbacks are due and one of them is running."""
     broker = start_embedded()
     source = """
     called = []
@@ -269,8 +269,8 @@ def test_exit_while_a_daemon_thread_deserializes(start_embedded: Any) -> None:
     assert (ended.code, ended.err) == (0, "")
 
 
-# Code of the application that a daemon thread runs within a call: `work` takes longer than half of
-# what the exit may take, and comes from `send` or `add_callback`.
+# A daemon thread runs the application's code within a call (`send` or `add_callback`). `work`
+# takes longer than half of the time that the exit may take.
 WORK_IN_DAEMONS = {
     "new batch": """
     class Slow(Partitioner):
@@ -427,5 +427,5 @@ def test_an_embedded_broker_ends_with_the_interpreter() -> None:
     """
     ended = run(source)
     assert ended.lines == ["b'value'"]
-    assert ended.err == ""  # its clients ended first
+    assert ended.err == ""  # its clients were closed first
     assert ended.took_s < EXIT_LIMIT_S

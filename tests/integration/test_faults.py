@@ -1,4 +1,4 @@
-"""The fault builder of the embedded broker: which requests it is for, and how often."""
+"""The embedded broker's fault builder: which requests a fault matches, and how often."""
 
 from __future__ import annotations
 

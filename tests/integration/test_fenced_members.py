@@ -1,4 +1,4 @@
-"""Members that their group has no place for any more, or not yet: fenced, doubled, outpaced."""
+"""Members that their group does not accept, or not yet: fenced, duplicated, or outdated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLASSIC = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100}
 
 
 class Committing(Heard):
-    """Tries to commit what it has lost, as a listener must not."""
+    """Tries to commit the partitions it has lost, which a listener must not do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Committing(Heard):
 def test_who_is_fenced_loses_all_commits_nothing_and_joins_anew(
     start_embedded: Any, clients: Clients, protocol: str, api: str, error: str
 ) -> None:
-    """Others may have the partitions: nothing is committed any more under the old epoch.
+    """Others may have the partitions: nothing is committed under the old epoch.
 
     Scenario 37.
     """
@@ -79,7 +79,7 @@ def test_who_is_fenced_loses_all_commits_nothing_and_joins_anew(
     group.poll_until(lambda: len(group.records) == 16)
     with broker.faults.on(api).then_fail(error) as fault:
         wait_until(lambda: fault.hits == 1, 20)
-        # The broker itself would take these commits: the fault alone says that it has moved on.
+        # The broker itself would accept these commits. Only the fault says that it has moved on.
         wait_until(lambda: _is_refused(member, first), 20)
     asked = broker.requests("OffsetCommit")
     group.poll_until(lambda: ("lost", ALL) in heard.events)
@@ -87,7 +87,7 @@ def test_who_is_fenced_loses_all_commits_nothing_and_joins_anew(
     assert [type(each) for each in heard.refusals] == [CommitFailedError]
     assert ("revoked", ALL) not in heard.events
     group.settle()
-    group.poll_until(lambda: len(group.records) == 24)  # from the committed offsets on
+    group.poll_until(lambda: len(group.records) == 24)  # starts at the committed offsets
     assert group.values() == sorted([*range(8), *range(8, 16), *range(8, 16)])
     member.commit()
 
@@ -104,7 +104,7 @@ def _is_refused(member: Any, offsets: dict[TopicPartition, OffsetAndMetadata]) -
 def test_who_hears_from_a_commit_that_it_is_out_joins_anew(
     start_embedded: Any, clients: Clients, error: str
 ) -> None:
-    """Before any heartbeat has told; after it none is sent, and nobody else tells the next poll."""
+    """No heartbeat reports it, before or after, so the next poll must know it from the commit."""
     broker: EmbeddedBroker = start_embedded(configs=QUICK)
     group = Group(Broker("embedded", broker.bootstrap_servers), clients)
     heard = Heard()
@@ -123,7 +123,7 @@ def test_who_hears_from_a_commit_that_it_is_out_joins_anew(
 def test_the_older_of_two_static_members_is_fenced_for_good(
     broker: Broker, clients: Clients
 ) -> None:
-    """The classic protocol: whoever comes last with an instance id has it (KIP-345).
+    """The classic protocol: the last member that joins with an instance ID gets it (KIP-345).
 
     Scenario 36.
     """
@@ -143,8 +143,8 @@ def test_the_older_of_two_static_members_is_fenced_for_good(
 
     wait_until(is_fenced, 30)
     with pytest.raises(FencedInstanceIdError):
-        older.poll(50)  # it does not try to come back
-    # Offsets are given, as it may not have found its positions before.
+        older.poll(50)  # it does not try to rejoin
+    # Give offsets, because the member may not have found its positions before.
     with pytest.raises((FencedInstanceIdError, CommitFailedError)):
         older.commit({TopicPartition(group.topic, 0): OffsetAndMetadata(1)})
     with within(5):
@@ -157,7 +157,7 @@ def test_the_older_of_two_static_members_is_fenced_for_good(
 def test_a_second_static_member_is_refused_while_the_first_one_lives(
     modern_broker: Broker, clients: Clients
 ) -> None:
-    """KIP-848: whoever was first with an instance id keeps it. Scenario 36."""
+    """KIP-848: the first member with an instance ID keeps it. Scenario 36."""
     group = Group(modern_broker, clients, "consumer")
     heard = Heard()
     first = group.join(heard, group_instance_id="one")
@@ -178,13 +178,13 @@ def test_a_second_static_member_is_refused_while_the_first_one_lives(
     group.poll_until(lambda: len(group.records) == 20)
     assert heard.events == [("assigned", ALL)]
     second.close()
-    group.leave(first)  # which releases the id
+    group.leave(first)  # releases the ID
     group.join(group_instance_id="one")
     assert group.settle() == [set(ALL)]
 
 
 class CommittingLast(Heard):
-    """Commits what was read when its partitions go."""
+    """Commits what was read when its partitions are revoked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class CommittingLast(Heard):
 def test_who_leaves_commits_under_the_epoch_that_is_on_its_way(
     start_embedded: Any, clients: Clients, ends: str, commits: str
 ) -> None:
-    """The broker has moved the member's epoch on, and the member has not heard of it yet."""
+    """The broker has increased the member's epoch, and the member does not know it yet."""
     at_once = {"group.consumer.assignment.interval.ms": "0"}
     broker: EmbeddedBroker = start_embedded(configs=at_once)
     group = Group(Broker("embedded", broker.bootstrap_servers), clients, "consumer")
@@ -227,7 +227,9 @@ def test_who_leaves_commits_under_the_epoch_that_is_on_its_way(
 def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> None:
     """As in librdkafka #4059, #4908: a commit of an older generation cost the assignment.
 
-    Such a commit may be told to wait for the rebalance; the partitions that stay, stay. Bug 12.
+    The broker may refuse such a commit until the rebalance is complete. Partitions that are not
+    moved
+    stay assigned. Bug 12.
     """
     heard = Heard()
     options: dict[str, Any] = {"enable_auto_commit": False}
@@ -265,5 +267,5 @@ def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> 
     ids="-".join,
 )
 def group(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
-    """A group of its own."""
+    """A new group."""
     return group_of(*request.param)

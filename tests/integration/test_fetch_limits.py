@@ -25,7 +25,7 @@ from thalweg import EmbeddedBroker, TopicPartition
 def test_a_first_batch_over_the_limits_is_read_all_the_same(
     broker: Broker, clients: Clients, limits: dict[str, int]
 ) -> None:
-    """KIP-74: whatever the limits, reading goes on. Scenario 7."""
+    """KIP-74: whatever the limits are, the consumer continues to read. Scenario 7."""
     topic = broker.create_topic("overlimit", 2)
     producer = clients.producer(broker)
     values = [bytes([number]) * 300_000 for number in range(6)]
@@ -132,7 +132,7 @@ def test_a_lost_session_is_opened_again(start_embedded: Any, clients: Clients, e
     fill(clients, broker, "lost", 10)
     assert len(read(consumer, 10)) == 10
     with broker.faults.on("Fetch").then_fail(error) as fault:
-        # The fetch that waited already when the fault was set may bring the first of these.
+        # A fetch that already waited when the fault was set may return the first of these.
         fill(clients, broker, "lost", 10)
         assert [each.offset for each in read(consumer, 10)] == list(range(10, 20))
         fill(clients, broker, "lost", 10)

@@ -1,4 +1,4 @@
-"""fork() with open clients: a clear error in the child, the parent unharmed, new clients work."""
+"""fork() with open clients: a clear error in the child, an unharmed parent, new clients work."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ admin = KafkaAdminClient(bootstrap_servers=servers)
 def test_clients_of_the_parent_say_so_in_the_child(broker: Broker) -> None:
     """As in confluent-kafka-python #172, #1409 and librdkafka #2374: flush hung in the child.
 
-    It waited for threads that only the parent has. Bug 22.
+    It waited for threads that exist only in the parent. Bug 22.
     """
     topic = broker.create_topic("fork")
     source = f"""{PRELUDE}{OPEN}
@@ -142,7 +142,7 @@ assert asked.result()["Responses"]
 
 
 def test_closing_a_client_of_the_parent_is_quiet_in_the_child(broker: Broker) -> None:
-    """By a call, at the end of a with block, or when it is collected."""
+    """The client is closed by a call, at the end of a with block, or when it is collected."""
     topic = broker.create_topic("quiet")
     source = f"""{PRELUDE}{OPEN}
 import gc, logging
@@ -228,7 +228,7 @@ assert producer.send(topic, b"last").get(20).offset == 7
 
 
 def test_a_child_that_just_ends_touches_nothing(broker: Broker) -> None:
-    """Neither by os._exit nor through the interpreter's own end, with records unsent."""
+    """The child ends by os._exit or by a normal interpreter exit, with unsent records."""
     topic = broker.create_topic("ends")
     source = f"""{PRELUDE}{OPEN}
 slow = KafkaProducer(bootstrap_servers=servers, linger_ms=3000)
@@ -286,7 +286,7 @@ with EmbeddedBroker() as broker:
 
 
 def test_fork_while_threads_send_and_poll(broker: Broker) -> None:
-    """Whatever locks the other threads hold at that moment."""
+    """Other threads may hold any lock at that moment."""
     topic = broker.create_topic("busy")
     source = f"""{PRELUDE}
 producer = KafkaProducer(bootstrap_servers=servers)

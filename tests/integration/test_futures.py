@@ -1,4 +1,4 @@
-"""Futures of send(): callbacks, errbacks, order, threads."""
+"""Futures of send(): callbacks, errbacks, their order and threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thalweg import EmbeddedBroker
 from thalweg.errors import KafkaTimeoutError, MessageSizeTooLargeError
 from thalweg.structs import RecordMetadata
 
-TOO_LARGE = b"x" * 2_000_000  # for max.message.bytes, not for max_request_size
+TOO_LARGE = b"x" * 2_000_000  # more than max.message.bytes, less than max_request_size
 
 
 def test_callbacks_get_the_metadata_and_their_own_arguments(
@@ -32,7 +32,7 @@ def test_callbacks_get_the_metadata_and_their_own_arguments(
     metadata = sent.get(20)
     wait_until(lambda: calls, 10)
     assert calls == [((1, 2, metadata), {"three": 3})]
-    # A named tuple as any other, although no Python code made it.
+    # A normal named tuple, although no Python code made it.
     assert type(metadata) is RecordMetadata
     assert hash(metadata) == hash(tuple(metadata))
     assert metadata == RecordMetadata(*metadata)
@@ -114,7 +114,7 @@ def test_callbacks_of_a_partition_run_in_the_order_of_the_sends(
     producer.flush(60)
     wait_until(lambda: sum(map(len, seen.values())) == count, 30)
     assert all(seen[p] == list(range(p, count, 3)) for p in seen)
-    # Late ones may run in this thread, all others on the one callback thread.
+    # Callbacks added late may run in this thread. All others run in the one callback thread.
     assert len(threads - {threading.current_thread()}) <= 1
 
 

@@ -32,7 +32,7 @@ def _values(records: list[Any]) -> list[str]:
 
 @pytest.fixture(params=["poll", "poll_arrow"])
 def reader(request: pytest.FixtureRequest) -> Callable[[Any, int], list[str]]:
-    """Reads so many values, by one of the two ways."""
+    """Reads a number of values, with `poll` or with `poll_arrow`."""
     if request.param == "poll":
         return lambda consumer, count: _values(read(consumer, count))
 
@@ -112,7 +112,7 @@ def test_seek_to_end_under_read_committed_is_the_last_stable_offset(
 def test_a_compacted_log_is_read_without_its_gaps(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
-    """kafka-python #1571 and others: stuck on batches of which nothing is left.
+    """kafka-python #1571 and others: a consumer was stuck on batches without remaining records.
 
     Scenario 38, bug 9.
     """
@@ -134,7 +134,7 @@ def test_a_compacted_log_is_read_without_its_gaps(
         producer.flush(20)
 
     def compacted() -> Any:
-        # The active segment is never compacted: each try rolls it.
+        # Kafka never compacts the active segment, so each try starts a new segment.
         producer.send("compacted", b"roll", key=b"roll").get(20)
         found = _all(clients, kafka)
         return found if len(found) < rounds * 5 else None
@@ -144,7 +144,7 @@ def test_a_compacted_log_is_read_without_its_gaps(
     assert offsets == sorted(set(offsets))
     last = {each.key: each.value for each in found}
     assert all(last[b"%d" % key] == b"%d" % (rounds - 1) for key in range(10))
-    # Into every gap, and onto the end.
+    # Seek into every gap, and to the end.
     consumer = clients.consumer(kafka, "compacted")
     where = TopicPartition("compacted", 0)
     for offset in range(0, rounds * 10, max(1, rounds * 10 // 40)):
@@ -153,7 +153,7 @@ def test_a_compacted_log_is_read_without_its_gaps(
 
 
 def _all(clients: Clients, kafka: RealKafka) -> list[Any]:
-    """The whole log, to its end."""
+    """Reads the complete log."""
     with clients.consumer(kafka, "compacted") as consumer:
         where = TopicPartition("compacted", 0)
         end = consumer.end_offsets([where])[where]
@@ -167,7 +167,7 @@ def _all(clients: Clients, kafka: RealKafka) -> list[Any]:
 def test_a_batch_of_which_nothing_is_left_is_no_partition_with_records(
     embedded: Broker, clients: Clients, scripted: ScriptedBroker, emptied: int
 ) -> None:
-    """Its position moves on, and poll gives the other partition alone, with no empty list."""
+    """Its position advances. poll returns only the other partition, without an empty list."""
     topic = embedded.create_topic("kept")
     fill(clients, embedded, topic, 3)
     nothing_left, kept = TopicPartition("t", emptied), TopicPartition("t", 1 - emptied)

@@ -1,4 +1,4 @@
-"""Groups of the embedded broker, their coordinator played by hand: events out, answers in."""
+"""Groups of the embedded broker with a scripted coordinator: events out, responses in."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIMIT_MS = 20_000.0
 
 
 def member(epoch: int = 1, timeout_ms: int = 30_000, **fields: Any) -> dict[str, Any]:
-    """A member as the coordinator publishes it."""
+    """Makes a member as the coordinator publishes it."""
     return {
         "instance_id": None,
         "session_timeout_ms": timeout_ms,
@@ -48,7 +48,7 @@ def member(epoch: int = 1, timeout_ms: int = 30_000, **fields: Any) -> dict[str,
 
 
 class Coordinator:
-    """The coordinator of the group `g`, by hand, and clients that talk to it."""
+    """The scripted coordinator of the group `g`, and clients that talk to it."""
 
     def __init__(self, broker: EmbeddedBroker, clients: Clients) -> None:
         self.broker, self._clients = broker, clients
@@ -58,11 +58,11 @@ class Coordinator:
         assert kind == "topics", "what there is already comes first"
 
     def client(self) -> Any:
-        """A client of its own, with connections of its own."""
+        """Makes a client with its own connections."""
         return self._clients.admin(self.broker)._client
 
     def events(self, count: int = 1) -> list[Any]:
-        """The next so many events."""
+        """Returns the next `count` events."""
         found: list[Any] = []
         deadline = time.monotonic() + LIMIT_MS / 1000
         while len(found) < count and time.monotonic() < deadline:
@@ -89,7 +89,7 @@ class Coordinator:
 
 
 def ask(client: Any, api: str, **body: Any) -> dict[str, Any]:
-    """A request to the coordinator of `g`, answered at once."""
+    """Sends a request to the coordinator of `g`, which responds at once."""
     answer: dict[str, Any] = submit(client, api, **body).result(LIMIT_MS)
     return answer
 
@@ -118,7 +118,7 @@ def commit(client: Any, member_id: str, epoch: int) -> int:
 
 
 class Unserved(EmbeddedBroker):
-    """Its groups have no coordinator yet."""
+    """A broker whose groups have no coordinator yet."""
 
     def start(self) -> Unserved:
         self._native.start()
@@ -127,7 +127,7 @@ class Unserved(EmbeddedBroker):
 
 @pytest.fixture
 def start_embedded(clients: Clients) -> Iterator[Callable[..., Unserved]]:
-    """As the other tests' fixture of this name, with groups that this file serves by hand."""
+    """Like the other tests' fixture of this name, but this file serves the groups itself."""
     started: list[Unserved] = []
 
     def start(**options: Any) -> Unserved:
@@ -159,7 +159,7 @@ def test_group_apis_are_announced_when_groups_are_served(
     after = coordinator.client().api_versions()
     assert {api: after[api] for api in GROUP_APIS} == GROUP_APIS
     assert broker._native._group_options()["group.min.session.timeout.ms"] == "6000"
-    broker._native._serve_groups()  # again is nothing
+    broker._native._serve_groups()  # a second call does nothing
     assert coordinator.native._next_group_events(0) == []
 
 
@@ -229,7 +229,7 @@ def test_a_plain_heartbeat_of_the_consumer_protocol_is_answered_by_rust(
 ) -> None:
     client = coordinator.client()
     coordinator.publish({"m": member(epoch=4)}, kind="consumer", epoch=4)
-    # The defaults of the schema say that nothing changed.
+    # The schema's defaults say that nothing changed.
     answer = ask(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=4)
     assert (answer["ErrorCode"], answer["MemberEpoch"]) == (NONE, 4)
     assert (answer["HeartbeatIntervalMs"], answer["Assignment"]) == (5000, None)
@@ -345,7 +345,7 @@ def test_closing_the_broker_ends_the_wait_for_events(start_embedded: Any, client
     assert not waiting.is_alive()
     assert heard[1] is None
     assert coordinator.native._next_group_events() is None
-    # Whoever serves groups may be in the middle of something.
+    # The thread that serves the groups may still finish a step.
     assert not coordinator.native._answer_group_request(token, {})
     coordinator.publish({"m": member()})
     coordinator.native._forget_group("g")
@@ -387,23 +387,24 @@ def test_an_application_that_holds_the_gil_evicts_nobody(coordinator: Coordinato
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "beating\n"
-        # Short from here on: the other process took its time to start.
+        # The session is short from here on: the other process took time to start.
         coordinator.publish({"m": member(timeout_ms=int(session_s * 1000))})
         held_s = hold_gil(lambda: native._next_group_events(0), session_s * 2)
         held_until_ms = native._broker_now_ms()
         said = other.stdout.read().splitlines()
         assert (other.wait(LIMIT_MS / 1000), said[-1]) == (0, "[0]")
     assert held_s > session_s * 1.1, "the interpreter's lock was let go"
-    # It was watched all the time: silent, it is expired.
+    # The broker watched the silent member all the time, so it has expired.
     (event,) = coordinator.events()
     assert event[0] == "expired"
     assert event[1] > held_until_ms
 
 
 def hold_gil(work: Callable[[], Any], seconds: float) -> float:
-    """Holds the interpreter's lock; for how long at a stretch another thread could do no work.
+    """Holds the GIL, and returns the longest time in which another thread could do no work.
 
-    Who has asked for the lock just before that was made useless still gets it, perhaps a few times.
+    A thread that asked for the GIL before the switch interval was raised may still get it a few
+    times.
     """
     done: list[float] = []
     stop = threading.Event()

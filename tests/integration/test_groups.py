@@ -1,4 +1,4 @@
-"""Members of consumer groups share partitions, on every broker."""
+"""Members of consumer groups share partitions, on every kind of broker."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 @pytest.fixture(params=CLASSIC_GROUPS, ids="-".join)
 def classic(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
-    """A group of the classic protocol, on every broker."""
+    """A group of the classic protocol, on every kind of broker."""
     return group_of(*request.param)
 
 
 @pytest.fixture(params=ALL_GROUPS, ids="-".join)
 def group(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
-    """A group of either protocol, on every broker that has it."""
+    """A group of either protocol, on every kind of broker that supports it."""
     return group_of(*request.param)
 
 
@@ -51,7 +51,7 @@ def test_a_member_reads_all_and_the_next_one_reads_on(group: Group) -> None:
 
 
 class FirstTakesAll(AbstractPartitionAssignor):
-    """An assignor of the application's own."""
+    """An assignor written by the application."""
 
     name = "first-takes-all"
 
@@ -132,7 +132,7 @@ def test_a_cooperative_member_keeps_what_does_not_move(classic: Group) -> None:
 
 
 def test_nothing_is_read_twice_when_members_come_and_go(group: Group) -> None:
-    """Auto-commit writes down what was handed out before partitions move."""
+    """Auto-commit commits what was handed out before partitions move."""
     group.join(max_poll_records=7)
     group.settle()
     group.send(range(2000))
@@ -185,7 +185,7 @@ def test_a_listener_that_raises_does_not_stop_the_rebalance(embedded_group: Grou
 
 
 def test_leaving_is_at_once(group: Group) -> None:
-    """By close and by unsubscribe: nobody waits for the session timeout."""
+    """By close and by unsubscribe: the other members do not wait for the session timeout."""
     first, second = group.join(), group.join()
     group.settle()
     first.unsubscribe()
@@ -246,7 +246,7 @@ def _epoch(member: Any) -> int:
 def test_members_of_the_new_protocol_share_and_take_over(
     modern_broker: Broker, clients: Clients
 ) -> None:
-    """KIP-848: what does not move is never revoked."""
+    """KIP-848: partitions that do not move are never revoked."""
     group = Group(modern_broker, clients, "consumer")
     heard = Heard()
     first = group.join(heard)
@@ -255,7 +255,7 @@ def test_members_of_the_new_protocol_share_and_take_over(
     [mine, theirs] = group.settle()
     assert len(mine) == len(theirs) == 2
     assert heard.events == [("assigned", [0, 1, 2, 3]), ("revoked", sorted(theirs))]
-    # Who gave partitions up hears of the group's epoch with the answer to that.
+    # A member that gave partitions up learns the group's epoch from the response to that.
     group.poll_until(lambda: _epoch(first) == _epoch(second))
     group.send(range(100))
     group.poll_until(lambda: len(group.records) == 100)
@@ -281,7 +281,7 @@ def test_the_brokers_own_pattern_needs_the_new_protocol(embedded_group: Group) -
 
 
 def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> None:
-    """An application slower than max_poll_interval_ms: its partitions are lost, not revoked.
+    """The application is slower than max_poll_interval_ms: its partitions are lost, not revoked.
 
     Scenario 35.
     """
@@ -304,22 +304,22 @@ def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> 
     group.settle()
     assert not [each for each in heard.events if each[0] == "revoked"]
     after = slow.group_metadata()
-    if group.protocol == "classic":  # an empty group may be forgotten, and its generations with it
+    if group.protocol == "classic":  # the broker may forget an empty group and its generations
         assert after.member_id != before.member_id
-    else:  # a member chooses its id itself, and keeps it
+    else:  # a member chooses its ID itself, and keeps it
         assert after.generation_id > before.generation_id
     slow.commit()
-    group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: read again
+    group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: reads all again
 
 
 def test_a_member_that_is_silent_loses_its_partitions(classic: Group) -> None:
-    """Its process dies: nobody says that it has left."""
+    """Its process dies, and no request says that it has left."""
     options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
     classic.join(**options)
     silent = classic.join(**options)
     classic.settle()
     classic.members.remove(silent)
-    silent.shutdown(0)  # sockets only: what the death of its process would do
+    silent.shutdown(0)  # closes only the sockets, as the death of its process would
     assert classic.settle() == [{0, 1, 2, 3}]
 
 

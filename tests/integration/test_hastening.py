@@ -1,4 +1,4 @@
-"""A record that somebody waits for does not linger; records that nobody waits for do."""
+"""A record that a thread or task waits for does not linger. Other records do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.clients import Clients
 from tests.support.brokers import Broker
 from thalweg.aio import AIOKafkaProducer
 
-# Whoever waits for the linger waits longer than the tests do.
+# A wait for the end of the linger would take longer than the tests may.
 LINGER_MS = 40_000
 WAIT_S = 20.0
 
@@ -30,7 +30,7 @@ def test_get_does_not_wait_for_the_linger(broker: Broker, clients: Clients) -> N
     sent = producer.send(topic, b"value")
     assert sent.get(WAIT_S).offset == 0
     assert producer.send_many(topic, [b"a", b"b"], partition=0).get(WAIT_S).count == 2
-    # By the list or, with a step in Python, record by record.
+    # As a list or, with a step in Python, record by record.
     steps = clients.producer(broker, linger_ms=LINGER_MS, value_serializer=lambda value: value)
     assert steps.send_many(topic, [b"c", b"d"], partition=0).get(WAIT_S).count == 2
 
@@ -38,7 +38,7 @@ def test_get_does_not_wait_for_the_linger(broker: Broker, clients: Clients) -> N
 def test_a_callback_is_no_wait(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("called-back")
     producer = clients.producer(broker, linger_ms=LINGER_MS)
-    # Once the topic is known, a batch that goes at once is acknowledged in a moment.
+    # When the topic is known, a batch that is sent at once is acknowledged within a moment.
     producer.send(topic, b"first").get(WAIT_S)
     called_back = producer.send(topic, b"value").add_callback(lambda _: None)
     time.sleep(0.2)
@@ -77,7 +77,7 @@ def test_tasks_that_each_wait_for_their_own_record_share_batches(broker: Broker)
 
     async def program() -> dict[str, float]:
         async with made(broker, batch_size=1 << 20) as producer:
-            # Those that wait for the topic go on one after another once it is known.
+            # Tasks that wait for the topic continue one after another when it is known.
             await producer.send_and_wait(topic, b"first")
 
             async def work() -> None:
@@ -91,6 +91,6 @@ def test_tasks_that_each_wait_for_their_own_record_share_batches(broker: Broker)
 
     found = run(program())
     assert found["record-send-total"] == tasks * rounds + 1
-    # A request for each round: an answer resumes all that wait for its batch in one turn.
+    # One request per round: a response resumes all tasks that wait for its batch in one turn.
     requests = found["record-send-total"] / found["records-per-request-avg"]
     assert requests <= 2 * rounds + 1, requests
