@@ -1,4 +1,4 @@
-"""Heartbeats and the poll-interval watch of the native core, for a member that joined by hand."""
+"""Heartbeats and the poll-interval check of the native core, for a member that joined manually."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOT_COORDINATOR, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 16, 25, 27
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Broker]:
-    """A real Kafka that takes short session timeouts."""
+    """A real Kafka that accepts short session timeouts."""
     configs = {
         "group.min.session.timeout.ms": "500",
         "group.initial.rebalance.delay.ms": "0",
@@ -68,7 +68,7 @@ def _beat(consumer: Any, node: Any = WHERE, **changes: Any) -> None:
 
 @dataclass
 class Member:
-    """A consumer that is a member of a group of its own, in state Stable."""
+    """A consumer that is a Stable member of its own new group."""
 
     consumer: Any
     group: str
@@ -90,7 +90,7 @@ class Member:
         return ("coordinator", "group", self.group)
 
     def name(self) -> dict[str, Any]:
-        """The fields by which requests name a member."""
+        """Returns the fields that identify the member in requests."""
         return {
             "GroupId": self.group,
             "GenerationId": self.generation,
@@ -110,7 +110,7 @@ class Member:
     def _join(self) -> dict[str, Any] | None:
         body = self.join_body(self.member_id)
         answer: dict[str, Any] = self.consumer.client.request("JoinGroup", body, self.where)
-        self.member_id = answer["MemberId"]  # the first answer may only be this (KIP-394)
+        self.member_id = answer["MemberId"]  # the first response may only give this ID (KIP-394)
         return answer if answer["ErrorCode"] == 0 else None
 
     def beat(self, **changes: Any) -> None:
@@ -119,7 +119,7 @@ class Member:
         _beat(self.consumer, **{**where, **changes})
 
     def members(self) -> list[str]:
-        """The group's, as its coordinator describes it."""
+        """Returns the group's members, as its coordinator describes it."""
         body = {"Groups": [self.group]}
         answer = self.consumer.client.request("DescribeGroups", body, self.where)
         return [each["MemberId"] for each in answer["Groups"][0]["Members"]]
@@ -152,7 +152,7 @@ def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) 
     assert figures["heartbeat-rate"] > 0
     assert figures["heartbeat-response-time-max"] > 0
     assert 0 <= figures["last-heartbeat-seconds-ago"] < SESSION_MS / 1000
-    # And without heartbeats it would not have.
+    # Without heartbeats the group would have removed the member.
     consumer._stop_heartbeat()
     wait_until(lambda: not member.members(), 20)
 
@@ -220,13 +220,13 @@ def test_a_rebalance_is_told_at_once_and_the_member_is_kept(
     with within(10), pytest.raises(WakeupError):
         member.consumer.poll(60_000)
     assert told[0][0]["ErrorCode"] == _REBALANCE_IN_PROGRESS
-    _compute(2 * SESSION_MS / 1000)  # it would be out if heartbeats had stopped
+    _compute(2 * SESSION_MS / 1000)  # without heartbeats the group would remove the member
     assert member.member_id in member.members()
     assert not waits.is_done
 
 
 def _enter(client: Any, group: str, member: str, topic: str) -> dict[str, Any]:
-    """Joins a group of the consumer protocol (KIP-848); the answer."""
+    """Joins a group of the consumer protocol (KIP-848), and returns the response."""
     body = {
         "GroupId": group,
         "MemberId": member,
@@ -259,7 +259,8 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     epoch = _enter(consumer.client, group, "first", kafka.create_topic("one"))["MemberEpoch"]
     body = {"GroupId": group, "MemberId": "first", "MemberEpoch": epoch}
     _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
-    # Another member, of another topic: the group's epoch moves, and with it that of the first.
+    # A second member, of another topic, increases the group's epoch, and the first member's with
+    # it.
     _enter(consumer.client, group, "second", kafka.create_topic("two"))
     _compute(3 * SESSION_MS / 1000)
     told = consumer._notable_heartbeats()
@@ -278,7 +279,7 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
 
 
 def _on_notable(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> None:
-    """Has poll end by a WakeupError as soon as a heartbeat has something to tell."""
+    """Makes poll raise WakeupError as soon as a heartbeat has something to report."""
 
     def before_poll(self: Driver, left_ms: int | None, polls: bool = True) -> None:
         del left_ms, polls
@@ -300,7 +301,7 @@ def test_the_interval_is_kept(scripted: ScriptedBroker, clients: Clients) -> Non
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 10, 30)
     assert time.monotonic() - began > 0.99
     consumer._stop_heartbeat()
-    wait_until(lambda: consumer.client.bootstrap_connected())  # the I/O thread has heard of it
+    wait_until(lambda: consumer.client.bootstrap_connected())  # the I/O thread has stopped it
     sent = _count(scripted, HEARTBEAT)
     _compute(0.5)
     assert _count(scripted, HEARTBEAT) - sent <= 1
@@ -328,7 +329,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
 def test_heartbeats_go_on_after_an_error_that_says_nothing_of_the_membership(
     scripted: ScriptedBroker, clients: Clients
 ) -> None:
-    """A classic member has nothing else to say, and would be out when its session ends."""
+    """A classic member sends nothing else, and would be removed when its session ends."""
     codes = [_UNKNOWN_SERVER_ERROR, _REQUEST_TIMED_OUT, _GROUP_AUTHORIZATION_FAILED]
     left = list(codes)
     scripted.answer(HEARTBEAT, lambda _: group_answer(left.pop(0) if left else 0))
@@ -361,7 +362,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
 
 
 def test_a_dead_coordinator_makes_no_busy_loop(scripted: ScriptedBroker, clients: Clients) -> None:
-    """As in kafka-python #2695: heartbeats to a coordinator that was gone kept a core busy.
+    """As in kafka-python #2695: heartbeats to a dead coordinator kept a core busy.
 
     Bug 21.
     """
@@ -380,11 +381,11 @@ def test_a_dead_coordinator_makes_no_busy_loop(scripted: ScriptedBroker, clients
 def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
     scripted: ScriptedBroker, clients: Clients
 ) -> None:
-    """As in librdkafka #2944: who was told NOT_COORDINATOR once was stuck for good. Bug 21."""
+    """As in librdkafka #2944: a member that got NOT_COORDINATOR was stuck forever. Bug 21."""
     scripted.answer(HEARTBEAT, lambda _: group_answer(_NOT_COORDINATOR))
     consumer = _member(clients, scripted)
     _beat(consumer, interval_ms=10)
-    # Longer than a request may wait for its coordinator: who is not stuck for good tries again.
+    # Longer than a request may wait for its coordinator. A member that is not stuck tries again.
     wait_until(
         lambda: _count(scripted, HEARTBEAT) >= 2,
         75,

@@ -1,4 +1,4 @@
-"""Members whose application holds the interpreter's lock for longer than their session lasts."""
+"""Members whose application holds the GIL for longer than their session timeout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.gil import hold_the_gil
 from tests.support.scale import scaled
 
 SESSION_MS = 2000
-# More than two sessions in a small run, too; in a full one as long as a call in C may take.
+# More than two sessions even in a small run. In a full run, as long as a call in C may take.
 HELD_S = scaled(120, 5)
 CONFIGS = {
     "group.min.session.timeout.ms": "500",
@@ -28,7 +28,7 @@ CLASSIC = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS
 
 @pytest.fixture(scope="module", params=["embedded", "kafka-4.3"])
 def strict(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker with short sessions: one in this process, where it is held up too, or a JVM."""
+    """A broker with short sessions: in this process, where the GIL blocks it too, or in a JVM."""
     with configured(request.param, CONFIGS) as broker:
         yield broker
 
@@ -37,7 +37,7 @@ def strict(request: pytest.FixtureRequest) -> Iterator[Broker]:
 def test_an_application_that_holds_the_interpreter_loses_nothing(
     strict: Broker, clients: Clients, protocol: str
 ) -> None:
-    """Heartbeats are sent, and by the embedded broker answered, without Python."""
+    """Neither the client nor the embedded broker needs Python for heartbeats."""
     group = Group(strict, clients, protocol)
     options: dict[str, Any] = {"enable_auto_commit": False}
     options |= CLASSIC if protocol == "classic" else {}
@@ -49,13 +49,13 @@ def test_an_application_that_holds_the_interpreter_loses_nothing(
     generation = member.group_metadata().generation_id
     with within(2 * HELD_S, at_least_s=HELD_S):
         hold_the_gil(HELD_S)
-    member.commit()  # before any poll could join again
+    member.commit()  # before a poll could rejoin
     group.send(range(8, 16))
     group.poll_until(lambda: len(group.records) == 16)
     assert group.values() == list(range(16))
     assert member.group_metadata().generation_id == generation
     assert heard.events == [("assigned", [0, 1, 2, 3])]
-    # And without heartbeats it would have been out by now.
+    # Without heartbeats the group would have removed the member by now.
     member._stop_heartbeat()
     group.members.remove(member)
     group.join(**options)

@@ -24,7 +24,7 @@ from thalweg.structs import ClusterResource
 
 
 class Tagging(ProducerInterceptor):
-    """Adds its tag to values, and remembers what it was told."""
+    """Adds its tag to values, and records the calls."""
 
     def __init__(self, tag: bytes = b"!") -> None:
         self.tag = tag
@@ -145,7 +145,7 @@ def test_listeners_hear_of_the_cluster_and_of_another_one(
 
 
 class Dropping(ConsumerInterceptor):
-    """Drops odd offsets, and remembers commits."""
+    """Drops odd offsets, and records commits."""
 
     def __init__(self) -> None:
         self.commits: list[Any] = []
@@ -203,7 +203,7 @@ def test_iteration_passes_through_the_chain(broker: Broker, clients: Clients) ->
 
 
 class KeepingAll(ConsumerInterceptor):
-    """Keeps every record but the last to itself."""
+    """Keeps every record except the last for itself."""
 
     def on_consume(self, records: Any) -> Any:
         return {
@@ -212,7 +212,7 @@ class KeepingAll(ConsumerInterceptor):
         }
 
     def on_commit(self, offsets: Any) -> None:
-        """Nothing is committed here."""
+        """Does nothing: nothing is committed here."""
 
 
 def test_iteration_passes_over_many_records_that_are_kept(

@@ -1,4 +1,4 @@
-"""Ctrl-C during every call that waits: KeyboardInterrupt at once, and the interpreter ends."""
+"""Ctrl-C during every call that waits raises KeyboardInterrupt at once, and the program ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thalweg import ConsumerInterceptor, EmbeddedBroker, TopicPartition
 
 PROMPT_S = 2.0
 
-# Each blocks for far longer than the test waits.
+# Each of these calls blocks for far longer than the test waits.
 CONSUMER = """
 consumer = KafkaConsumer(bootstrap_servers=sys.argv[1])
 consumer.assign([TopicPartition(sys.argv[2], 0)])
@@ -58,7 +58,7 @@ os._exit(7)
 
 @pytest.fixture
 def silent(start_embedded: Any) -> EmbeddedBroker:
-    """A broker whose topic t is empty and takes nothing."""
+    """A broker whose topic t is empty, and which accepts no records."""
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")
     broker.faults.on("Produce").then_silence(times=None)
@@ -71,7 +71,7 @@ def test_ctrl_c_ends_a_wait_at_once(silent: EmbeddedBroker, name: str) -> None:
     source = SOURCE.format(setup=setup, call=call)
     with start(source, silent.bootstrap_servers, "t") as script:
         script.wait_for("waiting")
-        time.sleep(0.3)  # into the wait
+        time.sleep(0.3)  # until the call waits
         began = time.monotonic()
         script.interrupt()
         script.wait_for("interrupted")
@@ -223,7 +223,7 @@ def test_an_interceptor_hears_of_the_record_that_ctrl_c_kept_from_being_sent(
     """
     with start(source, silent.bootstrap_servers, "t") as script:
         script.wait_for("waiting")
-        time.sleep(0.3)  # into the wait
+        time.sleep(0.3)  # until the call waits
         script.interrupt()
         script.wait_for("interrupted")
         ended = script.end()
@@ -250,7 +250,7 @@ def test_ctrl_c_in_a_serializer_ends_a_list_there(broker: Broker, clients: Clien
 
 
 class Interrupted(ConsumerInterceptor):
-    """Ctrl-C comes within the second call."""
+    """Raises Ctrl-C within the second call."""
 
     def __init__(self) -> None:
         self._calls = 0

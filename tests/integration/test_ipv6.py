@@ -28,14 +28,14 @@ RECORDS = 100
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[RealKafka]:
-    """A real Kafka that listens at ::1 only, and has no other address to tell."""
+    """A real Kafka that listens only at ::1 and advertises no other address."""
     with RealKafka("4.3", host=HOST, secure=True, heap="512m") as kafka:
         yield kafka
 
 
 @pytest.fixture(params=["embedded", "kafka-4.3"])
 def on_ipv6(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """The same test on both brokers."""
+    """Runs the test on both brokers."""
     if request.param == "embedded":
         with EmbeddedBroker(nodes=3, host=HOST) as broker:
             yield Broker(request.param, broker.bootstrap_servers)
@@ -45,7 +45,7 @@ def on_ipv6(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 def test_all_clients_reach_a_broker_on_ipv6(on_ipv6: Broker, clients: Clients) -> None:
-    """By the bootstrap address, and by the addresses in the metadata, which have no brackets."""
+    """Uses the bootstrap address, and the addresses in the metadata, which have no brackets."""
     topic = on_ipv6.create_topic("v6", 3)
     told = {host for host, _ in Wire(on_ipv6.bootstrap_servers).metadata().nodes.values()}
     assert told == {HOST}
@@ -109,7 +109,7 @@ def test_bootstrap_servers_take_ipv6_addresses(form: str, client: Any) -> None:
 @pytest.mark.parametrize("address", ["::1", "::1:9092", "h:1,::1"])
 @pytest.mark.parametrize("client", [KafkaProducer, KafkaConsumer, KafkaAdminClient])
 def test_an_ipv6_address_needs_its_brackets(address: str, client: Any) -> None:
-    """Without them nobody knows whether the last part is a port."""
+    """Without brackets it is ambiguous whether the last part is a port."""
     with pytest.raises(KafkaConfigurationError, match="IPv6 address without brackets: '::1"):
         client(bootstrap_servers=address)
 
@@ -147,7 +147,7 @@ def test_the_command_line_takes_ipv6_addresses(on_ipv6: Broker) -> None:
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_a_certificate_names_an_ipv6_address(real: RealKafka, protocol: str) -> None:
-    """It is held against the address, which stands in the certificate without brackets."""
+    """The client compares it with the address, which the certificate has without brackets."""
     options: dict[str, Any] = {
         "bootstrap_servers": real.bootstrap(protocol),
         "security_protocol": protocol,
@@ -168,7 +168,7 @@ def test_a_certificate_names_an_ipv6_address(real: RealKafka, protocol: str) -> 
 
 @pytest.fixture(scope="module")
 def two_families(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A library for LD_PRELOAD that gives every name two addresses, whatever the machine's say."""
+    """A library for LD_PRELOAD that gives every name two addresses, on any machine."""
     if not sys.platform.startswith("linux"):
         pytest.skip("names get a second address by LD_PRELOAD, which is Linux's")
     library = tmp_path_factory.mktemp("preloaded") / "two_families.so"
@@ -179,7 +179,7 @@ def two_families(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("host", [HOST, "127.0.0.1"])
 def test_a_name_with_a_dead_address_is_reached_by_the_other(host: str, two_families: str) -> None:
-    """As localhost where the broker listens for one family only: the other one refuses."""
+    """Like localhost, if the broker listens for one address family: the other address refuses."""
     with EmbeddedBroker(host=host) as broker:
         broker.create_topic("found")
         servers = f"localhost:{broker.ports[0]}"

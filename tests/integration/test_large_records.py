@@ -1,4 +1,4 @@
-"""Records at and over the limits: max_request_size, the broker's own, and the fetch limits."""
+"""Records at and above the limits: max_request_size, the broker's limits, the fetch limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _noise(size: int, seed: int = 7) -> bytes:
 def test_a_record_of_the_brokers_limit_goes_through(
     broker: Broker, clients: Clients, codec: str
 ) -> None:
-    """Far larger than batch_size, and than a fetch of one partition."""
+    """The record is far larger than batch_size and than a fetch of one partition."""
     topic = broker.create_topic("large", configs={"max.message.bytes": "12000000"})
     producer = clients.producer(broker, max_request_size=12_000_000, compression_type=codec)
     values = [_noise(size, size) for size in (10, 1_000_000, 5_000_000, 10_000_000, 20)]
@@ -77,7 +77,7 @@ def test_a_record_over_the_topics_limit_fails_alone(broker: Broker, clients: Cli
 def test_a_batch_over_the_topics_limit_is_split_in_order(
     broker: Broker, clients: Clients, codec: str
 ) -> None:
-    """KIP-126: nothing of it is lost, and nothing written twice."""
+    """KIP-126: no record is lost or written twice."""
     topic = broker.create_topic("split", configs={"max.message.bytes": "5000"})
     producer = clients.producer(
         broker,

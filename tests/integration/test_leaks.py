@@ -1,4 +1,4 @@
-"""Clients opened and closed many times leave no thread, file or memory behind."""
+"""Clients that are opened and closed many times leak no thread, file or memory."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def settle(what, limit, seconds=10):
         time.sleep(0.05)
     return what()
 """
-# A leak that is not seen is smaller than that, for each client and each record. Measured are up to
-# 700 bytes and 1 byte.
+# The largest leaks that the test does not detect, for each client and each record. Up to 700 bytes
+# and 1 byte are measured.
 BYTES_A_ROUND, BYTES_A_RECORD = 5_000, 20
-# Without it Python's small objects lie in arenas that the allocator of C knows nothing of.
+# Without it Python keeps small objects in arenas that C's allocator does not know.
 COUNTED = {"PYTHONMALLOC": "malloc"}
 ROUND = {
     "producer": """

@@ -1,7 +1,7 @@
-"""A log that no longer holds what was read (KIP-320): who is told of it, and where reading goes on.
+"""A log that no longer has what was read (KIP-320): who gets an error, and where reading continues.
 
-An epoch that ends below the position looks like an unclean election's loss. The embedded broker
-has such epochs without losing anything: records of the next leader begin where the epoch ends.
+An epoch that ends below the position looks like the loss of an unclean election. The embedded
+broker can have such epochs without a loss: the next leader's records begin where the epoch ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AT_THE_CUT = OffsetAndMetadata(CUT, "", 0)
 
 @pytest.fixture
 def cut(start_embedded: Callable[..., EmbeddedBroker], clients: Clients) -> EmbeddedBroker:
-    """A log of ten records, the last four of them by another leader."""
+    """A log of ten records, of which another leader wrote the last four."""
     broker = start_embedded(nodes=2)
     broker.create_topic(WHERE.topic)
     fill(clients, broker, WHERE.topic, CUT)
@@ -36,7 +36,7 @@ def cut(start_embedded: Callable[..., EmbeddedBroker], clients: Clients) -> Embe
 
 
 def check(error: LogTruncationError) -> None:
-    """It says what was lost and where to go on."""
+    """Checks that the error says what was lost and where to continue."""
     assert error.offsets == {WHERE: POSITION}
     assert error.divergent_offsets == {WHERE: AT_THE_CUT}
     assert "cut-0 was truncated: position 8 (leader epoch 0)" in str(error)
@@ -59,7 +59,7 @@ def test_without_a_policy_poll_raises_until_the_application_seeks(
 def test_a_committed_offset_is_held_against_the_log_too(
     cut: EmbeddedBroker, clients: Clients
 ) -> None:
-    """KAFKA-7747: an offset of the group tells of the loss if its epoch was committed with it."""
+    """KAFKA-7747: a committed offset reveals the loss if its epoch was committed with it."""
     options: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False}
     with clients.consumer(cut, WHERE.topic, **options) as before:
         before.commit({WHERE: LOST})
@@ -73,7 +73,7 @@ def test_a_committed_offset_is_held_against_the_log_too(
 def test_with_a_policy_reading_goes_on_where_the_logs_part(
     cut: EmbeddedBroker, clients: Clients, policy: str
 ) -> None:
-    """As in Java neither at the beginning nor at the end: nothing is read twice or passed over."""
+    """As in Java, reading does not restart at the beginning or the end: no record is repeated."""
     consumer = clients.consumer(cut, WHERE.topic, auto_offset_reset=policy)
     consumer.seek(WHERE, LOST)
     assert consumer.position(WHERE, timeout_ms=20_000) == CUT
@@ -106,7 +106,7 @@ def test_calls_of_asyncio_raise_it_too(cut: EmbeddedBroker, call: str) -> None:
 def _of_an_unknown_epoch(
     broker: Broker, clients: Clients, policy: str
 ) -> tuple[Any, TopicPartition]:
-    """A consumer at 8 of ten records, read under an epoch that no leader of the log had."""
+    """Makes a consumer at offset 8 of ten, with an epoch that no leader of the log had."""
     topic = broker.create_topic("unknown-epoch")
     fill(clients, broker, topic, END)
     consumer = clients.consumer(broker, topic, auto_offset_reset=policy)

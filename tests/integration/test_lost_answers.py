@@ -1,8 +1,8 @@
-"""Real brokers restarted after they wrote batches whose answers were lost.
+"""Real brokers are restarted after they wrote batches whose responses were lost.
 
-A restarted broker remembers only the last batch of each producer, so it refuses to hear of the
-others again: an idempotent producer must neither double them nor call them failed. A broker that
-was killed reads its log again and remembers more.
+A restarted broker remembers only the last batch of each producer, and refuses the others if they
+are sent again. An idempotent producer must neither duplicate them nor report them as failed. A
+broker that was killed reads its log again and remembers more.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.support.wire import Wire
 from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.errors import OutOfOrderSequenceNumberError
 
-# So many batches of a partition may be without an answer, and on a connection so many requests.
+# The maximum number of unanswered batches of a partition, and of requests on a connection.
 UNANSWERED = 5
-# More are sent meanwhile, and wait.
+# More records are sent meanwhile, and wait.
 NUMBERS = range(UNANSWERED + 4)
 TOPICS = 2
 _names = itertools.count(1)
@@ -58,7 +58,7 @@ def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
 def test_batches_written_without_an_answer_are_not_doubled_by_restarts_of_all_nodes(
     three: RealKafka, clients: Clients, restart: Callable[[RealKafka], None]
 ) -> None:
-    """One after another, each of which hands over first, or all killed at once. Scenario 13."""
+    """The nodes restart one after another, with a handover, or are all killed. Scenario 13."""
     _answers_are_lost(three, clients, restart)
 
 
@@ -66,7 +66,7 @@ def _answers_are_lost(
     kafka: RealKafka, clients: Clients, restart: Callable[[RealKafka], None]
 ) -> None:
     nodes = len(kafka.nodes)
-    # Each node leads a partition of each topic, all of which share its requests.
+    # Each node leads a partition of each topic, and each request has batches of all topics.
     topics = [f"t-{next(_names)}" for _ in range(TOPICS)]
     partitions = [TopicPartition(topic, each) for topic in topics for each in range(nodes)]
     for topic in topics:
@@ -78,7 +78,7 @@ def _answers_are_lost(
         return all(wire.end_offsets(topic) == ends for topic in topics)
 
     with Proxies(kafka) as proxies:
-        # It lingers so that what goes to a node makes one request.
+        # The linger puts all batches for a node into one request.
         producer = clients.producer(proxies, acks="all", linger_ms=50, request_timeout_ms=60_000)
         sent = []
         for number in NUMBERS:
@@ -90,13 +90,13 @@ def _answers_are_lost(
                 producer.flush(30)
                 proxies.lose_answers()
             elif number <= UNANSWERED:
-                # Each is a batch of its own, and written.
+                # Each number is a batch of its own, and is written.
                 wait_until(partial(has_ends, number + 1), 30)
         assert not any(future.is_done for number, future in sent if number > 0)
         restart(kafka)
         proxies.pass_on()
         for number, future in sent:
-            # Where it wrote those without an answer the broker may no longer know.
+            # The broker may no longer know the offsets of batches without a response.
             forgotten = (-1,) if 0 < number <= UNANSWERED else ()
             assert future.get(90).offset in (number, *forgotten)
 
@@ -107,7 +107,7 @@ def _answers_are_lost(
             assert [int(record.value) for record in found[partition]] == list(NUMBERS)
 
 
-# Of a producer that has not sent for so long a partition forgets all: Kafka's default is a day.
+# A partition forgets a producer that has not sent for this long. Kafka's default is a day.
 FORGETS = {
     "producer.id.expiration.ms": "1000",
     "producer.id.expiration.check.interval.ms": "200",
@@ -123,7 +123,7 @@ def _wait_forgotten(clients: Clients, kafka: RealKafka, where: TopicPartition) -
 def test_a_producer_goes_on_after_its_partition_forgot_it(
     start_kafka: Callable[..., RealKafka], clients: Clients, version: str
 ) -> None:
-    """Its next sequence is not the first, and the partition has none to hold it against."""
+    """Its next sequence number is not the first, and the partition has none to compare it with."""
     kafka = start_kafka(version, configs=FORGETS)
     kafka.create_topic("t")
     where = TopicPartition("t", 0)
@@ -145,9 +145,10 @@ def test_a_producer_goes_on_after_its_partition_forgot_it(
 def test_a_broker_that_does_not_know_the_producer_gets_a_new_epoch(
     start_embedded: Callable[..., EmbeddedBroker], clients: Clients, written: bool
 ) -> None:
-    """UNKNOWN_PRODUCER_ID, which Kafka before 2.5 answers: today's brokers take any sequence.
+    """UNKNOWN_PRODUCER_ID comes from Kafka before 2.5. Newer brokers accept any sequence number.
 
-    A batch that is possibly written fails and says so; all are written once. Scenario 13.
+    A batch that is possibly written fails with an error that says so. Each record is written once.
+    Scenario 13.
     """
     broker = start_embedded()
     broker.create_topic("t")

@@ -1,4 +1,4 @@
-"""Questions that change nothing are asked again when their connection breaks; changes are not."""
+"""Requests that change nothing are retried when their connection breaks. Changes are not."""
 
 from collections.abc import Callable
 from typing import Any

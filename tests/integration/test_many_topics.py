@@ -1,7 +1,7 @@
-"""Patterns that match many topics: each poll ends in time, whatever is left to do.
+"""Patterns that match many topics: each poll ends in time, however much work is left.
 
-A poll is measured by the time that its thread computes: other processes of the test run
-take their share of the machine.
+The tests measure a poll by the CPU time of its thread, because other processes of the test run
+use the machine, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from thalweg.broker import EmbeddedBroker
 
 TOPICS = max(6_000, scaled(50_000))
 POLL_MS = 200
-# It is some 20 ms of 6,000 topics. What was quadratic took 0.5 s of them, and 8 s of 16,000.
+# About 20 ms for 6,000 topics. A quadratic version took 0.5 s for them, and 8 s for 16,000.
 BUSY_S = max(0.15, 0.15 * TOPICS / 25_000)
 LIMIT_S = 120
 OPTIONS: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 60_000}
@@ -39,7 +39,7 @@ def servers() -> Iterator[str]:
 
 
 def _busiest(consumer: KafkaConsumer[Any, Any], partitions: int) -> float:
-    """How long the longest poll has computed, until all partitions are read."""
+    """Returns the CPU time of the slowest poll until all partitions are read."""
     busiest = 0.0
     end = time.monotonic() + LIMIT_S
     settled = 0
@@ -48,7 +48,7 @@ def _busiest(consumer: KafkaConsumer[Any, Any], partitions: int) -> float:
         began = time.thread_time()
         consumer.poll(timeout_ms=POLL_MS)
         busiest = max(busiest, time.thread_time() - began)
-        # Then come committed offsets and positions.
+        # A few more polls look up committed offsets and positions.
         settled += len(consumer.assignment()) == partitions
     return busiest
 

@@ -1,4 +1,4 @@
-"""Figures of real clients: counted, reported, told every so often."""
+"""Metrics of real clients: what they count, reporters, and the statistics callback."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_partitions_figures_follow_its_position(broker: Broker, clients: Clien
     assert of_partition().keys() <= {"records-lag", "records-lead"}
     for _ in range(3):
         wait_until(lambda: consumer.poll(100, max_records=10), 30)
-    # 20, 10, 0 records before the end and 10, 20, 30 behind the start.
+    # 20, 10, 0 records before the end and 10, 20, 30 after the start.
     assert of_partition() == {
         "records-lag": 0,
         "records-lag-avg": 10,
@@ -114,7 +114,7 @@ def test_a_partitions_figures_follow_its_position(broker: Broker, clients: Clien
     consumer.seek(TopicPartition(topic, 0), 5)
     for _ in range(25):
         next(consumer)
-    # Each poll counts, and so does what ends a batch in an iteration, but no other step of it.
+    # Each poll counts, and so does the step of an iteration that ends a batch, but no other step.
     assert of_partition()["records-lag-avg"] == 30 / 4
 
 
@@ -143,7 +143,7 @@ def test_polls_are_dated_and_compared_with_the_time_between(
 
 def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("iterated")
-    producer = clients.producer(broker, linger_ms=200)  # else a list may become two batches
+    producer = clients.producer(broker, linger_ms=200)  # otherwise a list may become two batches
     for _ in range(2):
         producer.send_many(topic, [b"x"] * 10).get(30)
     consumer = clients.consumer(broker, topic)
@@ -336,7 +336,7 @@ def test_a_members_figures_tell_of_rebalances_and_commits(broker: Broker, client
         assert 0 < alone[name] < 30_000
     assert alone["assigned-partitions"] == 2
     assert 0 <= alone["last-rebalance-seconds-ago"] < 30
-    # A coordinator that is loading refuses; the group's offsets topic may have just been made.
+    # A coordinator that is loading refuses, and the offsets topic may have just been created.
     assert alone["failed-rebalance-total"] <= 3
     assert alone["commit-total"] == 0
     assert math.isnan(alone["partition-revoked-latency-avg"])

@@ -1,4 +1,4 @@
-"""Committed offsets that the broker has forgotten: to a consumer they are as never committed."""
+"""Offsets that the broker has forgotten look to a consumer as if they were never committed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from thalweg.coordinator.offsets import commit_body, commit_errors
 from thalweg.errors import NoOffsetForPartitionError
 from thalweg.structs import ConsumerGroupMetadata
 
-FORGOTTEN = 0  # the partition whose offset is gone
-LAST_WITH_RETENTION = 4  # of OffsetCommit
+FORGOTTEN = 0  # the partition whose committed offset is gone
+LAST_WITH_RETENTION = 4  # the version of OffsetCommit
 
 
 @pytest.fixture(scope="module", params=["embedded", "kafka-4.3"])
 def forgetful(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker that looks for old offsets twice a second."""
+    """A broker that removes old offsets twice a second."""
     configs = {
         "offsets.retention.check.interval.ms": "500",
         "group.consumer.heartbeat.interval.ms": "500",
@@ -34,7 +34,7 @@ def forgetful(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.fixture(params=["classic", "consumer"])
 def group(request: pytest.FixtureRequest, forgetful: Broker, clients: Clients) -> Group:
-    """An empty group that has read eight records, and one of whose offsets is gone."""
+    """An empty group that has read eight records. One of its committed offsets is gone."""
     group = Group(forgetful, clients, request.param)
     group.send(range(8))
     member = group.join()
@@ -46,9 +46,9 @@ def group(request: pytest.FixtureRequest, forgetful: Broker, clients: Clients) -
 
 
 def expire(group: Group) -> None:
-    """Commits an offset for a millisecond only, and waits until the broker has forgotten it.
+    """Commits an offset for one millisecond, and waits until the broker has forgotten it.
 
-    The retention of brokers is a minute at least; old commits may bring one of their own.
+    The shortest retention of brokers is a minute. Old versions of OffsetCommit may set their own.
     """
     consumer = group.consumer(enable_auto_commit=False)
     where = TopicPartition(group.topic, FORGOTTEN)
@@ -65,7 +65,7 @@ def expire(group: Group) -> None:
 
 
 def all_read(group: Group, count: int) -> list[int]:
-    """The values once so many records were read."""
+    """Returns the values once `count` records are read."""
     group.poll_until(lambda: len(group.records) >= count)
     return group.values()
 

@@ -1,4 +1,4 @@
-"""What happens at positions that the log does not have, by policy."""
+"""The reset policies, for positions that the log does not have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thalweg.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 
 
 def _with_start(broker: Broker, clients: Clients) -> tuple[str, TopicPartition]:
-    """A topic whose log has the offsets 20 to 49 only."""
+    """Makes a topic whose log has only the offsets 20 to 49."""
     topic = broker.create_topic("range")
     fill(clients, broker, topic, 50)
     where = TopicPartition(topic, 0)
@@ -48,7 +48,7 @@ def test_latest_goes_to_the_end(broker: Broker, clients: Clients, target: int) -
 def test_none_raises_with_the_partition_and_the_offset(
     broker: Broker, clients: Clients, target: int
 ) -> None:
-    """Without a policy nobody but the application can say where to go on. Scenario 18."""
+    """Without a policy only the application can decide where to continue. Scenario 18."""
     topic, where = _with_start(broker, clients)
     consumer = clients.consumer(broker, topic, auto_offset_reset="none")
     consumer.seek(where, target)
@@ -56,7 +56,7 @@ def test_none_raises_with_the_partition_and_the_offset(
         consumer.poll(20_000)
     assert caught.value.offsets == {where: target}
     assert consumer.position(where) == target
-    with pytest.raises(OffsetOutOfRangeError):  # until the application does something about it
+    with pytest.raises(OffsetOutOfRangeError):  # the error repeats until the application acts
         consumer.poll(20_000)
     consumer.seek(where, 49)
     assert read(consumer, 1)[0].offset == 49
@@ -86,7 +86,7 @@ def test_none_goes_on_raising_in_a_group(broker: Broker, clients: Clients) -> No
 def test_none_refuses_a_position_at_once_and_again_as_a_poll_does(
     broker: Broker, clients: Clients, group: bool
 ) -> None:
-    """As Java's position(), which raises its NoOffsetForPartitionException."""
+    """Like Java's position(), which raises its NoOffsetForPartitionException."""
     topic = broker.create_topic("unpositioned")
     where = TopicPartition(topic, 0)
     options: dict[str, Any] = {"group_id": topic, "enable_auto_commit": False} if group else {}
@@ -120,7 +120,7 @@ def test_none_refuses_a_position_in_a_task(embedded: Broker) -> None:
 
 
 def test_by_duration_goes_back_by_time(broker: Broker, clients: Clients) -> None:
-    """KIP-1106. Scenario 18."""
+    """KIP-1106: the consumer starts at a time before now. Scenario 18."""
     topic = broker.create_topic("duration")
     producer = clients.producer(broker)
     now = int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""One thread at a time uses a consumer: until the records of a poll are handed over."""
+"""One thread at a time uses a consumer, until poll has returned its records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_S = 30
 
 
 class Gate:
-    """A callback that stays inside until it is let go, once."""
+    """A callback that blocks once, until the test releases it."""
 
     def __init__(self) -> None:
         self.entered, self._leave = threading.Event(), threading.Event()
@@ -54,7 +54,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 @contextmanager
 def polling(consumer: KafkaConsumer[Any, Any], gate: Gate, call: str) -> Iterator[list[Any]]:
-    """Another thread is in the middle of a poll; what it was given, once the block is left."""
+    """Polls in another thread during the block. Its result is in the list after the block."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(READS[call](consumer)))
     thread.start()

@@ -1,4 +1,4 @@
-"""Options as the clients' constructors take them; tests/unit has the table itself."""
+"""Options as the clients' constructors accept them. tests/unit checks the table itself."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_credentials_without_sasl_warn_once_and_the_client_works(
 def test_idempotence_left_at_its_default_gives_way_with_a_warning(
     broker: Broker, options: Any
 ) -> None:
-    """KIP-679."""
+    """KIP-679: options that conflict with the default disable idempotence."""
     topic = broker.create_topic("givesway")
     with (
         pytest.warns(UserWarning, match="idempotence"),
@@ -176,7 +176,7 @@ def test_client_ids_are_made_up_and_told_apart(embedded: Broker, clients: Client
 def test_a_message_larger_than_receive_message_max_bytes_is_refused(
     broker: Broker, clients: Clients
 ) -> None:
-    """Before memory is taken for it; a consumer's limit covers what it asks for."""
+    """The client refuses before it allocates memory. A consumer's limit covers what it requests."""
     topic = broker.create_topic("receive")
     producer = clients.producer(broker)
     producer.send_many(topic, [bytes(10_000)] * 50).get(30)

@@ -1,7 +1,7 @@
-"""A panic of the native code that runs one callback ends that callback, and no other.
+"""A panic of the native code that runs a callback ends that callback, and no other.
 
-Rust code panics again when it meets its own `PanicException`, so an application's function that
-raises it makes the thread that called it panic.
+Rust code panics again when it meets its own `PanicException`. So a function of the application that
+raises it makes the calling thread panic.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def _panics() -> list[type[BaseException]]:
 
 
 class _Panic:
-    """Raises each `PanicException` there is in turn: other native modules have their own."""
+    """Raises each existing `PanicException` class in turn: each native module has its own."""
 
     calls = 0
 
@@ -39,7 +39,7 @@ _panic = _Panic()
 
 @pytest.fixture(autouse=True)
 def _panic_class() -> None:
-    """The class comes to be when the native code first meets an exception."""
+    """Makes the class exist: the native code creates it at its first exception."""
 
     def fails() -> None:
         raise ValueError
@@ -84,7 +84,7 @@ def test_callbacks_of_records_outlive_one_that_panics() -> None:
         wait_until(lambda: len(called) == 4 * len(_panics()), what="the callbacks after them")
 
 
-# The class of another native module is an ordinary exception.
+# The class of another native module counts as an ordinary exception.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_log_records_outlive_one_whose_handler_panics() -> None:
     class Handler(logging.Handler):

@@ -1,4 +1,4 @@
-"""Which partition a record goes to."""
+"""Which partition a record is sent to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thalweg.partitioner import (
 )
 
 PARTITIONS = 5
-# (key, murmur2 as the Java client has it): org.apache.kafka.common.utils.UtilsTest.
+# (key, murmur2 of the Java client): org.apache.kafka.common.utils.UtilsTest.
 MURMUR2 = {
     b"21": -973932308,
     b"foobar": -790332482,
@@ -52,7 +52,7 @@ def test_the_given_partition_wins(broker: Broker, clients: Clients) -> None:
 
 
 def test_keyless_records_stick_to_a_partition_for_a_batch(broker: Broker, clients: Clients) -> None:
-    """One batch's worth stays together (KIP-480), and all partitions get a share (KIP-794)."""
+    """One batch's records stay together (KIP-480), and all partitions get a share (KIP-794)."""
     count = scaled(1_000_000, minimum=5000)
     topic = broker.create_topic("sticky", PARTITIONS)
     producer = clients.producer(broker, linger_ms=20, batch_size=1000)
@@ -62,7 +62,7 @@ def test_keyless_records_stick_to_a_partition_for_a_batch(broker: Broker, client
     shares = Counter(placed)
     assert set(shares) == set(range(PARTITIONS))
     switches = sum(a != b for a, b in pairwise(placed))
-    # Records of about 60 bytes, at least some 10 of them a batch before it moves on.
+    # Records have about 60 bytes, so a batch has at least about 10 before the partition changes.
     assert switches < count / 8
     assert min(shares.values()) > count / PARTITIONS / 4
 
@@ -95,7 +95,7 @@ def test_consistent_random_is_librdkafkas_crc32(
 
 
 class ByLength(Partitioner):
-    """Places records by the length of their values, and remembers what it was asked."""
+    """Chooses partitions by the length of values, and records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -181,7 +181,7 @@ def test_a_partitioner_that_raises_fails_that_send_alone(
 
 
 class Moving(Partitioner):
-    """KIP-480's form: one partition until on_new_batch names the next."""
+    """A partitioner as in KIP-480: one partition until on_new_batch chooses the next."""
 
     def __init__(self) -> None:
         self.current = 0

@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 
 def _types(schema: Any) -> list[tuple[str, str]]:
-    """Names and types; nested nullability and field names inside lists are Arrow's own affair."""
+    """Returns names and types, without nested nullability and field names inside lists."""
     return [(f.name, str(f.type).replace("element", "item")) for f in schema]
 
 

@@ -53,7 +53,7 @@ def test_leftovers_come_before_anything_newer_and_nothing_is_lost(
 
 
 def test_records_and_futures_cost_no_garbage_collections(broker: Broker, clients: Clients) -> None:
-    """The collector finds no cycle through them, so it need not visit hundreds of thousands."""
+    """No reference cycle contains them, so the collector need not visit hundreds of thousands."""
     topic = broker.create_topic("untracked")
     producer = clients.producer(broker)
     futures = [producer.send(topic, b"%d" % n) for n in range(3)]
@@ -85,7 +85,7 @@ def test_what_comes_while_the_coordinator_is_at_work_is_looked_at_at_once(
     def before_poll(driver: Driver, left_ms: int | None, polls: bool = True) -> None:
         times.append(time.monotonic())
         if len(times) < 5:
-            driver.reenter()  # as an answer does that comes just now
+            driver.reenter()  # as a response does that arrives now
 
     monkeypatch.setattr(Driver, "before_poll", before_poll)
     consumer = clients.consumer(broker, broker.create_topic("news"))
@@ -189,7 +189,7 @@ def test_iteration_ends_after_consumer_timeout_ms(broker: Broker, clients: Clien
     with within(15, at_least_s=0.9):
         assert [record.value for record in consumer] == values
     fill(clients, broker, topic, 2)
-    assert [record.offset for record in consumer] == [10, 11]  # it may be used again
+    assert [record.offset for record in consumer] == [10, 11]  # the consumer works again
 
 
 def test_iteration_and_poll_may_be_mixed(broker: Broker, clients: Clients) -> None:
@@ -254,7 +254,7 @@ def test_wakeup_ends_a_waiting_poll(broker: Broker, clients: Clients) -> None:
     consumer.wakeup()
     with pytest.raises(WakeupError):
         next(consumer)
-    values = fill(clients, broker, topic, 3)  # the consumer goes on
+    values = fill(clients, broker, topic, 3)  # the consumer continues to work
     assert [each.value for each in read(consumer, 3)] == values
 
 
@@ -351,7 +351,7 @@ def test_a_wait_does_not_hold_the_interpreter(broker: Broker, clients: Clients) 
 def test_the_next_fetch_is_under_way_while_records_are_handled(
     start_embedded: Any, clients: Clients
 ) -> None:
-    """Slow answers are hidden behind the application's own work."""
+    """The application's own work hides slow responses."""
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("pipelined")
     fill(clients, broker, "pipelined", 1000, batch_size=1000)
@@ -381,7 +381,7 @@ def test_a_closed_consumer_says_so(broker: Broker, clients: Clients) -> None:
     ):
         with pytest.raises(IllegalStateError):
             call()
-    with pytest.raises(StopIteration):  # as in kafka-python: close() ends a for loop
+    with pytest.raises(StopIteration):  # as in kafka-python, close() ends a for loop
         next(consumer)
     consumer.close()
 

@@ -1,4 +1,4 @@
-"""assign, seek, position and the look-up of offsets."""
+"""assign, seek, position, and offset lookups."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_revoked_partition_hands_out_nothing_more(broker: Broker, clients: Cli
     consumer.poll(20_000, max_records=1)
     consumer.assign([TopicPartition(topic, 1)])
     assert consumer.poll(500) == {}
-    consumer.assign([TopicPartition(topic, 0)])  # from the reset policy again
+    consumer.assign([TopicPartition(topic, 0)])  # starts at the reset policy's position again
     assert [each.offset for each in read(consumer, 100)] == list(range(100))
 
 
@@ -255,7 +255,7 @@ def test_a_pattern_finds_topics_made_later(broker: Broker, clients: Clients) -> 
     assert {each.topic for each in read(consumer, 3)} == {f"{prefix}-later"}
 
 
-# ---------------------------------------------------------------- partitions that are not there
+# ---------------------------------------------------------------- missing partitions
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:

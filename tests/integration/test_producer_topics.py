@@ -1,11 +1,11 @@
-"""A producer of many topics: each record goes to the topic that its send named."""
+"""A producer of many topics sends each record to the topic that the call named."""
 
 from __future__ import annotations
 
 from thalweg import KafkaProducer
 from thalweg.broker import EmbeddedBroker
 
-# More than the producer's table of topics holds at once in its first two levels (64 and 1,024).
+# More than the first two levels of the producer's topic table hold (64 and 1,024).
 TOPICS = 1_500
 
 
@@ -17,7 +17,7 @@ def test_sends_reach_their_topics_by_kept_and_by_new_names():
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=50) as producer:
             for turn in range(3):
                 sent = [producer.send(name, b"kept") for name in names]
-                # Equal names, other objects.
+                # Equal names, but other objects.
                 fresh = [producer.send(f"many-{number}", b"new") for number in range(TOPICS)]
                 for name, kept, new in zip(names, sent, fresh, strict=True):
                     metadata = [kept.get(timeout=30), new.get(timeout=30)]

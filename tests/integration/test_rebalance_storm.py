@@ -1,4 +1,4 @@
-"""Members of one group come and go at random: it converges, and what stays is never stopped."""
+"""Members of a group come and go at random: it converges, and never stops what need not move."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 
 MEMBERS = scaled(50, minimum=8)
 STEPS = scaled(200, minimum=10)
-# Each storm is another one.
+# Each seed is a different storm.
 SEEDS = {
     (protocol, kind): seed
     for seed, (protocol, kind) in enumerate(
@@ -27,7 +27,7 @@ SEEDS = {
     )
 }
 PARTITIONS = 2 * MEMBERS + 3  # so that shares differ
-# Less than the session of a killed member, for which a classic group waits.
+# Less than the session of a killed member, which a classic group waits for.
 FLOW_LIMIT_S = 3.0
 READ_LIMIT_S = 60
 
@@ -40,9 +40,9 @@ def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
 ) -> None:
     """Scenario 34."""
     configs = {
-        "message.timestamp.type": "LogAppendTime",  # tells how long a record waits at the broker
-        # All partitions would come to their first index entry in one request, which then takes
-        # seconds on a slow disk.
+        "message.timestamp.type": "LogAppendTime",  # shows how long a record waits at the broker
+        # Otherwise all partitions would reach their first index entry in one request, which then
+        # takes seconds on a slow disk.
         "index.interval.bytes": str(1 << 24),
     }
     topic = modern_broker.create_topic("storm", PARTITIONS, configs=configs)
@@ -66,7 +66,7 @@ def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
 
 
 def who_joins_takes_only_what_it_gets(storm: Storm) -> None:
-    """In the calm: nothing else is taken from anybody."""
+    """When the group is stable, a join moves only the partitions that the new member gets."""
     before = storm.look().owners()
     now = time.monotonic()
     joined = storm.join()
@@ -95,7 +95,7 @@ def check(history: History, protocol: str, ends: dict[int, int]) -> None:
         assert history.longest_join_s() > FLOW_LIMIT_S, "no rebalance was long enough to tell"
 
 
-# What it is: (events "time member kind numbers...", what the failure says).
+# What is wrong: (events "time member kind numbers...", part of the failure's message).
 WRONG: dict[str, tuple[str, str]] = {
     "two owners in a generation": ("0 1 A 5 0, 1 1 V 5 0, 2 2 A 5 0", "(5, 0): {1, 2}"),
     "two owners at a time": ("0 1 A 5 0, 2 2 A 6 0, 3 1 V 6 0", "while"),
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_seen(what: str, protocol: str) -> None:
 
 
 def test_who_stalls_is_given_up_so_long_after_its_last_poll() -> None:
-    """Between that and its last word it may have waited for a commit."""
+    """Between its last poll and its last line the member may have waited for a commit."""
     group_checks.check_owners(history_of(["0 1 A 5 0", "9 1 Z 2000", "13 2 A 6 0"]))
     with pytest.raises(AssertionError, match="while"):
         group_checks.check_owners(history_of(["0 1 A 5 0", "9 1 Z 2000", "12.9 2 A 6 0"]))

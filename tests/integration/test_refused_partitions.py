@@ -1,4 +1,4 @@
-"""One Produce request whose partitions are answered differently: each batch has its own outcome."""
+"""One Produce request whose partitions get different results: each batch has its own outcome."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from thalweg.errors import (
 
 LEADER, FOLLOWER = 1, 2
 USER = "alice"
-# What the real cluster does with a record of 2,000 bytes for each topic.
+# What the real cluster does with a record of 2,000 bytes for each of these topics.
 FINE, TWO, TOO_LARGE, FORBIDDEN, FEW, KEYLESS = (
     "fine",
     "fine-too",
@@ -44,7 +44,7 @@ VALUE = bytes(2000)
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[RealKafka]:
-    """Three nodes, which let everybody do what no ACL is about, and each other everything."""
+    """Three nodes that allow everything that has no ACL, and trust each other."""
     configs = {
         "super.users": "User:ANONYMOUS",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -55,7 +55,7 @@ def kafka() -> Iterator[RealKafka]:
 
 
 def _make_topics(clients: Clients, kafka: RealKafka) -> None:
-    """All led by one node, so that what goes to them makes one request."""
+    """Makes topics that one node leads, so that one request has all their batches."""
     configs: dict[str, dict[str, str]] = {
         TOO_LARGE: {"max.message.bytes": "1000"},
         FEW: {"min.insync.replicas": "2"},
@@ -74,7 +74,7 @@ def _make_topics(clients: Clients, kafka: RealKafka) -> None:
         ],
         wait_for_metadata=True,
     )
-    # Who has an ACL for a topic has no right to it by default: metadata would not name it.
+    # An ACL for a topic removes the default rights: metadata would not show the topic.
     for operation, permission in (
         (ACLOperation.DESCRIBE, ACLPermissionType.ALLOW),
         (ACLOperation.WRITE, ACLPermissionType.DENY),
@@ -89,7 +89,7 @@ def test_each_topic_of_one_request_is_answered_for_itself(
 ) -> None:
     _make_topics(clients, kafka)
     kafka.stop_node(FOLLOWER)
-    # The plaintext listener is the nodes' own.
+    # The nodes themselves use the plaintext listener.
     servers = Broker("kafka-4.3", kafka.bootstrap("SASL_PLAINTEXT"))
     producer = clients.producer(
         servers,
@@ -123,7 +123,7 @@ def test_each_topic_of_one_request_is_answered_for_itself(
         assert [each.value for each in found] == [VALUE] * count
 
 
-# {what is answered for one topic of the request: what its record ends with, if not in its log}.
+# {the error for one topic of the request: the error of its record, or None if it is written}.
 ANSWERS: dict[str, type[KafkaError] | None] = {
     "NOT_ENOUGH_REPLICAS": None,
     "NOT_LEADER_OR_FOLLOWER": None,
@@ -140,7 +140,7 @@ ANSWERS: dict[str, type[KafkaError] | None] = {
 def test_an_error_for_one_topic_leaves_the_others_of_its_request_alone(
     start_embedded: Callable[..., EmbeddedBroker], clients: Clients, code: str
 ) -> None:
-    """They were written, and are not sent again."""
+    """The other batches were written, and are not sent again."""
     error = ANSWERS[code]
     topics = ["before", "refused", "after"]
     broker = start_embedded()
@@ -167,7 +167,7 @@ def test_an_error_for_one_topic_leaves_the_others_of_its_request_alone(
                 assert future.get(20).offset == len(wanted[topic])
         is_sent_again = number == 1 and error is None
         requests = broker.requests("Produce")["Produce"] - before
-        assert requests in ((2, 3) if is_sent_again else (1,))  # each partition when it is its time
+        assert requests in ((2, 3) if is_sent_again else (1,))  # retries may be separate requests
         for topic in topics:
             if number != 1 or topic != "refused" or error is None:
                 wanted[topic].append(number)

@@ -1,4 +1,4 @@
-"""A mix of records through every way in and every way out, byte for byte."""
+"""A mix of records, by every way to send and every way to read, byte for byte."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEVELS = [
 
 
 def _mix(count: int, seed: int = 1) -> list[Record]:
-    """A deterministic mix, with the offsets that each record will have."""
+    """Makes a deterministic mix, with the offset that each record will have."""
     ends = [0] * PARTITIONS
     found = []
     for record in records(count, seed=seed, partitions=PARTITIONS, neither=False):
@@ -119,7 +119,7 @@ WAYS_OUT: dict[str, Callable[..., list[Record]]] = {
 
 
 def _check(found: list[Record], wanted: list[Record]) -> None:
-    """All of each partition, in its order; the first difference is shown."""
+    """Checks all records of each partition in order, and shows the first difference."""
     for partition in range(PARTITIONS):
         ours = [r for r in found if r.partition == partition]
         theirs = [r for r in wanted if r.partition == partition]
@@ -137,7 +137,7 @@ def test_every_way_out_gives_what_every_way_in_took(
     topic = broker.create_topic(f"{way_in}-{codec}", PARTITIONS)
     producer = clients.producer(broker, compression_type=codec, linger_ms=5)
     WAYS_IN[way_in](producer, topic, mix)
-    # A batch that compression would make larger goes out as it is.
+    # A batch that compression would make larger is sent uncompressed.
     assert CODECS.index(codec) in _codecs(broker, topic) <= {0, CODECS.index(codec)}
     for name, way_out in WAYS_OUT.items():
         consumer = clients.consumer(broker, topic, range(PARTITIONS))
@@ -165,7 +165,7 @@ def test_every_level_of_a_codec_is_read_back(
 def test_the_level_reaches_the_codec(
     embedded: Broker, clients: Clients, codec: str, low: int, high: int
 ) -> None:
-    """KIP-390, by the bytes that are written; lz4's 9 is its fast encoder, as in Java."""
+    """KIP-390, measured by the bytes written. lz4's 9 is its fast encoder, as in Java."""
     words = [b"%d times %d is %d, said the miller; " % (n, n, n * n) for n in range(20_000)]
     sizes = {}
     for level in (low, high):
@@ -197,7 +197,7 @@ def test_compression_makes_batches_smaller(broker: Broker, clients: Clients, cod
 
 
 def test_the_compressed_size_fills_a_batch(broker: Broker, clients: Clients) -> None:
-    """batch_size bounds what is sent: raw bytes may be more once the ratio is known."""
+    """batch_size limits the compressed size: more raw bytes fit once the ratio is known."""
     topic = broker.create_topic("ratio")
     producer = clients.producer(broker, compression_type="zstd", batch_size=16_384, linger_ms=100)
     value = b"all work and no play makes Jack a dull boy " * 10
@@ -206,7 +206,7 @@ def test_the_compressed_size_fills_a_batch(broker: Broker, clients: Clients) -> 
     batches: list[BatchHeader] = list(broker.wire.batches(topic, 0))
     assert sum(each.records for each in batches) == 6000
     assert max(each.length for each in batches) <= 16_384
-    # The estimate improves in small steps, as Java's does.
+    # The estimate improves in small steps, as in Java.
     assert max(each.records for each in batches) > 1.5 * 16_384 / len(value)
 
 

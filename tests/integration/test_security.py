@@ -1,4 +1,4 @@
-"""TLS and SASL PLAIN on a real Kafka: what is let in, and how a refusal looks."""
+"""TLS and SASL PLAIN on a real Kafka: what the broker accepts, and how a refusal looks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from thalweg.errors import (
     SaslAuthenticationFailedError,
 )
 
-SECRET = "alice-secret"  # of tests.support.kafka.USERS
+SECRET = "alice-secret"  # from tests.support.kafka.USERS
 WRONG = "not-the-secret-4711"
 CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
 PROTOCOLS = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -59,7 +59,7 @@ def test_records_go_through_every_protocol(secure_kafka: RealKafka, protocol: st
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_shows_its_certificate(secure_kafka: RealKafka, client: Any) -> None:
-    """The listener lets nobody in without one."""
+    """The listener refuses clients without a certificate."""
     servers = secure_kafka.bootstrap("MUTUAL_TLS")
     options = _options(secure_kafka, "SSL", bootstrap_servers=servers)
     certificates = secure_kafka.certificates
@@ -102,7 +102,7 @@ def test_an_unknown_user_is_refused(secure_kafka: RealKafka) -> None:
 
 
 def _refused(client: Any, options: dict[str, Any], reason: str) -> None:
-    """The client gives up in seconds, long before bootstrap_timeout_ms, and says why."""
+    """Checks that the client gives up in seconds, before bootstrap_timeout_ms, with the reason."""
     with within(10), pytest.raises(KafkaConnectionError) as caught:
         client(**options)
     assert reason in str(caught.value).lower()
@@ -131,7 +131,7 @@ def test_a_certificate_for_another_host_is_refused(
     _refused(KafkaProducer, options, "not valid for name")
     with KafkaProducer(**options, ssl_check_hostname=False) as producer:
         assert producer.send("unchecked", b"value").get(30).offset == 0
-    # The authority still counts.
+    # The certificate authority is still checked.
     other = str(kafka.certificates / "other-ca.pem")
     unchecked = options | {"ssl_check_hostname": False, "ssl_cafile": other}
     _refused(KafkaProducer, unchecked, "issuer")
@@ -186,7 +186,7 @@ def test_a_mechanism_that_is_not_offered_is_a_configuration_error(
 
 
 def test_a_list_of_revoked_certificates_that_is_none_is_refused(secure_kafka: RealKafka) -> None:
-    # Without a list nothing would be checked.
+    # Without a revocation list nothing would be checked.
     options = _options(secure_kafka, "SSL", ssl_crlfile=str(secure_kafka.certificates / "ca.pem"))
     with pytest.raises(KafkaConfigurationError, match=r"ssl_crlfile.*ca\.pem.*BEGIN X509 CRL"):
         KafkaProducer(**options)

@@ -1,4 +1,4 @@
-"""send_arrow(): whole columns of any Arrow library, and back by poll_arrow()."""
+"""send_arrow(): columns of any Arrow library, and back with poll_arrow()."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_columns_survive_a_broker_that_fails(start_embedded: Any, clients: Clien
         metadata = producer.send_arrow("failing", table).get(60)
         assert fault.hits == 5
     assert metadata.count == RECORDS
-    # -1: the broker forgot where it wrote what it had written before.
+    # -1: the broker forgot the offset of a batch that it had written before.
     assert all(offset in (at, -1) for at, offset in enumerate(metadata.offsets))
     assert max(metadata.offsets) >= 0, "no row has its offset"
     log, consumer = Numbers(), clients.consumer(broker, "failing")
@@ -281,7 +281,7 @@ def test_columns_survive_a_broker_that_fails(start_embedded: Any, clients: Clien
 
 
 class Given:
-    """Hands out capsules that were made before."""
+    """Returns capsules that were made before."""
 
     def __init__(self, **capsules: Any) -> None:
         for name, capsule in capsules.items():
@@ -318,7 +318,7 @@ def test_what_is_no_table_is_refused(
 
 
 def _bytes_at(offsets: list[int]) -> Any:
-    """Two values, whose bytes lie where the offsets say."""
+    """Makes two values whose bytes are at the given offsets."""
     buffers = [None, pa.py_buffer(array("i", offsets)), pa.py_buffer(b"abcdef")]
     return pa.Array.from_buffers(pa.binary(), 2, buffers)
 
@@ -348,5 +348,5 @@ def test_malformed_columns_are_refused(embedded: Broker, clients: Clients, colum
     for table in (batch, pa.Table.from_batches([batch])):
         with pytest.raises(ValueError):
             producer.send_arrow(topic, table)
-    # Nothing was appended, and the producer goes on.
+    # Nothing was appended, and the producer still works.
     assert producer.send(topic, b"value").get(20).offset == 0

@@ -95,7 +95,7 @@ def test_rows_that_fail_are_named_and_the_rest_is_written(broker: Broker, client
 
 
 def test_rows_of_a_partition_that_is_not_there_wait_once(broker: Broker, clients: Clients) -> None:
-    """A look at fresh metadata for each of them would take minutes."""
+    """If each row waited for fresh metadata, this would take minutes."""
     topic = broker.create_topic("one")
     producer = clients.producer(broker, max_block_ms=5_000)
     producer.send(topic, b"first").get(20)
@@ -127,7 +127,7 @@ def test_callbacks_run_once_for_the_whole_list(broker: Broker, clients: Clients)
     assert sent.is_done
     wait_until(lambda: calls, 10)
     sent.add_both(calls.append)
-    wait_until(lambda: len(calls) == 2, 10)  # behind the first, if that is running yet
+    wait_until(lambda: len(calls) == 2, 10)  # the second runs after the first
     assert [each.count for each in calls] == [3, 3]
     assert metadata.count == 3
 

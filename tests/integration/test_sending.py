@@ -1,4 +1,4 @@
-"""send(): what a record may be, and what its future says."""
+"""send(): what a record may contain, and what its future returns."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_records_linger(broker: Broker, clients: Clients) -> None:
     producer.partitions_for(topic)
     with within(10, at_least_s=0.3):
         sent = [producer.send(topic, b"value") for _ in range(10)]
-        # To look is not to wait: get() or flush() would end the linger.
+        # Reading is_done does not end the linger, as get() or flush() would.
         while not all(each.is_done for each in sent):
             time.sleep(0.01)
     assert [each.get(0).offset for each in sent] == list(range(10))
@@ -179,7 +179,7 @@ def test_what_is_no_record_is_refused_at_once(
 def test_a_time_before_1970_is_refused(
     embedded: Broker, clients: Clients, early: int, serializer: Any
 ) -> None:
-    """As by Java's ProducerRecord; -1 would say that the record has no time."""
+    """As in Java's ProducerRecord. -1 would mean that the record has no time."""
     topic = embedded.create_topic("early", configs={"retention.ms": "-1"})
     producer = clients.producer(embedded, value_serializer=serializer)
     with pytest.raises(ValueError) as caught:

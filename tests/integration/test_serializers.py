@@ -1,4 +1,4 @@
-"""Serializers and deserializers, and records that they cannot take."""
+"""Serializers and deserializers, and records that they cannot handle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thalweg.errors import DeserializationError
 
 
 class Stamped(Serializer[str], Deserializer[str]):
-    """Text, with a header that says who wrote it."""
+    """Serializes text, with a header that names the writer."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -32,7 +32,7 @@ class Stamped(Serializer[str], Deserializer[str]):
 
 
 class Old:
-    """kafka-python 2.x's shape: no headers."""
+    """The interface of kafka-python 2.x: no headers."""
 
     def serialize(self, topic: str, value: str) -> bytes:
         return f"{topic}:{value}".encode()
@@ -133,7 +133,7 @@ def _picky(data: bytes | None) -> str:
 
 
 def _poisoned(broker: Broker, clients: Clients, part: str = "value") -> str:
-    """A topic whose record 3 of 6 cannot be read."""
+    """Makes a topic in which the deserializer fails for record 3 of 6."""
     topic = broker.create_topic("poison")
     producer = clients.producer(broker)
     for number in range(6):
@@ -154,7 +154,7 @@ def test_a_poison_record_is_raised_after_the_good_ones_and_the_position_stays(
     where = TopicPartition(topic, 0)
     consumer = clients.consumer(broker, topic, key_deserializer=_picky, value_deserializer=_picky)
     assert [each.offset for each in read(consumer, 3)] == [0, 1, 2]
-    for _ in range(2):  # until the application does something about it
+    for _ in range(2):  # the error repeats until the application acts
         with within(20), pytest.raises(DeserializationError, match=topic) as caught:
             consumer.poll(20_000)
         assert consumer.position(where) == 3
@@ -187,7 +187,7 @@ def test_poll_arrow_reads_past_what_no_deserializer_could(broker: Broker, client
 
 
 def test_other_partitions_flow_past_a_poison_record(broker: Broker, clients: Clients) -> None:
-    """KIP-334: the record stays where it is until the application passes over it. Scenario 33."""
+    """KIP-334: the record stays until the application seeks past it. Scenario 33."""
     topic = broker.create_topic("besides", 2)
     producer = clients.producer(broker)
     producer.send(topic, b"poison", partition=0)
@@ -198,7 +198,7 @@ def test_other_partitions_flow_past_a_poison_record(broker: Broker, clients: Cli
     found: list[Any] = []
     with within(30):
         while len(found) < 10:
-            with contextlib.suppress(DeserializationError):  # told, and not sought past
+            with contextlib.suppress(DeserializationError):  # raised, and not sought past
                 for records in consumer.poll(1000).values():
                     assert records, "only partitions that have any"
                     found += records

@@ -1,4 +1,4 @@
-"""Objects that several threads touch at once: nobody waits for a lock with the GIL held."""
+"""Objects that several threads use at once: no thread waits for a lock while it holds the GIL."""
 
 from __future__ import annotations
 

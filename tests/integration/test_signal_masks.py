@@ -1,6 +1,6 @@
-"""Code of the application runs with the signal mask of its own threads, wherever it is called.
+"""The application's code always runs with the signal mask of the application's own threads.
 
-A process inherits the mask of the thread that starts it: with all signals blocked it would ignore
+A process inherits the mask of the thread that starts it. With all signals blocked it would ignore
 SIGTERM and SIGINT.
 """
 

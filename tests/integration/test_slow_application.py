@@ -17,10 +17,10 @@ from thalweg import EmbeddedBroker
 
 PARTITIONS = 64
 VALUE_BYTES, PER_BATCH = 10_000, 50
-BATCHES = scaled(20, minimum=3)  # of each partition: 96 MB in all at the smallest scale
+BATCHES = scaled(20, minimum=3)  # per partition: 96 MB in all at the smallest scale
 FETCH_BUFFER = 4_000_000
-# Beside `fetch_buffer_memory`: the records that one poll hands out (1 MB), the batches being
-# decompressed, and what the allocator keeps.
+# In addition to `fetch_buffer_memory`: the records that one poll returns (1 MB), the batches that
+# are being decompressed, and what the allocator keeps.
 BESIDES_BYTES = 12_000_000
 SESSION_MS = 3000
 GROUPS = {
@@ -85,7 +85,7 @@ def test_a_slow_application_stays_within_its_memory_and_its_group(
     protocol: str,
     codec: str | None,
 ) -> None:
-    """What is fetched ahead stays within `fetch_buffer_memory`, and heartbeats go on."""
+    """Fetched data stays within `fetch_buffer_memory`, and heartbeats continue."""
     broker = start_embedded(configs=GROUPS)
     broker.create_topic("large", PARTITIONS)
     producer = clients.producer(broker, batch_size=1_000_000, compression_type=codec)

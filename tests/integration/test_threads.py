@@ -1,4 +1,4 @@
-"""Threads: many on one producer, many clients at once, callbacks beside them."""
+"""Threads: many that use one producer, many clients at once, callbacks at the same time."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_close_from_another_thread_ends_a_send_loop(broker: Broker) -> None:
     producer.close()
     thread.join(10)
     assert [type(each) for each in ended] == [IllegalStateError]
-    # What was accepted has its outcome; what was acknowledged is there.
+    # Each accepted record has an outcome, and each acknowledged record is in the log.
     assert all(each.is_done for each in sent)
     acknowledged = sum(each.succeeded() for each in sent)
     assert broker.wire.end_offsets(topic)[0] == acknowledged == len(sent)

@@ -1,4 +1,4 @@
-"""Topics that grow, vanish and come back while clients use them."""
+"""Topics that grow, disappear and come back while clients use them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_subscription_reads_new_partitions(broker: Broker, clients: Clients) -
 
 
 def test_a_topic_deleted_and_made_again_is_written_to(broker: Broker, clients: Clients) -> None:
-    """Another topic id: sequences and epochs start anew (KIP-516). Scenario 20."""
+    """The new topic has another ID: sequence numbers and epochs restart (KIP-516). Scenario 20."""
     topic = broker.create_topic("recreated")
     producer = clients.producer(broker, metadata_max_age_ms=500)
     for number in range(20):
@@ -50,7 +50,7 @@ def test_a_topic_deleted_and_made_again_is_written_to(broker: Broker, clients: C
 def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
     broker: Broker, clients: Clients
 ) -> None:
-    """Another topic id (KIP-516): the old offset means nothing in the new log, nor its epochs.
+    """The new topic has another ID (KIP-516): the old offset and epochs mean nothing in its log.
 
     Scenario 20.
     """
@@ -70,7 +70,7 @@ def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
 def test_a_topic_made_again_with_more_partitions_is_read_whole(
     broker: Broker, clients: Clients, group_id: str | None
 ) -> None:
-    """Long before metadata_max_age_ms is over. Scenario 20."""
+    """The consumer finds them long before metadata_max_age_ms is over. Scenario 20."""
     topic = broker.create_topic("grown-again")
     consumer = clients.consumer(broker, group_id=group_id and topic)
     consumer.subscribe([topic])
@@ -87,7 +87,7 @@ def test_a_topic_made_again_with_more_partitions_is_read_whole(
 
 
 def _make(broker: Broker, topic: str, partitions: int = 1) -> None:
-    """Makes it again; a real broker may still be deleting the old one."""
+    """Creates the topic again. A real broker may still be deleting the old one."""
 
     def made() -> bool:
         try:

@@ -1,8 +1,8 @@
-"""The transaction coordinator's answers, request by request: the embedded broker's are Kafka 4.3's.
+"""Requests of transactions: the embedded broker responds like Kafka 4.3.
 
-Each test runs on both, so that what it asserts is what a real Kafka does; Kafka 3.9 knows nothing
-of KIP-890, which most of this is about. Where the embedded broker is quicker, as all is in one
-process, `TransactionRequests` waits for the real one.
+Each test runs on both brokers, so it asserts what a real Kafka does. Kafka 3.9 does not have
+KIP-890, which most of this file tests. The embedded broker is faster, because all is in one
+process. `TransactionRequests` waits for the real one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Speak = Callable[[], TransactionRequests]
 
 @pytest.fixture
 def speak(modern_broker: Broker) -> Iterator[Speak]:
-    """Makes another transactional id at each call."""
+    """Uses a new transactional ID at each call."""
     made: list[TransactionRequests] = []
 
     def make() -> TransactionRequests:
@@ -36,7 +36,7 @@ def speak(modern_broker: Broker) -> Iterator[Speak]:
 
 
 def begun(speaker: TransactionRequests, topic: str) -> Producer:
-    """A producer with a record in an open transaction."""
+    """Makes a producer with a record in an open transaction."""
     error, producer = speaker.init()
     assert (error, speaker.produce(producer, topic)) == ("NONE", "NONE")
     return producer
@@ -196,7 +196,7 @@ def test_a_transaction_older_than_its_timeout_is_rolled_back(
     assert speaker.add(producer, topic) == "PRODUCER_FENCED"
     assert speaker.end(producer, commit=True)[0] == "INVALID_TXN_STATE"
     assert speaker.end(producer, commit=True, version=4)[0] == "PRODUCER_FENCED"
-    # An abort is answered with the epoch to go on with.
+    # The response to an abort has the epoch to continue with.
     assert speaker.end(producer, commit=False) == ("NONE", producer.newer())
     assert speaker.produce(producer.newer(), topic) == "NONE"
 

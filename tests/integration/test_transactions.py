@@ -1,4 +1,4 @@
-"""Transactions: commits are seen, aborts are not, older producers are fenced."""
+"""Transactions: commits are visible, aborts are not, older producers are fenced."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata
 
 
 def has_version_2(broker: Broker) -> bool:
-    """Kafka 3.9 speaks the first version of the protocol."""
+    """Whether the broker has the protocol's second version. Kafka 3.9 has only the first."""
     return broker.kind != "kafka-3.9"
 
 
 def transactional(
     clients: Clients, broker: Broker, transactional_id: str | None = None, **options: Any
 ) -> KafkaProducer[Any, Any]:
-    """An initialised producer."""
+    """Makes a producer and initializes its transactions."""
     name = transactional_id or uuid.uuid4().hex
     producer = clients.producer(broker, transactional_id=name, **options)
     producer.init_transactions()
@@ -157,7 +157,7 @@ def test_a_second_producer_fences_the_first(broker: Broker, clients: Clients) ->
     with pytest.raises((AbortableTransactionError, ProducerFencedError)) as caught:
         first.commit_transaction()
     if isinstance(caught.value, AbortableTransactionError):
-        # A partition cannot tell a newer producer from a transaction that ran out of time.
+        # A partition cannot distinguish a newer producer from a transaction that timed out.
         with pytest.raises(ProducerFencedError):
             first.abort_transaction()
     for call in (first.begin_transaction, first.commit_transaction, first.abort_transaction):
@@ -172,7 +172,7 @@ def test_a_second_producer_fences_the_first(broker: Broker, clients: Clients) ->
 def test_a_fenced_block_raises_that_it_was_fenced(
     broker: Broker, clients: Clients, sent_before: bool
 ) -> None:
-    """Whatever told of it first: a record, the commit, or the abort that followed."""
+    """The first sign may be a record, the commit, or the abort that follows."""
     topic = broker.create_topic("fenced-block", 2)
     name = uuid.uuid4().hex
     first = transactional(clients, broker, name)
@@ -192,7 +192,7 @@ def test_a_fenced_block_raises_that_it_was_fenced(
 def test_a_record_may_be_the_first_to_meet_a_newer_producer(
     broker: Broker, clients: Clients
 ) -> None:
-    """As docs/transactions.md has it."""
+    """As docs/transactions.md describes."""
     topic = broker.create_topic("fenced-record")
     name = uuid.uuid4().hex
     first = transactional(clients, broker, name)
@@ -293,13 +293,13 @@ def test_a_commit_that_ran_out_of_time_is_called_again(
     start_embedded: Any, clients: Clients
 ) -> None:
     started = start_embedded()
-    # It may answer before anybody looks.
+    # Without the delay the broker might respond before the test looks.
     started.faults.on("EndTxn").then_delay(300)
     broker = Broker("embedded", started.bootstrap_servers)
     producer, topic = impatient(broker, clients)
     with pytest.raises(KafkaTimeoutError, match="call it again"):
         producer.commit_transaction()
-    # Whether or not it has ended by now: nobody has seen how.
+    # Whether or not the commit has ended by now: nothing has returned its result.
     for call in (producer.abort_transaction, producer.begin_transaction):
         with pytest.raises(IllegalStateError, match="commit_transaction was called before"):
             call()
@@ -324,7 +324,7 @@ def test_a_transaction_without_patience_ends_on_every_broker(
 
 
 def impatient(broker: Broker, clients: Clients) -> tuple[Any, str]:
-    """A producer within a transaction, one record acknowledged; its calls wait for nothing."""
+    """A producer in a transaction with one acknowledged record. Its calls do not wait."""
     topic = broker.create_topic("again")
     producer = clients.producer(broker, transactional_id=uuid.uuid4().hex, max_block_ms=0)
     until_it_ends(producer.init_transactions)
@@ -335,7 +335,7 @@ def impatient(broker: Broker, clients: Clients) -> tuple[Any, str]:
 
 
 def until_it_ends(call: Callable[[], object]) -> None:
-    """Makes a call again and again that runs out of time."""
+    """Repeats a call that times out until it succeeds."""
 
     def ends() -> bool:
         try:
@@ -360,12 +360,12 @@ def test_ctrl_c_ends_a_commit_that_waits(start_kafka: Any, tmp_path: Path) -> No
     try:
         assert process.stdout.readline() == "open\n"
         node.send_signal(signal.SIGSTOP)
-        # Until it is stopped its threads may answer.
+        # Until the node is stopped, its threads may respond.
         os.waitid(os.P_PID, node.pid, os.WSTOPPED)
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "commits\n"
-        # Nothing can be polled: the commit is inside a system call by then.
+        # There is nothing to poll for: the commit must be inside a system call by then.
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         with within(5):
@@ -376,7 +376,7 @@ def test_ctrl_c_ends_a_commit_that_waits(start_kafka: Any, tmp_path: Path) -> No
         rest = process.stdout.read()
         process.stdout.close()
         process.wait(60)
-    # The interrupted call went on, and called again it tells its outcome.
+    # The interrupted call continued, and the next call returned its result.
     assert rest == "committed\n"
 
 
@@ -407,7 +407,7 @@ def test_a_producer_that_is_closed_aborts(broker: Broker, clients: Clients) -> N
     producer.send(topic, b"a", partition=0).get(20)
     with within(10):
         producer.close()
-    # The marker is there: records behind it can be read at once.
+    # The marker is written: records after it can be read at once.
     clients.producer(broker).send(topic, b"b", partition=0).get(20)
     assert committed(clients, broker, topic, 1) == [b"b"]
 
@@ -459,7 +459,7 @@ def test_a_transaction_that_ran_out_of_time_is_aborted_by_the_broker(
     with pytest.raises(AbortableTransactionError):
         producer.commit_transaction()
     if not has_version_2(broker):
-        # Version 1: the coordinator has fenced the epoch and takes no abort of it any more.
+        # Version 1: the coordinator has fenced the epoch and no longer accepts its abort.
         with pytest.raises(ProducerFencedError):
             producer.abort_transaction()
         return

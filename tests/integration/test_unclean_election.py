@@ -1,10 +1,11 @@
-"""A real unclean election: a follower that lacks records becomes the leader, and they are gone.
+"""A real unclean election: a follower that lacks records becomes the leader, and they are lost.
 
-    node 1 (leader)     0 1 2 | 3 4 5 acknowledged while node 2 is down | 6 7 8 without answer
+    node 1 (leader)     0 1 2 | 3 4 5 acknowledged while node 2 is down | 6 7 8 without response
     node 2 (follower)   0 1 2 | 6 7 8 9 10 11 as the next leader
 
-It happens once, to several partitions of two topics, and each test looks at another part of it. In
-topic "known" the next leader has batches of the producer, in "unknown" only those of another one.
+The election happens once, for several partitions of two topics. Each test checks another part of
+the result. In topic "known" the next leader has batches of the producer, in "unknown" only batches
+of another producer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PARTITIONS = 2
 KNOWN, UNKNOWN = "known", "unknown"
 WHERE = [TopicPartition(topic, each) for topic in (KNOWN, UNKNOWN) for each in range(PARTITIONS)]
 COMMON, CUT_OFF, UNANSWERED, LATER = (range(at, at + 3) for at in (0, 3, 6, 9))
-# What consumers have read before the election, and where the next leader's log ends.
+# What consumers have read before the election, and where the next leader's log differs.
 READ, CUT = len(COMMON) + len(CUT_OFF), len(COMMON)
 GROUP: dict[str, Any] = {"group_id": "committed", "enable_auto_commit": False}
 LIMIT_S = 60
@@ -41,12 +42,12 @@ LIMIT_S = 60
 
 @dataclass
 class Election:
-    """What was sent before and after, and who had read what.
+    """The records sent before and after the election, and the consumers.
 
     Attributes:
-        strict: a consumer without reset policy, which has read all that the first leader had.
+        strict: a consumer without a reset policy, which has read all that the first leader had.
         lenient: the same with policy "earliest".
-        sent: each record's future, by its partition and number.
+        sent: the future of each record, by its partition and number.
     """
 
     kafka: RealKafka
@@ -57,7 +58,7 @@ class Election:
     sent: dict[tuple[TopicPartition, int], Any] = field(default_factory=dict)
 
     def send(self, number: int, *topics: str) -> None:
-        """One record to each partition of the topics (of all)."""
+        """Sends one record to each partition of the topics (of all topics by default)."""
         for where in WHERE:
             if where.topic in (topics or (KNOWN, UNKNOWN)):
                 value = b"%d" % number
@@ -65,7 +66,7 @@ class Election:
                 self.sent[where, number] = future
 
     def log(self) -> dict[TopicPartition, list[tuple[int, int]]]:
-        """The offsets and numbers of the producer's records, as the log has them in the end."""
+        """Returns the offsets and numbers of the producer's records in the final log."""
         reader = self.clients.consumer(self.kafka)
         reader.assign(WHERE)
         found: dict[TopicPartition, list[tuple[int, int]]] = {each: [] for each in WHERE}
@@ -78,7 +79,7 @@ class Election:
 
 @pytest.fixture(scope="module")
 def election() -> Iterator[Election]:
-    """The cluster after the election, all three nodes running again."""
+    """The cluster after the election, with all three nodes running again."""
     clients = Clients()
     with RealKafka("4.3", nodes=3, proxied=True, heap="512m") as kafka:
         _make_topics(kafka, clients)
@@ -86,7 +87,7 @@ def election() -> Iterator[Election]:
             found = Election(
                 kafka,
                 clients,
-                # All partitions in one request: of five it would wait for an answer.
+                # All partitions in one request: after five requests it would wait for a response.
                 clients.producer(proxies, acks="all", linger_ms=50, request_timeout_ms=60_000),
                 clients.consumer(kafka, auto_offset_reset="none"),
                 clients.consumer(kafka),
@@ -167,7 +168,7 @@ def _leads_all(kafka: RealKafka) -> bool:
 
 
 def test_nothing_is_told_to_be_written_that_is_not(election: Election) -> None:
-    """Neither what the first leader alone had, nor what it never answered. Scenario 19."""
+    """Neither what only the first leader had, nor what it never acknowledged. Scenario 19."""
     logs = election.log()
     for where, log in logs.items():
         offsets = {number: offset for offset, number in log}
@@ -183,7 +184,7 @@ def test_nothing_is_told_to_be_written_that_is_not(election: Election) -> None:
 
 
 def test_a_producer_goes_on_after_its_state_was_lost(election: Election) -> None:
-    """The next leader refuses its sequences, or has never heard of it. Scenario 13."""
+    """The next leader refuses its sequence numbers, or does not know the producer. Scenario 13."""
     logs = election.log()
     for where, log in logs.items():
         numbers = [number for _, number in log]
@@ -193,7 +194,7 @@ def test_a_producer_goes_on_after_its_state_was_lost(election: Election) -> None
 
 
 def test_a_consumer_without_a_policy_is_told_where_the_log_was_cut(election: Election) -> None:
-    """Though the new log is longer than its position: only the epoch tells. Scenario 19."""
+    """The new log is longer than the position, so only the epoch shows the loss. Scenario 19."""
     _is_told_and_seeks(election.strict)
 
 
@@ -210,7 +211,7 @@ def test_a_consumer_with_a_policy_reads_on_where_the_log_was_cut(election: Elect
 
 
 def _is_told_and_seeks(consumer: KafkaConsumer[Any, Any]) -> None:
-    """Each partition's loss is raised, and nothing of it is read, until it is sought."""
+    """Checks that each partition raises its loss, and returns no records until a seek."""
     told: set[TopicPartition] = set()
     old: defaultdict[TopicPartition, list[Any]] = defaultdict(list)
     while told != set(WHERE):
@@ -221,7 +222,7 @@ def _is_told_and_seeks(consumer: KafkaConsumer[Any, Any]) -> None:
             assert at is not None
             assert at.offset == CUT
             consumer.seek(where, at)
-            consumer.pause(where)  # until all were told of
+            consumer.pause(where)  # until all losses are raised
             told.add(where)
     for records in old.values():
         _check_old(records)
@@ -235,13 +236,13 @@ def _poll(consumer: KafkaConsumer[Any, Any], found: dict[TopicPartition, list[An
 
 
 def _check_old(records: list[Any]) -> None:
-    """What had come from the first leader while it lived, and was handed out later."""
+    """Checks records fetched from the first leader before it was killed."""
     assert [each.offset for each in records] == list(range(READ, READ + len(records)))
     assert [each.value for each in records] == [b"%d" % each for each in UNANSWERED][: len(records)]
 
 
 def _reads_the_new_log(consumer: KafkaConsumer[Any, Any]) -> None:
-    """From the cut on, each record once."""
+    """Checks that the consumer reads each record from the cut on, once."""
     wanted = [b"%d" % number for number in (*UNANSWERED, *LATER)]
     end = CUT + len(wanted)
     found: defaultdict[TopicPartition, list[Any]] = defaultdict(list)

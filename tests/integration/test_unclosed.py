@@ -1,4 +1,4 @@
-"""Consumers that nobody closed: a ResourceWarning where they are collected, and nowhere else."""
+"""Consumers that are never closed cause a ResourceWarning when collected, and only then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _consumer(broker: Broker, **options: Any) -> KafkaConsumer[Any, Any]:
 
 
 class Knowing:
-    """A deserializer that knows its consumer, which is collected as a cycle then."""
+    """A deserializer that refers to its consumer, which is then collected as a cycle."""
 
     consumer: KafkaConsumer[Any, Any]
 

@@ -1,4 +1,4 @@
-"""Records that are worked on after the poll that gave them: marks, and rebalances that wait."""
+"""Records that are processed after the poll that returned them: marks, and delayed rebalances."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_is_marked_is_committed(group: Group) -> None:
     assert committed(group, member) == [None, 3, 10, 7]
     member.mark([by_offset[0, each] for each in (3, 2, 1, 0)])
     member.mark(by_offset[1, 3])
-    member.mark_through(by_offset[3, 1])  # forward only
+    member.mark_through(by_offset[3, 1])  # a mark never moves back
     member.commit_marked()
     assert committed(group, member) == [5, 4, 10, 7]
 
@@ -77,7 +77,8 @@ def test_marks_of_partitions_that_went_are_forgotten(group: Group) -> None:
     group.join(enable_auto_commit=False)
     group.settle()
     first.commit_marked()
-    # Whether the first kept two (newer protocol) or gave all up: none that went is committed.
+    # The first member kept two partitions (newer protocol) or gave up all. It commits no marks of
+    # revoked partitions.
     kept = {each.partition for each in first.assignment()} if group.protocol == "consumer" else {}
     assert committed(group, first) == [10 if each in kept else None for each in range(PARTITIONS)]
 
@@ -107,7 +108,7 @@ def test_late_marks_do_not_take_back_what_others_committed(
     consumer = clients.consumer(broker, topic, group_id=topic, enable_auto_commit=False)
     records = read(consumer, 30)
     consumer.mark(records[:10])
-    consumer.assign([])  # it goes, with its marks
+    consumer.assign([])  # drops the partition with its marks
     other = clients.consumer(broker, topic, group_id=topic, enable_auto_commit=False)
     other.commit({where: OffsetAndMetadata(20)})
     consumer.assign([where])
@@ -118,7 +119,7 @@ def test_late_marks_do_not_take_back_what_others_committed(
     assert consumer.committed(where) == 20
     again = read(consumer, 10)
     assert again[0].offset == 20
-    consumer.mark(records[24])  # not what comes next
+    consumer.mark(records[24])  # but not the records before it
     consumer.commit_marked()
     assert consumer.committed(where) == 20
     consumer.mark(again[:4])
@@ -143,7 +144,7 @@ def test_a_crash_amid_the_work_of_several_threads_loses_no_record(
                 workers.submit(consumer.mark, each)
     where = TopicPartition(topic, 0)
     wait_until(lambda: consumer.poll(20) or consumer.committed(where) == 120, 20)
-    # As after a crash: another member reads what was not finished, and some more.
+    # As after a crash, another member reads the unfinished records, and some more.
     after = clients.consumer(broker, topic, group_id=topic)
     assert read(after, 80)[0].offset == stuck.offset
     consumer.mark(stuck)
@@ -212,7 +213,7 @@ def test_marks_without_auto_commit_are_pointed_out(embedded: Broker, clients: Cl
         clients.consumer(embedded, group_id="g", auto_commit_marks=True, enable_auto_commit=False)
 
 
-# ---------------------------------------------------------------- rebalances that wait
+# ---------------------------------------------------------------- delayed rebalances
 
 
 def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
@@ -224,7 +225,7 @@ def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
     second = group.join()
     end = time.monotonic() + 2
     sent = 40
-    while time.monotonic() < end:  # it polls on, and is given what comes
+    while time.monotonic() < end:  # it continues to poll and gets records
         group.send(range(sent, sent + 4))
         sent += 4
         group.poll()
@@ -239,7 +240,7 @@ def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
 
 
 def send_a_batch_each(group: Group) -> None:
-    """A thousand records to each partition."""
+    """Sends a thousand records to each partition."""
     producer = group.clients.producer(group.broker, linger_ms=1_000)
     for number in range(1_000 * PARTITIONS):
         producer.send(group.topic, b"%d" % number, partition=number % PARTITIONS)
@@ -258,7 +259,7 @@ def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> 
         second.poll(20)
     assert len(first.assignment()) == PARTITIONS
     steps = 0
-    while not second.assignment():  # nothing else is asked of the first one
+    while not second.assignment():  # the first member makes no other call
         steps += 1
         assert steps < 500, "all of them amid one batch"
         first.allow_rebalance()

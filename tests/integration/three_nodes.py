@@ -1,6 +1,6 @@
-"""Tests of a real cluster of three nodes, which they kill and restart in turn.
+"""Helpers for tests of a real cluster of three nodes, which the tests kill and restart in turn.
 
-The cluster is the file's; every test leaves its three nodes running and in sync.
+The tests of a file share the cluster. Each test leaves its three nodes running and in sync.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _numbers = itertools.count(1)
 
 
 def new_topic(cluster: RealKafka) -> str:
-    """A topic on all three nodes."""
+    """Creates a topic with replicas on all three nodes."""
     topic = f"t-{next(_numbers)}"
     cluster.create_topic(topic, PARTITIONS, replication_factor=3)
     return topic
 
 
 def wait_in_sync(clients: Clients, cluster: RealKafka, topic: str) -> None:
-    """Until all three nodes have all of a topic."""
+    """Waits until all three nodes have all records of a topic."""
     wait_until(lambda: _in_sync(clients, cluster, topic), 60)
 
 
 def wait_moved(cluster: RealKafka, topic: str, node_id: int) -> None:
-    """Until the other nodes lead all of a topic, by what one of them says."""
+    """Waits until the other nodes lead all partitions of a topic, as one of them reports."""
     other = next(node for node in cluster.nodes if node.node_id != node_id)
     wire = Wire(f"127.0.0.1:{other.ports['PLAINTEXT']}", timeout=5)
 

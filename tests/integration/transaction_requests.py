@@ -1,11 +1,11 @@
-"""Transactions request by request: what a client sends and what a broker answers, by Kafka's names.
+"""Requests of transactions: what a client sends and what a broker responds, in Kafka's terms.
 
     speaker = TransactionRequests(broker.bootstrap_servers, "my-id")
     error, producer = speaker.init()
     speaker.add(producer, "t"), speaker.produce(producer, "t"), speaker.end(producer, commit=True)
 
-Answers are error codes by their names, so that a test reads like Kafka's documentation. No client's
-own state stands between: requests that no sane client sends can be sent.
+Results are the names of error codes, so that a test reads like Kafka's documentation. No client
+state is involved: a test can send requests that no correct client sends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from thalweg.errors import (
 )
 
 _Coordinator = tuple[Literal["coordinator"], str, str]
-# Answers that only say: not yet.
+# Responses that only mean "not yet".
 _PASSING = {
     "CONCURRENT_TRANSACTIONS",
     "COORDINATOR_NOT_AVAILABLE",
@@ -33,33 +33,33 @@ _PASSING = {
     "NOT_COORDINATOR",
     "NOT_ENOUGH_REPLICAS",
 }
-_TRANSACTIONAL = 0x10  # of a batch's attributes
+_TRANSACTIONAL = 0x10  # in a batch's attributes
 
 
 @dataclass(frozen=True)
 class Producer:
-    """What a broker knows a producer by, and what the next batch to a partition is numbered."""
+    """The IDs by which a broker knows a producer, and its next sequence number per partition."""
 
     id: int
     epoch: int
     sequences: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
 
     def older(self) -> Producer:
-        """The same producer one epoch before."""
+        """Returns the same producer with the previous epoch."""
         return replace(self, epoch=self.epoch - 1, sequences={})
 
     def newer(self) -> Producer:
-        """The same producer one epoch later."""
+        """Returns the same producer with the next epoch."""
         return replace(self, epoch=self.epoch + 1, sequences={})
 
 
 def name_of(code: int) -> str:
-    """Kafka's name of an error code."""
+    """Returns Kafka's name of an error code."""
     return "NONE" if code == 0 else str(kafka_errors[code].message)
 
 
 class TransactionRequests:
-    """One transactional id at one broker."""
+    """Uses one transactional ID at one broker."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
@@ -74,7 +74,7 @@ class TransactionRequests:
         timeout_ms: int = 60_000,
         version: int = 4,
     ) -> tuple[str, Producer]:
-        """InitProducerId, as often as it takes."""
+        """Sends InitProducerId, with retries."""
         body: dict[str, Any] = {"TransactionalId": self.id, "TransactionTimeoutMs": timeout_ms}
         if old is not None:
             body |= {"ProducerId": old.id, "ProducerEpoch": old.epoch}
@@ -82,7 +82,7 @@ class TransactionRequests:
         return name_of(answer["ErrorCode"]), Producer(answer["ProducerId"], answer["ProducerEpoch"])
 
     def add(self, producer: Producer, topic: str, partition: int = 0, *, version: int = 3) -> str:
-        """AddPartitionsToTxn of one partition, as clients before KIP-890 send it."""
+        """Sends AddPartitionsToTxn for one partition, as clients before KIP-890 do."""
         body = {
             "V3AndBelowTransactionalId": self.id,
             "V3AndBelowProducerId": producer.id,
@@ -110,7 +110,10 @@ class TransactionRequests:
         transactional_id: str | None = "",
         value: bytes = b"v",
     ) -> str:
-        """Produce of one record; version 12 and above add the partition to the transaction."""
+        """Sends Produce with one record.
+
+        Version 12 and above add the partition to the transaction.
+        """
         key = (topic, partition)
         first = producer.sequences.get(key, 0) if sequence is None else sequence
         body = {
@@ -141,7 +144,7 @@ class TransactionRequests:
         return found
 
     def end(self, producer: Producer, *, commit: bool, version: int = 5) -> tuple[str, Producer]:
-        """EndTxn; from version 5 on the answer has the producer of the next transaction."""
+        """Sends EndTxn. From version 5 on the response has the next transaction's producer."""
         body = {
             "TransactionalId": self.id,
             "ProducerId": producer.id,
@@ -155,7 +158,7 @@ class TransactionRequests:
         return error, Producer(answer["ProducerId"], answer["ProducerEpoch"])
 
     def add_offsets(self, producer: Producer, group: str, *, version: int = 3) -> str:
-        """AddOffsetsToTxn."""
+        """Sends AddOffsetsToTxn."""
         body = {
             "TransactionalId": self.id,
             "ProducerId": producer.id,
@@ -176,7 +179,7 @@ class TransactionRequests:
         generation: int = -1,
         member: str = "",
     ) -> str:
-        """TxnOffsetCommit of partition 0; version 5 adds the group to the transaction."""
+        """Sends TxnOffsetCommit for partition 0. Version 5 adds the group to the transaction."""
         body = {
             "TransactionalId": self.id,
             "GroupId": group,
@@ -201,7 +204,7 @@ class TransactionRequests:
         return name_of(code(self._settled("TxnOffsetCommit", body, where, version, code)))
 
     def offset(self, group: str, topic: str, *, stable: bool) -> tuple[str, int]:
-        """OffsetFetch of partition 0: error and offset."""
+        """Sends OffsetFetch for partition 0, and returns the error and the offset."""
         body = {
             "Groups": [
                 {"GroupId": group, "Topics": [{"Name": topic, "PartitionIndexes": [0]}]},
@@ -214,7 +217,7 @@ class TransactionRequests:
         return name_of(row["ErrorCode"]), row["CommittedOffset"]
 
     def end_offset(self, topic: str, *, read_committed: bool) -> int:
-        """ListOffsets of partition 0: the last stable offset or the high watermark."""
+        """Sends ListOffsets for partition 0: the last stable offset, or the high watermark."""
         body = {
             "ReplicaId": -1,
             "IsolationLevel": int(read_committed),
@@ -224,7 +227,7 @@ class TransactionRequests:
         return int(answer["Topics"][0]["Partitions"][0]["Offset"])
 
     def aborted(self, topic: str, offset: int = 0) -> tuple[int, list[tuple[int, int]]]:
-        """Fetch with read_committed: last stable offset and (producer, first offset) aborted."""
+        """Fetches with read_committed: last stable offset, and aborted (producer, first offset)."""
         body = {
             "MaxWaitMs": 0,
             "MinBytes": 1,
@@ -245,14 +248,14 @@ class TransactionRequests:
         return row["LastStableOffset"], aborted
 
     def describe(self) -> dict[str, Any]:
-        """DescribeTransactions."""
+        """Sends DescribeTransactions."""
         body = {"TransactionalIds": [self.id]}
         answer = self.client.request("DescribeTransactions", body, node=self.coordinator)
         row: dict[str, Any] = answer["TransactionStates"][0]
         return row
 
     def mark(self, producer: Producer, topic: str, *, coordinator_epoch: int = 0) -> str:
-        """WriteTxnMarkers as an administrator sends it: an abort of partition 0."""
+        """Sends WriteTxnMarkers like an administrator: an abort of partition 0."""
         marker = {
             "ProducerId": producer.id,
             "ProducerEpoch": producer.epoch,
@@ -267,7 +270,7 @@ class TransactionRequests:
         return name_of(answer["Markers"][0]["Topics"][0]["Partitions"][0]["ErrorCode"])
 
     def settled_state(self) -> str:
-        """The state once no markers are being written."""
+        """Returns the state once no markers are being written."""
 
         def settled() -> bool:
             return not self.describe()["TransactionState"].startswith("Prepare")
@@ -291,7 +294,7 @@ class TransactionRequests:
         version: int,
         code: Callable[[dict[str, Any]], int] = lambda answer: int(answer["ErrorCode"]),
     ) -> dict[str, Any]:
-        """Asks until the answer is more than "not yet"."""
+        """Repeats a request until the response is more than "not yet"."""
         answers: list[dict[str, Any]] = []
 
         def asked() -> bool:
@@ -309,7 +312,7 @@ class TransactionRequests:
 
 
 def _batch(producer: Producer, sequence: int, value: bytes, *, transactional: bool) -> bytes:
-    """A batch of one record, as of now."""
+    """Makes a batch of one record, with the current time."""
     return batch(
         record(value),
         attributes=_TRANSACTIONAL if transactional else 0,

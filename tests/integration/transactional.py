@@ -1,9 +1,9 @@
-"""A program: transactions by another client, for the tests of what this library reads of them.
+"""A program that runs transactions with another client, for tests of how this library reads them.
 
 python -m tests.integration.transactional BOOTSTRAP TOPIC commit:3 abort:2 plain:1 open:2
 
-Runs where confluent-kafka is installed. Each step writes so many records, numbered through all
-steps, to partition 0; `open` leaves its transaction open, so it comes last.
+It needs confluent-kafka. Each step writes that number of records to partition 0. The records are
+numbered through all steps. `open` leaves its transaction open, so it must be last.
 """
 
 from __future__ import annotations

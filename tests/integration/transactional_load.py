@@ -1,9 +1,9 @@
-"""A steady load of transactions, and the proof that each was written whole, once, or not at all.
+"""A steady load of transactions, and the check that each is complete, once, or not there at all.
 
 with TransactionalLoad(producer, "t", 4) as load:
     broker.kill(1)
-    load.wait_for(1000)            records committed since
-load.check(consumer)               of read_committed
+    load.wait_for(1000)            1000 more records are committed
+load.check(consumer)               a read_committed consumer
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import AbortableTransactionError, KafkaTimeoutError
 
-# A transaction has so many records, and up to so many more: at full scale a commit's round trips
-# would otherwise take most of the time.
+# The minimum number of records in a transaction, and how many more it may have. At full scale the
+# round trips of commits would otherwise take most of the time.
 RECORDS_MIN, RECORDS_MORE = 10, scaled(2_000, minimum=200)
-# One in so many transactions is aborted on purpose.
+# The test aborts one of this many transactions on purpose.
 ABORT_EVERY = 5
-# Longer than any broker is away; max_block_ms is a minute.
+# Longer than a broker is down. max_block_ms is a minute.
 CALL_LIMIT_S = 180
-# In a small run the machine's time goes to the brokers that are starting.
+# A small run pauses, because brokers are starting on the machine at the same time.
 _PAUSE_S = 0.0 if scale() >= 10 else 0.02
 
 
 class TransactionalLoad:
-    """Runs transactions in a thread of its own while the block runs.
+    """Runs transactions in its own thread while the block runs.
 
     Attributes:
         committed: numbers of the records of committed transactions, in the order sent.
-        failed: transactions that had to be aborted.
+        failed: the number of transactions that had to be aborted.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TransactionalLoad:
             self._error = error
 
     def _transact(self, numbers: range, *, commit: bool) -> bool:
-        """Whether it is committed."""
+        """Runs one transaction, and returns whether it is committed."""
         self.producer.begin_transaction()
         try:
             for number in numbers:
@@ -81,7 +81,7 @@ class TransactionalLoad:
         return False
 
     def wait_for(self, more: int, limit: float = 120) -> None:
-        """Waits until so many more records are committed."""
+        """Waits until `more` further records are committed."""
         wanted = len(self.committed) + more
         wait_until(
             lambda: self._error or len(self.committed) >= wanted,
@@ -109,7 +109,7 @@ class TransactionalLoad:
             raise self._error
 
     def check(self, consumer: KafkaConsumer[Any, Any]) -> None:
-        """A reader of committed records sees those of committed transactions, once, in order."""
+        """Checks that the consumer reads all records of committed transactions, once, in order."""
         consumer.assign([TopicPartition(self.topic, each) for each in range(self.partitions)])
         count = len(self.committed)
         log = Numbers()
@@ -121,7 +121,7 @@ class TransactionalLoad:
 
 
 def until_known(call: Callable[[], None]) -> None:
-    """Makes a call again whose outcome was not known within max_block_ms."""
+    """Repeats a call whose result was not known within max_block_ms."""
     end = time.monotonic() + CALL_LIMIT_S
     while True:
         try:

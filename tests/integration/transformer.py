@@ -1,8 +1,8 @@
-"""A program: reads a topic, writes it to another one, each record exactly once.
+"""A program that copies a topic to another one, transformed, with each record exactly once.
 
 python -m tests.integration.transformer BOOTSTRAP SOURCE SINK PARTITIONS TRANSACTIONAL_ID RECORDS
 
-RECORDS are those of a transaction at most. Works off what the source holds when it starts, and
+RECORDS is the maximum of a transaction. The program processes what the source has at the start, and
 prints "done". It may be killed at any time and started again: its group's offsets are part of the
 transactions.
 """
@@ -28,7 +28,7 @@ def main(bootstrap: str, source: str, sink: str, partitions: str, name: str, rec
     )
     where = [TopicPartition(source, index) for index in range(int(partitions))]
     with KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
-        # First the id: what a predecessor left open ends here, its offsets with it.
+        # Initialize first: this ends a predecessor's open transaction, with its offsets.
         producer.init_transactions()
         consumer.assign(where)
         ends = consumer.end_offsets(where)
@@ -46,7 +46,7 @@ def main(bootstrap: str, source: str, sink: str, partitions: str, name: str, rec
 
 
 def transform(producer: KafkaProducer, consumer: KafkaConsumer, batches: dict, sink: str) -> None:
-    """One transaction: the records, and how far they reach."""
+    """Runs one transaction with the transformed records and their offsets."""
     for at, records in batches.items():
         for record in records:
             producer.send(sink, record.value + b"!", partition=at.partition)
@@ -55,7 +55,7 @@ def transform(producer: KafkaProducer, consumer: KafkaConsumer, batches: dict, s
 
 
 def rewind(consumer: KafkaConsumer, where: list[TopicPartition]) -> None:
-    """Back to what is committed: the transaction was aborted."""
+    """Seeks back to the committed offsets, because the transaction was aborted."""
     for each in where:
         committed = consumer.committed(each)
         if committed is None:

@@ -1,9 +1,9 @@
-"""A program: one member of a group that reads a topic and writes it to another, exactly once.
+"""A program that runs one member of a group, which transforms a topic exactly once.
 
 python -m tests.integration.transforming_member BOOTSTRAP SOURCE SINK GROUP ID RECORDS PROTOCOL
 
-ID is its transactional id, RECORDS are those of a transaction at most. It runs until its input
-ends, and may be killed at any time.
+ID is its transactional ID. RECORDS is the maximum of a transaction. It runs until its input ends,
+and may be killed at any time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(
                 with producer.transaction():
                     transform(producer, consumer, batches, sink)
             except AbortableTransactionError:
-                # Of a group that has gone on, or of a broker: what is still ours is read again.
+                # The group has rebalanced, or a broker failed: read again what is still assigned.
                 rewind(consumer, sorted(consumer.assignment()))
     consumer.close()
 
