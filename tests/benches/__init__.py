@@ -1,1 +1,1 @@
-"""The benchmarks measure what they say."""
+"""Tests that the benchmarks measure what they claim."""

@@ -1,4 +1,4 @@
-"""The benchmark of the peers compares like with like."""
+"""The benchmark of the other clients compares equal settings."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_franz_gos_program_knows_its_roles_and_the_names_of_its_settings():
     source = (franz_go._SOURCE / "main.go").read_text(encoding="utf-8")
     roles = {role for role, entrants in ENTRANTS.items() if Entrant("franz-go", "") in entrants}
     assert set(re.findall(r'case "(\w+)":', source)) == roles
-    # A name that it does not know would be passed over without a word.
+    # The program would silently ignore a name that it does not know.
     names = {spelling.key for spelling in SPELLINGS["franz-go"].values()}
     assert set(re.findall(r'json:"(\w+)"', source)) == names
 
@@ -148,7 +148,7 @@ def test_franz_gos_program_is_given_the_settings_of_both_of_its_clients(monkeypa
     _, given, settings, _ = franz_go.command(case)
     assert from_json(given) == case
     names = {spelling.key for spelling in SPELLINGS["franz-go"].values()}
-    assert set(json.loads(settings)) == names - {"level"}  # of no codec
+    assert set(json.loads(settings)) == names - {"level"}  # this case has no codec
 
 
 def test_a_case_survives_the_way_to_a_process():
@@ -211,14 +211,14 @@ def test_threads_share_a_spread_case_out(kafka, entrant):
     topic = kafka.create_topic("bench", 10)
     case = Case("produce", 1, threads=4, partitions=10)
     here = case.at(kafka.bootstrap_servers, topic, entrant.variant, 10_000)
-    assert run(entrant, here).records == 8_000  # without those that warm up
+    assert run(entrant, here).records == 8_000  # without the warm-up records
     check_written(here, idempotent=True)
     assert min(kafka.wire.end_offsets(topic).values()) > 0
 
 
 @pytest.mark.parametrize(
     "entrant",
-    # No test needs Go; `python -m benches.peers --quick` runs franz-go's program.
+    # No test needs Go. `python -m benches.peers --quick` runs franz-go's program.
     [CEILING, *(each for each in SPREAD_ENTRANTS["consume"] if each.client != "franz-go")],
     ids=lambda entrant: entrant.name,
 )
@@ -265,7 +265,7 @@ def test_latencies_of_all_rounds_are_pooled():
     other = Entrant("thalweg", "send")
     results = Results(Case("latency", 100, linger_ms=0))
     quiet = [100.0] * 100
-    # The median of the rounds' 99th percentiles would not show the slow ones.
+    # The median of the rounds' 99th percentiles would hide the slow records.
     rounds = [[100.0] * 97 + [500.0] * 3, quiet, quiet]
     results.runs[BASELINE] = [Run(1, 100, None, 0, samples_us=quiet) for _ in rounds]
     results.runs[other] = [Run(1, 100, None, 0, samples_us=samples) for samples in rounds]

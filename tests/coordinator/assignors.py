@@ -1,4 +1,4 @@
-"""Assignors that are as simple as can be, so that tests of groups show what groups do."""
+"""The simplest possible assignors, so that tests of groups show what groups do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thalweg.structs import TopicPartition
 
 
 class Spread:
-    """Eager: partitions in turn to the members that subscribe to their topic."""
+    """Eager: assigns partitions in turn to the members that subscribe to their topic."""
 
     name = "spread"
 
@@ -33,7 +33,7 @@ class Spread:
 
 
 class Sticky(Spread):
-    """Cooperative: who owns a partition keeps it, up to their share; nothing moves at once."""
+    """Cooperative: an owner keeps a partition, up to its share, and nothing moves at once."""
 
     name = "sticky"
 
@@ -70,14 +70,14 @@ class Sticky(Spread):
 
 
 class Named(Spread):
-    """The simple one under another name."""
+    """The same assignor with another name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Broken(Spread):
-    """Raises."""
+    """An assignor that raises."""
 
     name = "broken"
 

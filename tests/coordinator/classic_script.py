@@ -1,8 +1,8 @@
-"""What clients may say to a classic group, step by step, and what they hear.
+"""Requests of clients to a classic group, step by step, and their responses.
 
-The same script is run against a real broker and against `ClassicGroup`; see
-tests/integration/test_classic_group_protocol.py. Member ids are written as names, in the order in
-which they were given out, so that answers can be compared.
+The same script runs against a real broker and against `ClassicGroup`, see
+tests/integration/test_classic_group_protocol.py. Member IDs are replaced by names, in the order in
+which the broker assigned them, so that responses can be compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEWEST = {"JoinGroup": 9, "SyncGroup": 5, "LeaveGroup": 5, "Heartbeat": 4, "Desc
 
 
 class Side(Protocol):
-    """A broker, as the script sees it."""
+    """A broker, as the script uses it."""
 
     def ask(self, client: int, api: str, version: int, body: dict[str, Any]) -> Any: ...
     def answer(self, pending: Any) -> dict[str, Any]: ...
@@ -31,7 +31,7 @@ class Side(Protocol):
 
 
 class Machines:
-    """Our own side: the machine, and the views' part of the broker."""
+    """Our own side: the state machine, and the part of the broker that uses its views."""
 
     def __init__(self) -> None:
         self.world = World(
@@ -65,7 +65,7 @@ class Machines:
 
 
 class Script:
-    """Says things, and writes down what comes back."""
+    """Sends requests and records the responses."""
 
     def __init__(self, side: Side, group: str) -> None:
         self.side = side
@@ -73,7 +73,7 @@ class Script:
         self.heard: list[Any] = []
         self._names: dict[str, str] = {}
 
-    # -------------------------------------------------------------- saying
+    # -------------------------------------------------------------- requests
 
     def ask(self, client: int, api: str, body: dict[str, Any], version: int | None = None) -> Any:
         number = NEWEST[api] if version is None else version
@@ -130,12 +130,12 @@ class Script:
         return code
 
     def describe(self) -> Any:
-        """Asked by a client of its own; not written down."""
+        """Describes the group with a separate client, without recording it."""
         body = {"Groups": [self.group]}
         return self.side.answer(self.side.ask(9, "DescribeGroups", 5, body))["Groups"][0]
 
     def until(self, done: Callable[[dict[str, Any]], bool]) -> None:
-        """Waits until the group is described so, and writes that down."""
+        """Waits until the description satisfies `done`, and records it."""
         for _ in range(200):
             row = self.describe()
             if done(row):
@@ -149,10 +149,10 @@ class Script:
 
         self.until(done)
 
-    # -------------------------------------------------------------- hearing
+    # -------------------------------------------------------------- responses
 
     def hears(self, pending: Any) -> dict[str, Any]:
-        """The answer, as it is; written down with names for ids."""
+        """Returns the response unchanged, and records it with names for IDs."""
         answer = self.side.answer(pending)
         self.note(answer)
         return answer
@@ -165,16 +165,16 @@ class Script:
             for key in ("MemberId", "Leader"):
                 if value.get(key) and value[key] != "who":
                     self._names.setdefault(value[key], f"m{len(self._names) + 1}")
-            # A failed JoinGroup says null or "", by version; fields of 0 and null may be left out.
+            # A failed JoinGroup has null or "", by version. Fields of 0 and null may be omitted.
             return {k: self._named(v) for k, v in value.items() if v not in (None, "", 0, b"", [])}
         if isinstance(value, list):
             return sorted((self._named(each) for each in value), key=str)
         return self._names.get(value, value) if isinstance(value, str) else value
 
-    # -------------------------------------------------------------- whole groups
+    # -------------------------------------------------------------- ready-made groups
 
     def enter(self, client: int, **options: Any) -> tuple[str, Any]:
-        """Joins as a dynamic member does: its id, and what waits for the answer."""
+        """Joins like a dynamic member: returns its ID, and the pending response."""
         member = self.hears(self.join(client, **options))["MemberId"]
         return member, self.join(client, member, **options)
 
@@ -185,7 +185,7 @@ class Script:
         return member
 
     def two(self, **options: Any) -> tuple[str, str]:
-        """A stable group of two, in generation 2; the first one leads."""
+        """Makes a stable group of two, in generation 2. The first one leads."""
         first = self.one(**options)
         second, joining = self.enter(1, **options)
         self.until_state("PreparingRebalance", 2)
@@ -198,7 +198,7 @@ class Script:
         return first, second
 
     def two_static(self) -> tuple[str, str]:
-        """The same of static members "a" and "b"."""
+        """Makes the same group of the static members "a" and "b"."""
         first = self.hears(self.join(0, instance="a"))["MemberId"]
         self.hears(self.sync(0, first, 1, (first,), GroupInstanceId="a"))
         joining = self.join(1, instance="b")
@@ -230,10 +230,10 @@ def a_member_alone(script: Script) -> None:
 def a_second_member(script: Script) -> None:
     first, second = script.two()
     script.until_state("Stable")
-    # A follower's join changes nothing, and a sync is answered again.
+    # A follower's join changes nothing, and a sync gets its response again.
     script.hears(script.join(1, second))
     script.hears(script.sync(1, second, 2))
-    # The leader's join does.
+    # The leader's join starts a rebalance.
     joining = script.join(0, first)
     script.until_state("PreparingRebalance")
     assert script.beat(1, second, 2) == 27
@@ -244,10 +244,10 @@ def a_second_member(script: Script) -> None:
     script.until_state("CompletingRebalance")
     assert script.beat(1, second, 3) == 0
     assert script.beat(1, second, 2) == 22
-    # Who missed its answer asks again; the leader hears of the members again.
+    # A member that missed its response asks again. The leader gets the members again.
     script.hears(script.join(0, first))
     script.hears(script.join(1, second))
-    # Another subscription makes all join again, who waits for an assignment too.
+    # Another subscription makes all members rejoin, also one that waits for an assignment.
     waits = script.sync(1, second, 3)
     changed = script.join(0, first, topics="u")
     script.hears(waits)
@@ -301,7 +301,7 @@ def leavers(script: Script) -> None:
     pending_id = script.hears(script.join(2))["MemberId"]
     script.leave(2, ("who", None), ("", "nobody"), (second, None))
     script.until_state("PreparingRebalance", 1)
-    # The id that was given out is waited for; once it leaves nothing is.
+    # The group waits for the ID that it assigned. After that member leaves, it waits no more.
     joining = script.join(0, first)
     script.leave(2, (pending_id, None))
     script.hears(joining)
@@ -312,20 +312,20 @@ def leavers(script: Script) -> None:
 def static_members(script: Script) -> None:
     first, second = script.two_static()
     script.until_state("Stable")
-    # The follower comes back: no rebalance, its old self is fenced.
+    # The follower returns: no rebalance, and its old self is fenced.
     back = script.hears(script.join(2, instance="b"))["MemberId"]
     script.hears(script.sync(2, back, 2, GroupInstanceId="b"))
     assert script.beat(1, second, 2, GroupInstanceId="b") == 82
     script.hears(script.sync(1, second, 2, GroupInstanceId="b"))
     script.hears(script.join(1, second, instance="b"))
     script.leave(1, (second, "b"))
-    # The leader comes back, as an old client and as a new one.
+    # The leader returns, as an old client and as a new one.
     lead = script.hears(script.join(2, instance="a", version=8))["MemberId"]
     script.hears(script.join(2, instance="a"))
     script.beat(0, first, 2, GroupInstanceId="a")
     script.beat(0, lead, 2, GroupInstanceId="a")
     script.until_state("Stable")
-    # An administrator removes one.
+    # An administrator removes one member.
     script.leave(2, ("", "b"))
     script.until_state("PreparingRebalance", 1)
     script.beat(2, back, 2, GroupInstanceId="b")
@@ -336,7 +336,7 @@ def static_members_mid_rebalance(script: Script) -> None:
     script.beat(0, first, 2, GroupInstanceId="nobody")
     joining = script.join(0, first, instance="a")
     script.until_state("PreparingRebalance")
-    # One comes back while its older self waits.
+    # A member returns while its older self waits.
     back = script.join(2, instance="a")
     script.hears(joining)
     script.hears(script.join(1, second, instance="b"))

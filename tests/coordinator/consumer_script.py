@@ -1,8 +1,8 @@
-"""What clients may say to a group of KIP-848's protocol, step by step, and what they hear.
+"""Requests of clients to a group of KIP-848's protocol, step by step, and their responses.
 
-The same script is run against a real broker and against `ConsumerGroup`; see
-tests/integration/test_consumer_group_protocol.py. Topic ids are written as names, and rows in
-order, so that answers can be compared.
+The same script runs against a real broker and against `ConsumerGroup`, see
+tests/integration/test_consumer_group_protocol.py. Topic IDs are replaced by names, and rows are
+sorted, so that responses can be compared.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSetti
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 
-# What Kafka 4.3 answered; `python -m tests.integration.test_consumer_group_protocol` asks again.
+# Kafka 4.3's responses. `python -m tests.integration.test_consumer_group_protocol` records them.
 RECORDED = Path(__file__).with_name("consumer_answers.json")
 TOPICS = {"t": 4, "u": 3}
 MAX_SIZE = 3
 
 
 class Side(Protocol):
-    """A broker, as the script sees it."""
+    """A broker, as the script uses it."""
 
     @property
     def ids(self) -> Mapping[str, str]: ...
@@ -76,7 +76,7 @@ class Machines:
 
 
 class Script:
-    """Says things, and writes down what comes back."""
+    """Sends requests and records the responses."""
 
     def __init__(self, side: Side, group: str = "g") -> None:
         self.side = side
@@ -135,7 +135,7 @@ class Script:
 
 
 def join_and_leave(script: Script) -> None:
-    """A member alone; a second one; it waits for what the first gives up; one leaves."""
+    """One member; a second one, which waits for what the first gives up; one leaves."""
     script.joins("a")
     script.says("a", 2)
     script.says("a", 2, TopicPartitions=script.rows(t=[0, 1, 2, 3]))
@@ -165,7 +165,7 @@ def join_and_leave(script: Script) -> None:
 
 
 def epochs(script: Script) -> None:
-    """Who has a wrong epoch is fenced; who missed one answer is not; epoch 0 is always taken."""
+    """A wrong epoch is fenced; a member that missed one response is not; epoch 0 always joins."""
     script.joins("a")
     script.joins("b")
     script.says("a", 2)
@@ -184,7 +184,7 @@ def epochs(script: Script) -> None:
 
 
 def wrong_requests(script: Script) -> None:
-    """What is refused, and how."""
+    """Requests that the group refuses, and their errors."""
     script.says("a", 1)
     script.says("a", -1)
     script.says("", 0)
@@ -209,7 +209,7 @@ def wrong_requests(script: Script) -> None:
 
 
 def static_members(script: Script) -> None:
-    """An instance id has one member; it may go for a while, and come back as another one."""
+    """An instance ID has one member, which may leave for a while and return as a new member."""
     script.joins("a", InstanceId="i1", RackId="r1")
     script.joins("b", InstanceId="i1")
     script.joins("b", InstanceId="i2")
@@ -235,7 +235,7 @@ def static_members(script: Script) -> None:
 
 
 def subscriptions(script: Script) -> None:
-    """A member that subscribes to something else; that gives up too slowly; targets that turn."""
+    """A member changes its subscription; one gives up too slowly; targets change back."""
     script.joins("a", ["t", "u"])
     script.says("a", 2, SubscribedTopicNames=["u"])
     script.sees()
@@ -258,7 +258,7 @@ def subscriptions(script: Script) -> None:
 
 
 def patterns(script: Script) -> None:
-    """A bad one is refused; a good one may take another heartbeat, so that is not compared."""
+    """A bad pattern is refused. A good one may need another heartbeat, so that is not compared."""
     script.joins("a")
     answer = script.side.heartbeat(
         1,
@@ -278,12 +278,12 @@ SCRIPTS = (join_and_leave, epochs, wrong_requests, static_members, subscriptions
 
 
 def kafkas_answers(script: Callable[[Script], None]) -> list[Any]:
-    """What a real Kafka was heard to say."""
+    """Returns the recorded responses of a real Kafka."""
     found: list[Any] = json.loads(RECORDED.read_text(encoding="utf-8"))[script.__name__]
     return found
 
 
 def plain(heard: list[Any]) -> list[Any]:
-    """As JSON gives it back."""
+    """Converts responses as JSON would."""
     found: list[Any] = json.loads(json.dumps(heard))
     return found

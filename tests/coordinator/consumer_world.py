@@ -1,12 +1,12 @@
-"""Consumers of KIP-848's protocol and their broker in virtual time, with faults out of a seed.
+"""Consumers of KIP-848's protocol and their broker in virtual time, with faults from a seed.
 
     App ── polls, callbacks ──> ConsumerMember ──> Heartbeater (as the I/O thread does it)
                                       │                  │
                                       └── Connection ────┘──> Broker ──> ConsumerGroup
 
-A connection keeps the order of what one client sends, as TCP does: Kafka's protocol stands on
-that, as a report that arrives late would give away what the member has got since. It delays,
-stalls, doubles, and breaks with everything that is under way; clients overtake each other freely.
+A connection keeps the order of one client's requests, as TCP does. Kafka's protocol needs that: a
+late report would give away partitions that the member has got since. A connection delays, stalls,
+duplicates, and breaks with everything in flight. Requests of different clients have no order.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ SESSION_MS = 10_000
 HEARTBEAT_MS = 1_000
 REQUEST_TIMEOUT_MS = 3_000
 MAX_POLL_MS = 15_000
-JOIN = 0  # the epoch of who joins
-AWAY = -2  # the epoch of a static member that left for a while
+JOIN = 0  # the epoch of a member that joins
+AWAY = -2  # the epoch of a static member that leaves for a while
 
-# What a heartbeat may carry and still be answered without asking the group.
+# The fields of a heartbeat that is answered without the group.
 _PLAIN = {"GroupId", "MemberId", "MemberEpoch", "InstanceId"}
-# The schema's defaults, which the codec would fill in.
+# The schema's defaults, which the codec would set.
 _DEFAULTS: dict[str, Any] = {
     "InstanceId": None,
     "RackId": None,
@@ -83,12 +83,12 @@ Done = Callable[[dict[str, Any] | None, KafkaError | None], None]
 
 
 def filled(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A heartbeat as it comes out of the codec."""
+    """Returns a heartbeat as the codec decodes it."""
     return _DEFAULTS | dict(body)
 
 
 class Clock:
-    """Virtual time: what is due runs in order."""
+    """Virtual time: runs what is due, in order."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -108,7 +108,7 @@ class Clock:
 
 @dataclass
 class Faults:
-    """How often what goes wrong, per request; all 0 is a calm sea."""
+    """The rates of faults per request. With all at 0 there are none."""
 
     breaks: float = 0.0
     stalls: float = 0.0
@@ -129,7 +129,7 @@ class Broker:
         self.deadlines: dict[str, float] = {}
         self.away_until = 0.0
         self.away_code = NotCoordinatorError.errno
-        self.asked = 0  # heartbeats that the group saw
+        self.asked = 0  # heartbeats that reached the group
         self.watchers: list[Callable[[], None]] = []
 
     def _new_group(self, settings: ConsumerGroupSettings) -> ConsumerGroup:
@@ -170,7 +170,7 @@ class Broker:
         }
 
     def commit(self, member_id: str, epoch: int, partitions: frozenset[IdPartition]) -> int:
-        """The error code of a commit, judged by the view (KIP-1251)."""
+        """Returns the error code of a commit, decided by the view (KIP-1251)."""
         if self.clock.now < self.away_until:
             return self.away_code
         member = self.view["members"].get(member_id)
@@ -187,7 +187,7 @@ class Broker:
         return 0 if good else StaleMemberEpochError.errno
 
     def go_away(self, ms: float, code: int) -> None:
-        """The coordinator moves: what it knows is loaded elsewhere, sessions begin anew."""
+        """Moves the coordinator: the new one loads the group's state, and sessions restart."""
         self.away_until, self.away_code = self.clock.now + ms, code
         for member_id in self.deadlines:
             self._watch(member_id, ms)
@@ -234,13 +234,13 @@ class Broker:
 
 @dataclass
 class Return:
-    """A static member comes back within its session, as it was: nobody else may notice (KIP-345).
+    """A static member returns within its session, and no other member may notice (KIP-345).
 
     Attributes:
-        old_id: Of the member that left for a while.
-        epoch: The group's.
-        target: What the assignment had for it.
-        others: The other members, with what they have.
+        old_id: The ID of the member that left for a while.
+        epoch: The group's epoch.
+        target: Its partitions in the target assignment.
+        others: The other members, with their partitions.
     """
 
     old_id: str
@@ -250,7 +250,7 @@ class Return:
 
     @classmethod
     def of(cls, group: ConsumerGroup, body: Mapping[str, Any]) -> Return | None:
-        """The return that a heartbeat is, if it is one and no assignment is due anyway."""
+        """Returns the return that a heartbeat makes, unless an assignment is due anyway."""
         instance_id = body.get("InstanceId")
         if instance_id is None or body["MemberEpoch"] != JOIN:
             return None
@@ -267,7 +267,7 @@ class Return:
         return {key: each for key, each in group.roster.members.items() if key != member_id}
 
     def check(self, group: ConsumerGroup, answer: Mapping[str, Any]) -> None:
-        """After the heartbeat."""
+        """Checks the group after the heartbeat."""
         assert answer["ErrorCode"] == 0, answer
         assert group.epoch == group.assignment_epoch == self.epoch
         assert group.roster.targets.get(answer["MemberId"], frozenset()) == self.target
@@ -275,7 +275,7 @@ class Return:
 
 
 class Connection:
-    """Requests of one client, in order; see the module."""
+    """Carries requests of one client in order, see the module."""
 
     def __init__(self, clock: Clock, chance: random.Random, faults: Faults) -> None:
         self.clock, self.chance, self.faults = clock, chance, faults
@@ -300,7 +300,7 @@ class Connection:
                 return
             answer = serve()
             if doubled:
-                serve()  # whose answer nobody waits for
+                serve()  # nothing waits for its response
             if breaks:
                 self.drop()
                 return
@@ -323,7 +323,7 @@ class Connection:
             self.drop()
 
     def drop(self) -> None:
-        """Breaks: what is under way is lost, in both directions."""
+        """Breaks the connection: everything in flight is lost, in both directions."""
         self._number += 1
         self._last_there = self._last_back = 0.0
         calls, self._open = self._open, {}
@@ -331,13 +331,13 @@ class Connection:
             done(None, KafkaConnectionError("broken"))
 
     def forget(self) -> None:
-        """The process died: nobody waits any more."""
+        """The process died: nothing waits for responses any more."""
         self._number += 1
         self._open = {}
 
 
 class Heartbeater:
-    """What the I/O thread does with Heartbeats, as `_core.Consumer._heartbeat` says."""
+    """Does what the I/O thread does with Heartbeats, see `_core.Consumer._heartbeat`."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -441,7 +441,7 @@ class Heartbeater:
 
 @dataclass
 class Owned:
-    """Who has a partition, in the consumer's sense, and whether the group still knows of it."""
+    """The owner of a partition, as the consumer sees it, and whether the group still knows it."""
 
     client: Client
     member_id: str
@@ -449,7 +449,7 @@ class Owned:
 
 @dataclass
 class World:
-    """All of it, and what must hold at any time."""
+    """The clock, the broker and the clients, and the invariants."""
 
     seed: int
     topics: dict[str, int]
@@ -491,17 +491,17 @@ class World:
     def living(self) -> list[Client]:
         return [each for each in self.clients if each.alive]
 
-    # ------------------------------------------------------------------ what must hold
+    # ------------------------------------------------------------------ the invariants
 
     @property
     def in_group(self) -> list[Client]:
-        """Whom the group counts as there: who left or was put out may not know it yet."""
+        """Returns the clients that the group has as members. A removed one may not know it yet."""
         members = self.broker.group.roster.members
         known = {key for key, each in members.items() if each.current.epoch != AWAY}
         return [each for each in self.living if each.member.member_id in known]
 
     def check_owners(self) -> None:
-        """No partition has two owners."""
+        """Checks that no partition has two owners."""
         owners: dict[IdPartition, str] = {}
         for client in self.in_group:
             for each in client.owned_ids:
@@ -514,7 +514,7 @@ class World:
             self.note_excluded()
 
     def note_excluded(self) -> None:
-        """Remembers what an assignment took from its owner: that alone may be revoked."""
+        """Records what an assignment takes from owners: only these partitions may be revoked."""
         group = self.broker.group
         names = {topic_id: name for name, topic_id in self.broker.ids.items()}
         for client in self.living:
@@ -533,7 +533,7 @@ class World:
             self.excluded.discard(key)
 
     def check_converged(self) -> None:
-        """Everybody is stable, and has what the assignment says; nothing is left over."""
+        """Checks that all members are stable and own exactly their target assignment."""
         group = self.broker.group
         members = [each for each in self.living if each.subscribed and each.failed is None]
         assert set(group.roster.members) == {each.member.member_id for each in members}
@@ -557,7 +557,7 @@ class World:
 
 
 class Client:
-    """A process with one consumer: polls, callbacks that take their time, commits."""
+    """A process with one consumer: polls, callbacks that take time, commits."""
 
     def __init__(self, world: World, name: str, topics: frozenset[str], **options: Any) -> None:
         self.world, self.name, self.topics = world, name, topics
@@ -584,14 +584,14 @@ class Client:
         self.lost: list[TopicPartition] = []
         self._answers: list[Answered] = []
         self._pause_until = 0.0
-        self._is_due = True  # something that its next poll has to look at
+        self._is_due = True  # its next poll has something to handle
         self._awaits_old_heartbeats = False
         self.topics_changed()
         self._do(self.member.step(Subscribed(topics), self.clock.now))
         self.heartbeater.polled_at = self.clock.now
         self._poll_later()
 
-    # ------------------------------------------------------------------ from outside
+    # ------------------------------------------------------------------ calls of the test
 
     def crash(self) -> None:
         self.alive = self.subscribed = False
@@ -604,7 +604,7 @@ class Client:
         self._do(self.member.step(Closed(leave), self.clock.now))
 
     def pause(self, ms: float) -> None:
-        """The application does something else."""
+        """The application does other work for that time."""
         self._pause_until = self.clock.now + ms
 
     def resubscribe(self, topics: set[str]) -> None:
@@ -623,7 +623,7 @@ class Client:
 
     @property
     def owned_ids(self) -> frozenset[IdPartition]:
-        """What it owns, by topic id: a topic made anew has other partitions."""
+        """Returns what it owns, by topic ID: a topic created again has other partitions."""
         found = self.member._owned
         assert len(found) == len(self.owned)
         return found
@@ -647,7 +647,10 @@ class Client:
         self._poll_later()
 
     def _drive(self) -> None:
-        """What the driver does at a poll, if anything has happened: it is not called otherwise."""
+        """Does what the driver does at a poll, if anything has happened.
+
+        Otherwise it is not called.
+        """
         self.heartbeater.polled_at = self.clock.now
         deadline = self.member.next_deadline()
         is_late = deadline is not None and deadline <= self.clock.now
@@ -708,7 +711,7 @@ class Client:
         self.call(dict(body), done, timeout_ms)
 
     def _woken(self) -> None:
-        """An answer wakes a poll that waits."""
+        """Ends a poll that waits, because a response arrived."""
         if self.alive and not self.busy and self.clock.now >= self._pause_until:
             self._drive()
 
@@ -724,7 +727,7 @@ class Client:
                     self.owned |= set(added)
                     assert self.owned == set(assigned)
                     self.world.check_owners()
-                    self.world.note_excluded()  # the target may have moved on meanwhile
+                    self.world.note_excluded()  # the target may have changed meanwhile
         took_ms = self.chance.choice([0.0, 1.0, self.chance.uniform(0, 3_000)])
         self.clock.at(self.clock.now + took_ms, lambda: self._ran(callbacks))
 
@@ -746,7 +749,7 @@ class Client:
         self._step(CallbacksDone())
 
     def _commit(self) -> None:
-        """Commits what it owns; if that is taken, nobody else has it."""
+        """Commits what it owns. If the broker accepts, no other member owns it."""
         if not self.owned or self.member.commit_refusal() is not None:
             return
         member_id, epoch, owned = self.member.member_id, self.member.generation, self.owned_ids

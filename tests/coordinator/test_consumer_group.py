@@ -1,7 +1,7 @@
-"""One group of KIP-848's protocol, the broker's side.
+"""One group of KIP-848's protocol, on the broker's side.
 
-What it answers to whom is compared with what a real Kafka answered, which
-tests/integration/test_consumer_group_protocol.py compares with what it answers today.
+Its responses are compared with recorded responses of a real Kafka.
+tests/integration/test_consumer_group_protocol.py compares the records with its responses today.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def topics(**partitions: int) -> TopicsChanged:
 
 
 class Talk:
-    """A group, and what was heard of it last."""
+    """A group, and its last responses."""
 
     def __init__(self, **settings: Any) -> None:
         settings = {"assignment_interval_ms": 0} | settings
@@ -117,7 +117,7 @@ def test_a_partition_keeps_the_epoch_at_which_it_was_assigned():
     assert epochs("a") == dict.fromkeys(range(4), 2)
     talk.joins("b")
     kept = set(own_partitions(given(talk.says("a", 2))))
-    # What it has to give up is still its own.
+    # The partitions that it has to give up are still its own.
     assert epochs("a") == dict.fromkeys(range(4), 2)
     assert epochs("b") == {}
     talk.says("a", 2, TopicPartitions=own(" ".join(f"T{each}" for each in kept)))
@@ -125,7 +125,7 @@ def test_a_partition_keeps_the_epoch_at_which_it_was_assigned():
     assert epochs("a") == dict.fromkeys(kept, 2)
     talk.says("b", 3)
     assert epochs("b") == dict.fromkeys(set(range(4)) - kept, 3)
-    # What comes back has another epoch than what stayed.
+    # A returned partition has another epoch than one that stayed.
     talk.says("b", -1)
     talk.says("a", 3)
     assert epochs("a") == {each: 2 if each in kept else 4 for each in range(4)}

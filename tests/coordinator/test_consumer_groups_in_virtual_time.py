@@ -1,4 +1,4 @@
-"""Groups of KIP-848's protocol: many members, one broker, all that goes wrong between them."""
+"""Groups of KIP-848's protocol: many members, one broker, all faults between them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ TOPICS = {"a": 6, "b": 3, "c": 1}
 
 
 def calm(world: World) -> None:
-    """Ends the faults, and lets everybody find out what has happened."""
+    """Ends the faults, and lets all members learn what has happened."""
     world.faults.breaks = world.faults.stalls = world.faults.doubles = 0.0
     world.run(2 * MAX_POLL_MS + 3 * SESSION_MS)
 
 
 def shake(world: World) -> None:
-    """Something happens to somebody."""
+    """Makes a random event happen to a random client."""
     chance = world.chance
     living = [each for each in world.living if each.subscribed]
     client = chance.choice(living) if living else None
     what = chance.random()
     if client is None or (what < 0.3 and len(living) < 20):
-        # Some of them find their instance id taken, and fail.
+        # Some of them find that another member has their instance ID, and fail.
         instance_id = chance.choice([None, None, "i1", "i2"])
         polls_every_ms = chance.choice([200.0, 500.0, 3_000.0])
         world.client(some_topics(world), polls_every_ms=polls_every_ms, instance_id=instance_id)
@@ -66,12 +66,12 @@ def some_topics(world: World) -> set[str]:
 
 
 def callbacks(client: Client) -> list[object]:
-    """What its listener has heard so far."""
+    """Returns the listener calls so far."""
     return [each for each in client.log if isinstance(each, Revoke | Lose | Assign)]
 
 
 def a_static_member_returns(world: World) -> None:
-    """KIP-345: within its session it comes back to what it had, and nobody else notices."""
+    """KIP-345: a static member returns within its session to what it had, unnoticed by others."""
     static = [each for each in world.living if each.subscribed and each.failed is None]
     named = [
         (each, instance_id)
@@ -84,7 +84,7 @@ def a_static_member_returns(world: World) -> None:
     others = [each for each in world.living if each is not gone]
     heard, owned, epoch = [callbacks(each) for each in others], set(gone.owned), group.epoch
     gone.close()
-    for _ in range(1_000):  # it gives up what it has, which takes its callbacks a while
+    for _ in range(1_000):  # it gives up partitions, and the callbacks take time
         held = group.roster.static(instance_id)
         if held is not None and held.current.epoch == AWAY:
             break
@@ -142,7 +142,7 @@ def test_a_calm_group_settles_and_then_says_nothing_new():
 
 
 def test_an_application_that_rarely_polls_keeps_its_membership():
-    """Answers wait for it longer than a session lasts; heartbeats go on meanwhile."""
+    """Responses wait for it longer than a session lasts, and heartbeats continue."""
     world = World(3, TOPICS)
     slow = world.client({"a"})
     for _ in range(5):
@@ -156,7 +156,7 @@ def test_an_application_that_rarely_polls_keeps_its_membership():
 
 @pytest.mark.parametrize("delay_ms", [5.0, 900.0])
 def test_polls_that_never_wait_finish_every_rebalance(delay_ms: float):
-    """An application with a backlog, or one of poll(0) and sleeps: heartbeats go between polls."""
+    """The application has a backlog, or uses poll(0) and sleeps: heartbeats go between polls."""
     world = World(5, TOPICS, Faults(delay_ms=delay_ms))
     slow = world.client({"a"}, polls_every_ms=3 * HEARTBEAT_MS, waits=False)
     world.run(60_000)

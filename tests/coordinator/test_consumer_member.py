@@ -1,4 +1,4 @@
-"""One member of KIP-848's protocol: what it says and does, event by event."""
+"""One member of KIP-848's protocol: its requests and actions, event by event."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def rows(text: str) -> list[dict[str, Any]]:
-    """`rows("T0 T1")` in a message's form."""
+    """Parses partitions: `rows("T0 T1")` in the form of a request."""
     topics: dict[str, list[int]] = {}
     for each in text.split():
         topics.setdefault(each[0], []).append(int(each[1:]))
@@ -68,7 +68,7 @@ def answer(epoch: int = 0, assigned: str | None = None, code: int = 0) -> dict[s
 class Talk:
     """A member, the time, and the last report that it sent.
 
-    Repeated heartbeats that it replaces are answered at once, unless `lingers`.
+    A repeated heartbeat that the report replaces gets its response at once, unless `lingers`.
     """
 
     def __init__(self, *, known: bool = True, **options: Any) -> None:
@@ -99,7 +99,7 @@ class Talk:
         return self.step(Answered(self.sent.token, answer(*args, **kwargs)))
 
     def hears(self, *args: Any, is_current: bool = True, **kwargs: Any) -> list[MemberAction]:
-        """An answer to a heartbeat that is repeated, or was."""
+        """Handles a response to a repeated heartbeat, current or not."""
         return self.step(HeartbeatAnswered(answer(*args, **kwargs), is_current=is_current))
 
     def polls(self) -> list[MemberAction]:
@@ -116,7 +116,7 @@ class Talk:
 
 
 def joined(assigned: str = "T0 T1 T2 T3", **options: Any) -> Talk:
-    """A stable member at epoch 2."""
+    """Makes a stable member at epoch 2."""
     talk = Talk(**options)
     talk.step(Subscribed(frozenset("tu")))
     talk.answers(2, assigned)
@@ -229,7 +229,7 @@ def test_nothing_is_taken_while_a_repeat_of_a_report_is_under_way():
     talk.hears(2, "T0")
     talk.polls()
     talk.step(CallbacksDone())
-    talk.now += 5_000  # the application did something else; the report was repeated
+    talk.now += 5_000  # the application did other work, and the report was repeated
     talk.lingers = True
     assert kinds(talk.answers(3, "T0 T2")) == [Heartbeats]
     assert talk.is_in(_S.ACKNOWLEDGING)
@@ -521,7 +521,7 @@ def test_who_does_not_poll_is_stale_and_joins_once_it_has_lost_all():
     assert talk.is_in(_S.STALE)
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
     assert talk.polls() == [Lose(partitions("t0"))]
-    # Not with another poll: nothing might ask for one.
+    # Not with another poll: perhaps nothing would request one.
     assert kinds(talk.step(CallbacksDone())) == [StopHeartbeats, Send, Heartbeats]
     assert talk.body["MemberEpoch"] == 0
     assert talk.polls() == []

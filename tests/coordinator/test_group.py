@@ -1,4 +1,4 @@
-"""The broker's side of one classic group, rule by rule, each against a group of its own."""
+"""The broker's side of one classic group: each test checks one rule on its own group."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from thalweg.coordinator.steps import (
 UNKNOWN, ILLEGAL, REBALANCING, FENCED, ID_REQUIRED = 25, 22, 27, 82, 79
 INCONSISTENT, BAD_SESSION, FULL = 23, 26, 81
 DELAY, REBALANCE, SESSION = 3_000, 60_000, 10_000
-STRING_BYTES_MAX = 32_767  # in versions that are not flexible
+STRING_BYTES_MAX = 32_767  # in non-flexible versions
 LONG_ID = "\N{GRINNING FACE}" * (STRING_BYTES_MAX // 4)
 
 
 class Bench:
-    """A group, and what came out of it."""
+    """A group, and its output."""
 
     def __init__(self, **settings: Any) -> None:
         ids = itertools.count(1)
@@ -78,7 +78,7 @@ class Bench:
         return self.ask("JoinGroup", version, body | fields)
 
     def enter(self, **options: Any) -> tuple[str, int]:
-        """Joins twice, as KIP-394 wants it: the member id, and the token that waits."""
+        """Joins twice, as KIP-394 requires: returns the member ID and the waiting token."""
         first = self.join(**options)
         if self.answers.get(first, {}).get("ErrorCode") != ID_REQUIRED:
             return "", first
@@ -111,7 +111,7 @@ class Bench:
         return self.ask("LeaveGroup", 5, {"GroupId": "g", "Members": members})
 
     def tick(self, ms: float) -> None:
-        """Time goes on, with a Ticked at each deadline."""
+        """Advances the time, with a Ticked event at each deadline."""
         end = self.now + ms
         while (due := self.group.next_deadline()) is not None and due <= end:
             self.now = max(due, self.now)
@@ -131,7 +131,7 @@ def subscription(*topics: str) -> bytes:
 
 
 def stable(count: int, **settings: Any) -> tuple[Bench, list[str]]:
-    """A stable group of dynamic members; the first one leads."""
+    """Makes a stable group of dynamic members. The first one leads."""
     bench = Bench(**settings)
     ids = [bench.enter()[0] for _ in range(count)]
     bench.tick(2 * DELAY)
@@ -534,7 +534,7 @@ def test_nobody_is_removed_once_all_have_synced():
     assert list(bench.view["members"]) == ids
 
 
-# ---------------------------------------------------------------------- going
+# ---------------------------------------------------------------------- leaving
 
 
 def test_a_leaver_starts_a_rebalance_of_those_who_stay():
@@ -741,11 +741,11 @@ def test_an_instance_id_must_be_that_of_the_member():
     assert bench.code(bench.join(ids[0], instance="i1")) == UNKNOWN
 
 
-# ---------------------------------------------------------------------- the end, what is shown
+# ---------------------------------------------------------------------- deletion, descriptions
 
 
 def test_an_empty_group_stays_until_it_is_deleted():
-    """Since it is empty its offsets grow old: who keeps them must not lose sight of that."""
+    """While it is empty its offsets expire, so the broker must still see the empty group."""
     bench, ids = stable(1)
     bench.leave((ids[0], None))
     bench.tick(86_400_000)

@@ -1,4 +1,4 @@
-"""All groups of a broker: what goes to which, and what is refused before any group sees it."""
+"""All groups of a broker: which group gets a request, and what is refused before that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BAD_SESSION = 26
 
 
 class FakeConsumerGroup:
-    """A group of the other protocol, which notes what it is told."""
+    """A group of the other protocol, which records its events."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -198,7 +198,7 @@ def test_a_refused_first_join_leaves_no_group_behind():
     assert answer(actions)["ErrorCode"] == BAD_SESSION
     assert [type(each) for each in actions] == [Reply]
     assert groups.groups == {}
-    # Nor does it take the place of an empty group of the other protocol.
+    # Nor does it replace an empty group of the other protocol.
     groups.step(heartbeat("a"), 0)
     before = group(groups, "a")
     before.state = "Empty"

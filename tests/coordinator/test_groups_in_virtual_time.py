@@ -1,4 +1,4 @@
-"""Members and a group, whole, over a network without and with faults."""
+"""Members and a complete group, over a network without and with faults."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_static_leader_that_returns_takes_the_topics_for_those_of_the_assignme
 
 
 def test_a_second_consumer_with_the_same_instance_id_fences_the_first():
-    """KIP-345: for good, so that two processes do not fence each other in turn. Scenario 36."""
+    """KIP-345: forever, so that two processes do not fence each other in turn. Scenario 36."""
     world = group_of(2, Spread, static=True)
     first = world.clients[0]
     world.join(assignor=Spread, instance="i0")
@@ -211,14 +211,14 @@ ACTIONS = st.sampled_from(
 )
 SCRIPTS = st.lists(st.tuples(st.integers(10, 6000), ACTIONS, st.integers(0, 19)), max_size=25)
 MEMBERS_MAX = 20
-# What goes wrong between few is quickly found; each fifth group is as large as it may become.
+# Most faults show with few members. About every fifth group is much larger.
 SIZES = st.sampled_from([*range(7)] * 3 + [*range(15, MEMBERS_MAX + 1)])
 STATIC = st.sampled_from([0, 0, 0, 3])
 AWAY_MS_MAX = 5_000  # half a session
 
 
 def play(world: World, assignor: type, script: list[tuple[int, str, int]]) -> None:
-    """What happens to a group while the network is at its worst."""
+    """Plays events of a group while the network has faults."""
     world.faulty = True
     for delay, action, number in script:
         world.run(delay)
@@ -253,8 +253,8 @@ def disturb(world: World, action: str, client, number: int) -> None:
 
 
 def static_members_return(world: World) -> None:
-    """KIP-345: within its session one comes back to what it had, and nobody else notices."""
-    world.run(3_100)  # what the network delayed has come by now
+    """KIP-345: a static member returns within its session to what it had, unnoticed by others."""
+    world.run(3_100)  # everything that the network delayed has arrived by now
     world.run_until(world.settled, 100_000)
     for gone in [each for each in world.live() if each.settings.group_instance_id][:2]:
         others = [each for each in world.live() if each is not gone]
@@ -275,17 +275,17 @@ def static_members_return(world: World) -> None:
     print_blob=True,
 )
 @given(st.integers(0, 2**32), st.sampled_from([Spread, Sticky]), SIZES, STATIC, SCRIPTS)
-@example(0, Spread, 0, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls beyond the script
+@example(0, Spread, 0, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls after the script
 def test_a_group_keeps_its_laws_under_faults_and_settles_once_they_stop(
     seed, assignor, members, static, script
 ):
-    # Of many members each polls less often: most polls find nothing to do.
+    # With many members each polls less often, because most polls find nothing to do.
     world = World(seed, polls_every_ms=500 if members > 6 else 200)
     for number in range(members):
         world.join(assignor=assignor, instance=f"s{number}" if number < static else None)
     play(world, assignor, script)
     world.run_until(world.at_rest, 400_000)
-    # Topics that changed while a static leader was away are seen with the next change only.
+    # If topics changed while a static leader was away, it notices only at the next change.
     world.change_topic("t", world.topics["t"] + 1)
     world.run_until(world.settled, 100_000)
     if static:

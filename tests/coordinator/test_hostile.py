@@ -1,6 +1,6 @@
-"""The worst frame of 1 MiB for each API of groups takes bounded time, and its answer is small.
+"""The worst frame of 1 MiB for each group API takes bounded time and has a small response.
 
-What a frame may say besides is bounded before it comes here: see crates/broker/tests/hostile.rs.
+crates/broker/tests/hostile.rs tests the limits that apply before a frame reaches this code.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import Arrived, Publish, Reply, TopicsChanged
 
 MEMBERS = 200
-# Each frame takes less than half a second on an idle machine; backtracking and quadratic work
-# take minutes and more.
+# Each frame takes less than half a second on an idle machine. With backtracking or quadratic work
+# it would take minutes or more.
 LIMIT_S = 20.0
 INVALID_REQUEST, INCONSISTENT, GROUP_FULL, BAD_REGEX = 42, 23, 81, 128
 TOPICS = [*(f"t{index}" for index in range(2000)), "a" * 249]
 
 
 class Coordinator:
-    """Groups with members: the classic `g` and the consumer group `c`."""
+    """Groups with members: the classic group `g` and the consumer group `c`."""
 
     def __init__(self) -> None:
         ids = (str(each) for each in itertools.count())
@@ -44,7 +44,7 @@ class Coordinator:
             self.says("ConsumerGroupHeartbeat", 1, **heartbeat(f"m{index}"))
 
     def says(self, api: str, version: int, **body: Any) -> dict[str, Any]:
-        """The answer, or {} if it has to wait."""
+        """Returns the response, or {} if it has to wait."""
         began = time.monotonic()
         actions = self.groups.step(Arrived(1, api, version, body, "client", "/127.0.0.1"), 0.0)
         assert time.monotonic() - began < LIMIT_S
@@ -134,7 +134,7 @@ def test_ids_that_are_given_out_have_an_end():
     assert codes == {79, GROUP_FULL}
 
 
-# Each of these keeps Python's own matching busy for ever, or for hours.
+# Each of these patterns keeps Python's own matching busy forever, or for hours.
 BACKTRACKING = [
     "(a|a)*b",
     "(a*)*b",
@@ -164,7 +164,7 @@ def test_patterns_that_backtrack_take_linear_time(coordinator: Coordinator, rege
         r"(a)\1",
         "(?=a)a",
         "a" * 32_000,
-        # Parts that add no states, a large set that is written out, a long prefix to factor out.
+        # Parts that add no states, a large expanded set, a long prefix to factor out.
         "((" + "()" * 10_000 + "){1000}){1000}",
         "([" + "".join(map(chr, range(0x4E00, 0x9000))) + "]{1000}){9}",
         "a" * 500_000 + "|" + "a" * 500_000,
@@ -180,7 +180,7 @@ def test_patterns_that_are_too_large_or_not_linear_are_refused(
 
 
 def test_the_ends_of_names_count_as_work():
-    """Each length leaves the pattern in states of its own, and thousands follow at the end."""
+    """Each length leaves the pattern in different states, and thousands follow at the end."""
     pattern = TopicPattern(".{1,200}" + "$" * 6_000)
     alike = [f"t{index:03}" for index in range(1_000)]
     assert pattern.matching(alike) == set(alike), "computed once"

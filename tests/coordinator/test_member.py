@@ -1,4 +1,4 @@
-"""The consumer's side of the classic protocol: what a member does about each thing it is told."""
+"""The consumer's side of the classic protocol: a member's reaction to each event."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Bench:
         return self.member.step(event, self.now)
 
     def poll(self) -> list[Any]:
-        """A whole poll: callbacks are done at once."""
+        """Runs a complete poll, with callbacks that are done at once."""
         done: list[Any] = []
         events: list[Any] = [Polled()]
         while events:
@@ -108,7 +108,7 @@ class Bench:
         return self.answer(send, Assignment=data)
 
     def stable(self, *partitions: TopicPartition, generation: int = 1) -> list[Any]:
-        """Joins and syncs as a follower; what the poll after that does."""
+        """Joins and syncs as a follower, and returns the actions of the next poll."""
         sync = sent(self.joined(self.join(), generation), "SyncGroup")
         self.synced(sync, *partitions)
         return self.poll()
@@ -118,7 +118,7 @@ class Bench:
 
 
 def sent(actions: list[Any], api: str) -> Any:
-    """The one request among the actions."""
+    """Returns the one request among the actions."""
     [found] = [each for each in actions if isinstance(each, Send)]
     assert found.api == api
     return found
@@ -175,9 +175,9 @@ def test_heartbeats_go_with_a_join_and_begin_as_it_is_answered():
     bench.beat(REBALANCING)
     beats = bench.join().heartbeats
     assert (beats.api, beats.interval_ms) == ("Heartbeat", 700)
-    # The answer's own take the place of these two.
+    # The response's own fields replace these two.
     assert beats.body == {"GroupId": "g", "MemberId": "m", "GenerationId": 7}
-    assert bench.beat(UNKNOWN) == []  # of the generation before
+    assert bench.beat(UNKNOWN) == []  # of the previous generation
 
 
 def test_what_a_join_would_begin_is_stopped_by_who_goes():
@@ -296,7 +296,7 @@ def test_an_eager_member_gives_all_up_before_it_joins_again():
 
 
 def test_a_cooperative_member_keeps_all_while_it_joins_again():
-    """KIP-429: the partitions that do not move are read on."""
+    """KIP-429: the member continues to read the partitions that do not move."""
     bench = Bench(Sticky())
     bench.stable(*parts(0, 1))
     bench.beat(REBALANCING)
@@ -386,7 +386,7 @@ def test_a_leader_that_has_become_a_follower_leaves_changed_topics_to_the_next_l
 
 
 def test_a_leader_that_subscribes_again_has_the_topics_of_others_looked_at_again():
-    """The driver forgets them with the subscription."""
+    """The driver forgets the topics of others with the subscription."""
     bench = Bench()
     rows = members(("m", "t"), ("n", "u"))
     watch = WatchTopics(frozenset("tu"))
@@ -422,7 +422,7 @@ def test_an_assignment_of_an_older_subscription_is_not_taken():
     sync = sent(bench.joined(bench.join()), "SyncGroup")
     bench.tell(Subscribed(frozenset({"u"})))
     bench.synced(sync, *parts(0))
-    # With one poll: nothing would ask for another.
+    # With one poll: nothing would request another.
     assert bench.tell(Polled()) == [AutoCommit(), Revoke(())]
     assert sent(bench.tell(CallbacksDone()), "JoinGroup")
     assert bench.member.assignment == ()
@@ -515,7 +515,7 @@ def test_a_sync_during_a_rebalance_joins_at_once_without_callbacks():
 
 
 def test_a_sync_that_asks_for_a_member_id_is_raised_and_the_next_poll_joins_again():
-    """No broker may answer so: only JoinGroup gives out ids."""
+    """No broker may respond like this: only JoinGroup assigns IDs."""
     bench = Bench()
     sync = sent(bench.joined(bench.join()), "SyncGroup")
     (raised,) = [each for each in bench.error(sync, 79) if isinstance(each, Raise)]
@@ -646,7 +646,7 @@ def test_an_assignment_for_another_protocol_is_raised():
 
 
 def test_a_broker_that_does_not_name_the_type_of_the_group_is_believed():
-    """Versions of JoinGroup below 7 have no ProtocolType in the answer (KIP-559)."""
+    """JoinGroup responses below version 7 have no ProtocolType (KIP-559)."""
     bench = Bench()
     assert sent(bench.joined(bench.join(), ProtocolType=None), "SyncGroup")
 
@@ -698,15 +698,15 @@ def test_a_membership_that_ended_loses_its_partitions_and_joins_again(code, memb
 
 
 def test_a_reset_in_the_middle_of_a_join_neither_loops_nor_repeats_callbacks():
-    """As in aiokafka #747: a generation reset amid a join made the next rebalance, without end.
+    """As in aiokafka #747: a generation reset during a join caused endless rebalances.
 
-    Or, as in librdkafka #4059 and #4908, a commit that came late cost the assignment. Bug 12.
+    Or, as in librdkafka #4059 and #4908, a late commit cost the assignment. Bug 12.
     """
     bench = Bench()
     bench.stable(*parts(0))
     bench.beat(REBALANCING)
     send = bench.join()
-    # Heartbeats and commits of the old generation are answered while the join waits.
+    # Responses to heartbeats and commits of the old generation arrive while the join waits.
     assert bench.beat(ILLEGAL) == bench.beat(UNKNOWN) == []
     assert bench.tell(CommitAnswered(ILLEGAL, 1)) == bench.tell(CommitAnswered(UNKNOWN, 1)) == []
     sync = sent(bench.joined(send, 2), "SyncGroup")
@@ -820,7 +820,7 @@ def test_group_metadata_is_what_fences_a_commit():
     assert bench.member.group_metadata() == ConsumerGroupMetadata("g", 1, "m", None, "<stable>")
 
 
-# ---------------------------------------------------------------------- going
+# ---------------------------------------------------------------------- leaving
 
 
 def test_unsubscribing_revokes_and_then_leaves():

@@ -1,4 +1,4 @@
-"""Who reads which partition, decided by the broker: range and uniform."""
+"""The broker's assignors, range and uniform."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Members = dict[str, AssignedMember]
 
 
 def member(topics: str, partitions: str = "", instance_id: str | None = None) -> AssignedMember:
-    """`member("tu", "t0 t1")`: topics of one letter."""
+    """Makes a member: in `member("tu", "t0 t1")` each topic has one letter."""
     owned = frozenset(IdPartition(each[0], int(each[1:])) for each in partitions.split())
     return AssignedMember(frozenset(topics), instance_id, owned)
 
@@ -57,7 +57,7 @@ def test_uniform_moves_no_more_than_it_has_to():
 
 
 def test_uniform_passes_partitions_on_along_a_chain():
-    """`a` has two more than `c`, but only `b` reads what both read."""
+    """`a` has two more than `c`, but only `b` reads topics of both."""
     members = {
         "a": member("t", "t0 t1 t2"),
         "b": member("tu", "u0 u1"),
@@ -70,7 +70,7 @@ def test_uniform_passes_partitions_on_along_a_chain():
 
 
 def test_uniform_looks_once_for_takers_of_members_that_are_even_already():
-    """The thread of an embedded broker's groups computes it: nobody else is served meanwhile."""
+    """The thread that serves an embedded broker's groups computes it, and others must wait."""
     members = {f"m{number}": member("tuvw") for number in range(800)}
     began = time.monotonic()
     found = assign_uniform(members, dict.fromkeys("tuvw", 800))
@@ -125,7 +125,7 @@ def test_each_partition_has_one_reader_and_uniform_is_as_even_as_can_be(seed, al
 
 
 def improvable(found: Mapping[str, frozenset[IdPartition]], members: Members) -> bool:
-    """Whether a chain of members leads from one to another with two partitions less."""
+    """Whether a chain of members leads from one to another with two partitions fewer."""
     near = {
         giver: {
             taker
@@ -146,7 +146,7 @@ def improvable(found: Mapping[str, frozenset[IdPartition]], members: Members) ->
 
 
 def fewest_moves(members: Members, topics: Mapping[str, int]) -> int:
-    """How many partitions must change hands in a group of equal subscriptions."""
+    """Returns how many partitions must move in a group of equal subscriptions."""
     (subscribed,) = {each.topic_ids for each in members.values()}
     total = sum(count for topic, count in topics.items() if topic in subscribed)
     quota, extra = divmod(total, len(members))
@@ -168,7 +168,7 @@ def test_with_equal_subscriptions_only_the_surplus_moves(seed):
 
 
 def spoken(name: str, members: Members, topics: Mapping[str, int]) -> str:
-    """A line of ServerAssignors' input."""
+    """Returns a line of ServerAssignors' input."""
     counts = ",".join(f"{topic}={count}" for topic, count in topics.items())
     rows = (
         "/".join(
@@ -185,7 +185,7 @@ def spoken(name: str, members: Members, topics: Mapping[str, int]) -> str:
 
 
 def heard(line: str) -> dict[str, frozenset[IdPartition]]:
-    """A line of its output."""
+    """Parses a line of its output."""
     found = {}
     for row in line.split(","):
         key, _, partitions = row.partition("/")
@@ -195,7 +195,7 @@ def heard(line: str) -> dict[str, frozenset[IdPartition]]:
 
 
 def test_kafkas_own_assignors_decide_the_same():
-    """Range to the partition; uniform as even, with no more moves than Kafka's makes."""
+    """Range is equal in each partition. Uniform is as even, with no more moves than Kafka's."""
     chance = random.Random(5)
     cases = []
     for number in range(scaled(5_000, 400)):

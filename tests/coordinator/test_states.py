@@ -1,4 +1,4 @@
-"""The tables of states, as tables: what they promise to whoever draws or reads them."""
+"""The state tables: properties that readers and the drawing code rely on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Fifty members that come, go and die, all the time: the group converges once they stop.
+"""Fifty members join, leave and die all the time: the group converges when they stop.
 
-What must hold meanwhile the worlds check with each event: no partition has two owners in one
-generation, nobody commits what was given away, and a cooperative member gives up only what moves.
+At each event the worlds check the invariants: no partition has two owners in one generation, no
+member commits a partition that was assigned to another, and a cooperative member gives up only what
+moves.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from tests.coordinator.assignors import Spread, Sticky
 from tests.support.scale import scaled
 
 SECONDS = 60
-# Fifty members take seconds of computing, twelve a fraction of one.
+# Fifty members take seconds of computing, twelve a fraction of a second.
 STORMS = [(50, seed) for seed in range(scaled(50))] + [(12, seed) for seed in range(6)]
 SEEDS = pytest.mark.parametrize("members, seed", STORMS)
 
 
 def disturb(chance: random.Random, members: int, living: list[Any], join: Any) -> None:
-    """One joins, leaves or dies; there are always about as many."""
+    """Makes one member join, leave or die. The number of members stays about the same."""
     if len(living) < members or chance.random() < 0.4:
         join()
     gone = chance.choice(living)

@@ -1,4 +1,4 @@
-"""What error codes mean to a classic member."""
+"""The meaning of error codes for a classic member."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Many members and one broker in virtual time, over a network that loses, delays and doubles.
+"""Many members and one broker in virtual time, over a network that loses, delays and duplicates.
 
     Client ── ClassicMember, its driver, Rust's heartbeats ──┐
     Client ──────────────────────────────────────────────────┼── Network ── Broker: Groups, and
     Client ──────────────────────────────────────────────────┘              Rust's view table
 
-Everything is decided by one seeded random source, so a failure is a seed. What must always hold
-is checked as it happens (`Laws`).
+One seeded random source decides everything, so that a seed reproduces a failure. `Laws` checks the
+invariants at each event.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, FENCED = 25, 22, 2
 
 
 def wants_poll(member: ClassicMember) -> bool:
-    """Whether Polled would lead to callbacks or a rebalance."""
+    """Whether a Polled event would lead to callbacks or a rebalance."""
     rebalance = member._rebalance
     if member._after_callbacks is not None or rebalance.topics is None:
         return False
@@ -72,7 +72,7 @@ def wants_poll(member: ClassicMember) -> bool:
 
 
 class World:
-    """Time, and who lives in it."""
+    """The time, the broker and the clients."""
 
     def __init__(
         self, seed: int, settings: GroupSettings | None = None, polls_every_ms: float = 200
@@ -111,7 +111,7 @@ class World:
         return client
 
     def deliver(self, do: Callable[[], None], fail: Callable[[], None]) -> None:
-        """One message; `fail` if the connection breaks. A lost one is silent."""
+        """Delivers a request or response, or calls `fail` if the connection breaks, or drops it."""
         dice = self.random.random() if self.faulty else 1.0
         if dice < 0.03:
             return
@@ -135,7 +135,7 @@ class World:
         return [each for each in self.clients if each.alive]
 
     def settled(self) -> bool:
-        """Everyone alive is a member, and each partition is somebody's."""
+        """Whether all living clients are members, and each partition has an owner."""
         owned = sorted(p for each in self.live() for p in each.assignment)
         wanted = sorted(
             TopicPartition(topic, number)
@@ -146,7 +146,7 @@ class World:
         return self.at_rest() and owned == wanted
 
     def at_rest(self) -> bool:
-        """Everyone alive polls, is a member of the present generation, and no other is."""
+        """Whether the current generation has exactly the living clients, and all of them poll."""
         view = self.broker.view
         live = self.live()
         if any(each.polled_at < each.stalled_until for each in live):
@@ -181,9 +181,9 @@ class Broker:
         ids = itertools.count(1)
         self.groups = Groups(settings, lambda: f"{next(ids):04}")
         self.view: dict[str, Any] = {"state": "Empty", "epoch": 0, "members": {}}
-        self.generations: list[int] = []  # each one that became stable
+        self.generations: list[int] = []  # those that became stable
         self.accepted: list[tuple[str, int]] = []
-        self.down = False  # answers NOT_COORDINATOR
+        self.down = False  # responds with NOT_COORDINATOR
         self._deadlines: dict[str, float] = {}
         self._replies: dict[int, Callable[[dict[str, Any]], None]] = {}
         self._tokens = itertools.count(1)
@@ -210,7 +210,7 @@ class Broker:
             self._step(Arrived(token, api, number, body, client_id, "/127.0.0.1"))
 
     def _member(self, body: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
-        """The rules of `ClassicGroup.validateMember`, out of the view."""
+        """Applies the rules of `ClassicGroup.validateMember` to the view."""
         members = self.view["members"]
         instance = body.get("GroupInstanceId")
         if instance is not None:
@@ -270,7 +270,7 @@ class Broker:
             self.generations.append(view["epoch"])
 
     def _wind_up(self) -> None:
-        """Sets the clock for the next deadline of groups or sessions."""
+        """Sets the timer for the next deadline of groups or sessions."""
         due = [self.groups.next_deadline(), *self._deadlines.values()]
         first = min((each for each in due if each is not None), default=None)
         if first is None or (self._tick_at is not None and self._tick_at <= first):
@@ -349,7 +349,7 @@ class Client:
         self.world.later(self.world.polls_every_ms, self._poll)
 
     def stall(self, ms: float) -> None:
-        """Works on records for so long, without a poll."""
+        """Processes records for that time, without a poll."""
         self.stalled_until = self.world.now + ms
 
     def crash(self) -> None:
@@ -378,7 +378,7 @@ class Client:
     # -------------------------------------------------------------- the driver
 
     def tell(self, event: Any) -> None:
-        """An event: handled within poll only."""
+        """Handles an event, but only within a poll."""
         if not self.alive:
             return
         self._inbox.append(event)
@@ -451,7 +451,7 @@ class Client:
         self.sent.append(action)
         body: Any = action.body
         if isinstance(body, list):
-            body = body[0][1]  # the newest form
+            body = body[0][1]  # the newest version
 
         if action.heartbeats is not None:
             self._repeat(None)
@@ -481,9 +481,10 @@ class Client:
 
         def arrive() -> None:
             if api == "JoinGroup":
-                # One that comes after a later one of its member would take back what that has said
-                # it owns. A coordinator cannot tell, Kafka's no more than ours; on one connection
-                # it does not happen.
+                # A JoinGroup that arrives after a later one of its member would undo the owned
+                # partitions of the later one. Neither Kafka's coordinator nor ours can detect it.
+                # On
+                # one connection it does not happen.
                 if number < self._join_heard:
                     return
                 self._join_heard = number
@@ -517,7 +518,7 @@ class Client:
         self._beat(self._beat_number)
 
     def _admit(self, beats: Heartbeats | None, joined: dict[str, Any]) -> None:
-        """The answer to a JoinGroup is here, whether the application takes it in or not."""
+        """Starts heartbeats at a JoinGroup response, even if the application has not handled it."""
         if beats is not None and self.alive and not joined["ErrorCode"]:
             body: Any = beats.body
             who = {name: joined[name] for name in ("GenerationId", "MemberId")}
@@ -548,7 +549,7 @@ class Client:
 
 
 class Laws:
-    """What always holds."""
+    """The invariants."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -558,7 +559,10 @@ class Laws:
         self._is_stale = False
 
     def assigned(self, client: Client, partitions: tuple[TopicPartition, ...]) -> None:
-        """One owner a partition in a generation; a static member is the same under a new id."""
+        """Checks one owner per partition and generation.
+
+        A static member is the same under a new ID.
+        """
         generation = client.member.generation
         who = client.settings.group_instance_id or client.member.member_id
         share = self._shares.setdefault((generation, who), partitions)
@@ -569,7 +573,7 @@ class Laws:
             self._latest[each] = max(generation, self._latest.get(each, -1))
 
     def callbacks(self, client: Client, actions: list[Any], generation: int) -> None:
-        """Cooperative members give up only what moves."""
+        """Checks that cooperative members give up only partitions that move."""
         if not client.cooperative or client.closing:
             return
         revoked = [p for each in actions if isinstance(each, Revoke) for p in each.partitions]
@@ -580,14 +584,14 @@ class Laws:
             assert not any(p.topic in client.topics for p in revoked)
 
     def committed(self, body: dict[str, Any]) -> None:
-        """Nobody commits for a partition that was given away in a later generation."""
+        """Checks that no member commits a partition that moved in a later generation."""
         for each in body["partitions"]:
             assert body["GenerationId"] >= self._latest.get(each, -1), f"{each}: {body}"
 
     def joined_anew(
         self, instance: str | None, before: dict[str, Any], after: dict[str, Any]
     ) -> None:
-        """A static member that is back before its session ends makes no rebalance (KIP-345)."""
+        """Checks that a static member's return within its session is no rebalance (KIP-345)."""
         held = {row["instance_id"] for row in before["members"].values()} - {None}
         if instance not in held or before["state"] != "Stable":
             return
@@ -599,11 +603,11 @@ class Laws:
         assert others[0] == others[1], instance
 
     def changed(self) -> None:
-        """Somebody's assignment, generation or membership is another one."""
+        """Called when an assignment, generation or membership of a client changes."""
         self._is_stale = True
 
     def check(self) -> None:
-        """No partition is owned by two members that the group holds in its generation."""
+        """Checks that no two members of the group's generation own the same partition."""
         if not self._is_stale:
             return
         self._is_stale = False

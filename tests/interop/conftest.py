@@ -1,4 +1,4 @@
-"""Fixtures of the interop tests, on top of those in tests/conftest.py."""
+"""Fixtures of the interop tests, in addition to those in tests/conftest.py."""
 
 from __future__ import annotations
 

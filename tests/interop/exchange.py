@@ -1,4 +1,4 @@
-"""The exchange: each producer writes the same mix once, each consumer reads it back."""
+"""The exchange: each producer writes the same mix once, and each consumer reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDS = 1_000_000
 
 @dataclass(frozen=True)
 class Produced:
-    """A topic that one producer has filled, and what should be in it, a file per partition."""
+    """A topic that one producer has filled, and its expected records, a file per partition."""
 
     topic: str
     count: int
@@ -28,7 +28,7 @@ class Produced:
 
 @dataclass(frozen=True)
 class Mix:
-    """Records in files: by codec, to be produced, and by partition, as they are to be found."""
+    """Records in files: by codec, to be produced, and by partition, as consumers must read them."""
 
     count: int
     parts: dict[str, Path]
@@ -36,7 +36,7 @@ class Mix:
 
 
 class Exchange:
-    """Topics by broker and producer, each produced once, when first asked for."""
+    """Topics by broker and producer. Each is produced once, when it is first needed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,14 +44,14 @@ class Exchange:
         self._mixes: dict[tuple[bool, bool], Mix] = {}
 
     def produced(self, broker: Broker, producer: str) -> Produced:
-        """The topic that `producer` filled on `broker`."""
+        """Returns the topic that `producer` filled on `broker`."""
         place = broker.kind, producer
         if place not in self._produced:
             self._produced[place] = self._produce(broker, producer)
         return self._produced[place]
 
     def consumed(self, broker: Broker, consumer: str, produced: Produced) -> Iterator[Record]:
-        """What `consumer` reads from a produced topic."""
+        """Yields what `consumer` reads from a produced topic."""
         file = self.folder / f"{broker.kind}-{consumer}-{produced.topic}"
         peers.consume(
             consumer, broker.bootstrap_servers, produced.topic, file, count=produced.count
@@ -60,7 +60,7 @@ class Exchange:
         file.unlink()
 
     def _produce(self, broker: Broker, producer: str) -> Produced:
-        """All codecs into one topic, so that every consumer meets all of them."""
+        """Produces all codecs into one topic, so that every consumer reads all of them."""
         topic = broker.create_topic(f"exchange-{producer}", PARTITIONS)
         mix = self._mix(
             producer in peers.SENDS_NULL_HEADER_VALUES,
@@ -70,7 +70,7 @@ class Exchange:
         return Produced(topic, mix.count, mix.expected)
 
     def _mix(self, null_header_values: bool, neither: bool) -> Mix:
-        """The same for all brokers and clients that can send it: at full scale it fills a disk."""
+        """Makes one mix for all brokers and clients that can send it: a full mix fills a disk."""
         kind = null_header_values, neither
         if kind not in self._mixes:
             count = scaled(RECORDS, minimum=1000)
@@ -98,10 +98,10 @@ class Exchange:
 
 
 def first_difference(produced: Produced, consumed: Iterator[Record]) -> str | None:
-    """Compares what was consumed with what was produced, in the order of each partition.
+    """Compares the consumed records with the produced ones, in the order of each partition.
 
     Returns:
-        None, or where the first difference is.
+        The place of the first difference, or None.
     """
     expected = {partition: read_records(path) for partition, path in produced.expected.items()}
     offsets = dict.fromkeys(expected, 0)
@@ -121,7 +121,7 @@ def first_difference(produced: Produced, consumed: Iterator[Record]) -> str | No
 
 
 def fields(wanted: Record, got: Record) -> str:
-    """The fields in which two records differ."""
+    """Returns the fields in which two records differ."""
     return "; ".join(
         f"{name}: wanted {a!r:.200}, got {b!r:.200}"
         for name, a, b in zip_longest(Record._fields, wanted, got)

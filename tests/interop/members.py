@@ -1,4 +1,4 @@
-"""Members of one group, of any client, each in a process of its own, and what they wrote down.
+"""Members of one group, of any client, each in its own process, and what they wrote down.
 
 group = crew(broker, topic, PARTITIONS, "cooperative-sticky")      the fixture `crew`
 group.join("java")
@@ -22,15 +22,16 @@ from tests.support.paths import ROOT
 
 LEAVE_LIMIT_S = 60
 SESSION_MS = 6000
-# Without KIP-848's protocol: where the others speak it, these are classic members.
+# Clients without KIP-848's protocol. They join as classic members where the others use it.
 CLASSIC_ONLY = ("kafka-python", "aiokafka")
 
 
 class MixedHistory(History):
-    """What members of any client wrote; others tell less than ours do.
+    """What members of any client wrote. Other clients report less than ours.
 
-    Who was thrown out hears of it when it asks next: what it lost counts as its own up to the last
-    sign that it was a member. Who leaves or is killed may say nothing of what it had.
+    A fenced member learns it with its next request: until its last sign of membership, the
+    partitions
+    it lost count as its own. A member that leaves or is killed may not report what it had.
     """
 
     def __init__(self, partitions: int) -> None:
@@ -39,10 +40,10 @@ class MixedHistory(History):
         self._unknown = itertools.count(-1, -1)
 
     def tell(self, member: int, at: float, kind: str, *numbers: int) -> None:
-        """One event."""
+        """Adds one event."""
         if kind in ("A", "C", "X"):
             self._sure[member] = at
-        if kind == "A" and numbers[0] < 0:  # a client that has no generation, or none any more
+        if kind == "A" and numbers[0] < 0:  # a client that has no generation, or has lost it
             numbers = next(self._unknown), *numbers[1:]
         elif kind == "L":
             at = self._sure.get(member, at)
@@ -51,7 +52,7 @@ class MixedHistory(History):
         super().tell(member, at, kind, *numbers)
 
     def committed(self) -> dict[int, int]:
-        """{partition: the highest offset whose commit was acknowledged}."""
+        """Returns {partition: the highest offset whose commit was acknowledged}."""
         found: dict[int, int] = {}
         for _, event in self.all("C"):
             partition, offset = event.numbers
@@ -65,7 +66,7 @@ class MixedHistory(History):
 
 
 class Member:
-    """A member in a process of its own."""
+    """A member in its own process."""
 
     def __init__(
         self,
@@ -99,18 +100,18 @@ class Member:
             )
 
     def lines(self) -> list[str]:
-        """The last lines that it wrote down."""
+        """Returns the last lines that it wrote down."""
         if not self.file.exists():
             return []
         return self.file.read_text(encoding="utf-8").splitlines()[-20:]
 
     def errors(self) -> str:
-        """The end of what it printed, its client's log among it."""
+        """Returns the last part of its output, which includes its client's log."""
         return self._errors.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
 class Crew:
-    """All members that there ever were."""
+    """All members of the test, past and present."""
 
     def __init__(
         self,
@@ -151,30 +152,30 @@ class Crew:
         return [member for member in self.members if not member.ended]
 
     def look(self) -> MixedHistory:
-        """All that was written so far; nobody has ended that was not to."""
+        """Returns all that was written so far. Checks that no member ended unexpectedly."""
         for member in self.living():
             assert member.process.poll() is None, member.errors()
         self.history.update(member.file for member in self.members)
         return self.history
 
     def tell(self) -> str:
-        """What the living wrote down and printed, for the error of a wait that failed."""
+        """Returns what the running members wrote and printed, for the error of a failed wait."""
         return "\n".join(
             f"{member.file.name}: {member.lines()}\n{member.errors()}" for member in self.living()
         )
 
     def have_joined(self) -> bool:
-        """Whether each member has been given its partitions once."""
+        """Whether each member has been assigned partitions once."""
         found = self.look()
         joined = {member.number for member, _ in found.all("A")}
         return joined == {member.number for member in self.members}
 
     def is_settled(self) -> bool:
-        """Whether the living have an equal share of all partitions."""
+        """Whether the running members have an equal share of all partitions."""
         return self.look().is_settled({member.number for member in self.living()})
 
     def count(self) -> int:
-        """How many records were read, each counted once."""
+        """Returns the number of records that were read, each counted once."""
         return sum(self.look().read_counts().values())
 
     def close(self) -> None:
@@ -185,7 +186,7 @@ class Crew:
 
 
 class MakeCrew(Protocol):
-    """The fixture `crew`; `session_ms` is of classic members, others have the broker's."""
+    """The fixture `crew`. `session_ms` is for classic members. Others use the broker's."""
 
     def __call__(
         self,
@@ -199,5 +200,5 @@ class MakeCrew(Protocol):
 
 
 def group_of(topic: str) -> str:
-    """The group that reads a topic."""
+    """Returns the name of the group that reads a topic."""
     return f"group-{topic}"

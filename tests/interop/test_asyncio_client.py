@@ -1,4 +1,4 @@
-"""aiokafka against every broker; the other clients meet it in test_exchange."""
+"""aiokafka with every broker. test_exchange tests it with the other clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_aiokafka_reads_what_it_wrote(broker, tmp_path, codec):
     peers.produce("aiokafka", broker.bootstrap_servers, topic, {codec: sent})
     peers.consume("aiokafka", broker.bootstrap_servers, topic, got, count=count)
     found = list(read_records(got))
-    # A batch that does not get smaller is sent as it is.
+    # A batch that compression does not shrink is sent uncompressed.
     headers = [header for each in range(2) for header in broker.wire.batches(topic, each)]
     assert CODECS.index(codec) in {header.codec for header in headers}
     for partition in range(2):

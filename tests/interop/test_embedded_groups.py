@@ -1,7 +1,7 @@
-"""Groups of other clients at the embedded broker, alone and two together.
+"""Groups of other clients on the embedded broker, with one client or with two.
 
-They join, share out, read all, commit and leave, each by its own protocol; who comes after them
-finds what they committed.
+The members join, share partitions, read all records, commit and leave, each with its own protocol.
+The next member starts at the offsets that they committed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartiti
 
 PARTITIONS = 4
 LIMIT_S = 60
-# Of classic members, far longer than they take to leave; KIP-848's has 45 s from the broker.
+# For classic members, far longer than they take to leave. KIP-848's members have the broker's 45 s.
 SESSION_MS = 30_000
 SPEAKERS = {
     CONSUMER: ("java", "confluent-kafka"),
@@ -54,7 +54,7 @@ def test_other_clients_are_served_as_a_group(
     group = crew(embedded, topic, PARTITIONS, strategy, session_ms=SESSION_MS)
     with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, linger_ms=5) as producer:
         read_as_they_come(group, clients, producer, topic)
-        # All say so: no session has to end first.
+        # All members say that they leave: no session has to end first.
         with within(SESSION_MS / 1000 / 2):
             for member in group.living():
                 group.leave(member)
@@ -105,7 +105,7 @@ def send(producer: KafkaProducer[Any, Any], topic: str, numbers: Iterable[int]) 
 
 
 def state_of(broker: Broker, topic: str) -> str:
-    """What the broker says of the topic's group."""
+    """Returns the state of the topic's group that the broker reports."""
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
         states = {each["group_id"]: each["group_state"] for each in admin.list_groups()}
     return str(states[group_of(topic)])
@@ -114,7 +114,7 @@ def state_of(broker: Broker, topic: str) -> str:
 def goes_on_from(
     broker: Broker, topic: str, protocol: Literal["classic", "consumer"]
 ) -> tuple[dict[int, Any], dict[int, int]]:
-    """The offsets that a consumer of ours sees, and the first that it reads as the next member."""
+    """Returns the committed offsets, and the first offsets that our next member reads."""
     first: dict[int, int] = {}
     with KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers,

@@ -1,7 +1,7 @@
 """Every client reads, byte for byte, what every client wrote, on every broker.
 
-1,000,000 records (at full scale) for each producer: mixed sizes, keys, headers with duplicate
-keys, and all five codecs in one topic; every consumer then reads every topic.
+At full scale each producer writes 1,000,000 records: mixed sizes, keys, headers with duplicate
+keys, and all five codecs in one topic. Then every consumer reads every topic.
 """
 
 from __future__ import annotations

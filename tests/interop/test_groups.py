@@ -1,6 +1,6 @@
-"""One group of members of several clients, which come, go and are killed.
+"""One group with members of several clients, which join, leave and are killed.
 
-Every record is read, none again once a commit that covers it was acknowledged, and no partition has
+Every record is read, and not again after a commit that covers it was acknowledged. No partition has
 two owners in one generation, or at one time.
 """
 
@@ -23,13 +23,13 @@ PARTITIONS = 12
 RECORDS = 1_000_000
 STEPS = 5
 STEP_LIMIT_S, LIMIT_S = 60, 300
-# Of the five that share the stream the first and third are killed, and the second leaves.
+# Of the five that share the stream, the test kills the first and third, and the second leaves.
 CLASSIC = ("thalweg", "confluent-kafka", "kafka-python", "java", "thalweg")
 KIP_848 = ("thalweg", "confluent-kafka", "java", "confluent-kafka", "thalweg")
 MIXED = ("thalweg", "confluent-kafka", "kafka-python", "java", "aiokafka")
 
-# A wait that fails says what it waited for, so all of them together come first: two of each step,
-# the joining, the last flush and reading, four members that leave; and a minute for the rest.
+# A wait that fails says what it waited for, so the test's limit must be longer than all waits: two
+# for each step, the joins, the last flush and read, four members that leave, and a minute more.
 pytestmark = pytest.mark.timeout((2 * STEPS + 3) * STEP_LIMIT_S + LIMIT_S + 4 * LEAVE_LIMIT_S)
 
 
@@ -43,16 +43,17 @@ def test_members_of_four_clients_share_a_stream(
 def test_members_of_the_newer_protocol_share_a_stream(
     modern_broker: Broker, crew: MakeCrew
 ) -> None:
-    """KIP-848, by the clients that speak it."""
+    """Uses KIP-848's protocol, with the clients that support it."""
     share(modern_broker, CONSUMER, KIP_848, crew)
 
 
 def test_classic_members_share_a_stream_with_those_of_the_newer_protocol(
     kafka: Broker, crew: MakeCrew
 ) -> None:
-    """As while a group is being moved to KIP-848, where the broker translates.
+    """As during the migration of a group to KIP-848, when the broker translates.
 
-    Real Kafka does so (`group.consumer.migration.policy` is bidirectional since 4.0); the embedded
+    Real Kafka does this (`group.consumer.migration.policy` is bidirectional since 4.0). The
+    embedded
     broker keeps the protocols apart.
     """
     share(kafka, CONSUMER, MIXED, crew)
@@ -108,7 +109,7 @@ def check(history: MixedHistory, ends: dict[int, int]) -> None:
     group_checks.check_commits(history)
 
 
-# What it is: (events "time member kind numbers...", what the failure says).
+# What is wrong: (events "time member kind numbers...", part of the failure's message).
 WRONG = {
     "two owners in a generation": ("0 1 A 5 0, 1 1 V -1 0, 2 2 A 5 0", "(5, 0): {1, 2}"),
     "two owners at a time": ("0 1 A 5 0, 2 2 A 6 0, 3 1 V -1 0", "while"),
@@ -132,7 +133,10 @@ def test_what_is_wrong_is_seen(what: str) -> None:
 
 
 def test_what_others_tell_late_or_not_at_all_is_not_wrong() -> None:
-    """Who was thrown out hears of it after its successor; who leaves or is killed says nothing."""
+    """A fenced member learns it after its successor.
+
+    A member that leaves or is killed is silent.
+    """
     late = told("0 1 A 5 0, 1 1 C 0 9, 2 2 A 6 0, 3 1 L -1 0, 4 2 X, 5 3 A 7 0, 6 2 E, 7 3 K")
     late.tell(4, 8, "A", 8, 0)
     check(late, {0: 0})

@@ -1,4 +1,4 @@
-"""Metrics have the names of Kafka's own clients; docs/metrics.md lists what lacks."""
+"""Metrics have the names of Kafka's own clients. docs/metrics.md lists those that are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 
 
 def left_out(client: str) -> list[tuple[str, str]]:
-    """(group pattern, name pattern) of the page's table of a client."""
+    """Returns (group pattern, name pattern) from the page's table of a client."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     heading = f"thalweg's {client} lacks these metrics of the Java {client}:"
     table = page.split(heading)[1].split("\n\n")[1]
@@ -64,7 +64,7 @@ def test_every_metric_of_javas_consumer_is_ours_or_listed_with_a_reason(broker):
 def check(
     ours: set[tuple[str, str]], theirs: set[tuple[str, ...]], patterns: list[tuple[str, str]]
 ) -> None:
-    """Nothing is made up, what lacks is listed, and nothing else is."""
+    """Checks that no metric is invented, and that exactly the missing ones are listed."""
     assert ours <= theirs, "no name is made up"
     unexplained = {
         (group, name)

@@ -1,6 +1,6 @@
-"""Java's command line tools with text, and thalweg on the other end, on every broker.
+"""Java's command line tools and thalweg exchange text, on every broker.
 
-The tools are 4.3's, whatever the broker is. What reads with `--partition` joins no group.
+The tools are those of 4.3 for each broker. A consumer with `--partition` joins no group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def console_consume(broker, topic, count, *more, start=FIRST_PARTITION):
 
 
 def described(broker, group):
-    """What the tool of groups tells of each partition, by the names of its columns."""
+    """Returns what the tool of groups prints for each partition, by the names of its columns."""
     where = "--bootstrap-server", broker.bootstrap_servers, "--timeout", "60000"
     printed = java.run(CONSUMER_GROUPS, *where, "--describe", "--group", group)
     table = [line.split() for line in printed.splitlines() if line.startswith(("GROUP ", group))]
@@ -83,7 +83,7 @@ def test_the_console_tools_pass_text_to_each_other(broker):
     assert console_consume(broker, topic, len(LINES)).splitlines() == LINES
 
 
-# Kafka 3.9 serves groups of the new protocol only if it is told to.
+# Kafka 3.9 serves groups of the new protocol only if its configuration enables it.
 @pytest.mark.parametrize(
     ("kind", "protocol"),
     [
@@ -104,7 +104,7 @@ def test_the_console_consumer_goes_on_where_its_group_ended(brokers, kind, proto
             producer.send(topic, line.encode(), partition=n % 2)
     start = "--group", group, "--from-beginning"
     options = "--command-property", f"group.protocol={protocol}"
-    # More than a partition has, so that both have a committed offset.
+    # Read more than one partition has, so that both have a committed offset.
     early = console_consume(broker, topic, 120, *options, start=start).splitlines()
     partitions = described(broker, group)
     assert sorted(row["PARTITION"] for row in partitions) == ["0", "1"]
@@ -127,7 +127,7 @@ def test_the_performance_tools_send_and_read_every_record(broker):
     assert sum(broker.wire.end_offsets(topic).values()) == count
     limits = "--group", f"{topic}-readers", "--timeout", "60000", "--hide-header"
     printed = java.run(CONSUMER_PERFORMANCE, *where, *all_of_them, *limits)
-    # Times, MB, MB/s, records, records/s, then four figures of the rebalance and of the fetches.
+    # Times, MB, MB/s, records, records/s, then four numbers about the rebalance and the fetches.
     [figures] = [line.split(", ") for line in printed.splitlines() if line.count(", ") == 9]
     assert figures[4] == str(count)
 

@@ -1,7 +1,7 @@
-"""Headers at their extremes, from every client to every client, and through Arrow.
+"""Extreme headers, from every client to every client, and through Arrow.
 
-Thousands of them, hundreds of kilobytes in one, the same name many times, names that are empty or
-not ASCII, values that are empty or null.
+Thousands of headers, hundreds of kilobytes in one, repeated names, names that are empty or not
+ASCII, values that are empty or null.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.records import Record, read_records, write_records
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 
 CODECS = ("none", "zstd")
-# (producer, consumer); test_exchange.py has the same for Java, with headers of the usual sizes.
+# (producer, consumer). test_exchange.py covers Java, with headers of the usual sizes.
 PAIRS = [
     ("thalweg", "thalweg"),
     ("thalweg", "kafka-python"),
@@ -51,7 +51,7 @@ def _headers(nulls: bool) -> dict[str, Headers]:
 
 
 def _records(nulls: bool) -> list[Record]:
-    """One for each kind of headers, and in front of and behind each a plain one."""
+    """Makes one record for each kind of headers, with a plain record before and after each."""
     plain: Headers = (("plain", b"1"),)
     kinds = [headers for each in _headers(nulls).values() for headers in (plain, each)]
     return [
@@ -62,14 +62,14 @@ def _records(nulls: bool) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def sent() -> dict[tuple[str, str], tuple[str, list[Record]]]:
-    """What each client has sent to each broker: made when first asked for."""
+    """What each client has sent to each broker, made when it is first needed."""
     return {}
 
 
 def _sent_by(
     client: str, broker: Broker, sent: dict[tuple[str, str], Any], folder: Path
 ) -> tuple[str, list[Record]]:
-    """A topic that the client has filled, once in each codec, and what must be in it."""
+    """Returns a topic that the client filled, once in each codec, and its expected records."""
     if (client, broker.kind) not in sent:
         topic = broker.create_topic("headers")
         records = _records(client in peers.SENDS_NULL_HEADER_VALUES)
@@ -86,7 +86,7 @@ def _sent_by(
 def _check(found: list[Record], wanted: list[Record]) -> None:
     assert [each.offset for each in found] == [each.offset for each in wanted]
     for got, expected in zip(found, wanted, strict=True):
-        # Not one assertion of all: what pytest would print is megabytes.
+        # Not one assertion for all: pytest would print megabytes.
         assert got._replace(headers=()) == expected._replace(headers=())
         names = [name for name, _ in got.headers], [name for name, _ in expected.headers]
         assert names[0] == names[1], f"offset {got.offset}: {str(names)[:300]}"
@@ -106,7 +106,7 @@ def test_headers_arrive_as_they_were_sent(
 
 
 def _table_of(broker: Broker, topic: str, count: int) -> Any:
-    """The whole topic, as pyarrow's table."""
+    """Reads the complete topic as a pyarrow table."""
     import pyarrow as pa
 
     parts: list[Any] = []
@@ -120,7 +120,7 @@ def _table_of(broker: Broker, topic: str, count: int) -> Any:
 
 
 def test_headers_pass_through_arrow(modern_broker: Broker, sent: Any, tmp_path: Path) -> None:
-    """By `poll_arrow` out of one topic, by `send_arrow` into another, and out again."""
+    """Reads one topic with `poll_arrow`, writes another with `send_arrow`, and reads that."""
     topic, wanted = _sent_by("thalweg", modern_broker, sent, tmp_path)
     table = _table_of(modern_broker, topic, len(wanted))
     _check(_rows(table), wanted)

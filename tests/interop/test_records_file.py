@@ -1,4 +1,4 @@
-"""The harness's own file of records: what is written is read, and the mix is what it promises."""
+"""The tests' file of records: what is written is read back, and the mix has all its kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of all clients: what they commit is read, what they abort is not, by any reader."""
+"""Transactions of all clients: any reader sees what they commit, and none sees what they abort."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODULE = "tests.support.clients.transactions"
 
 
 def write(client: str, bootstrap: str, topic: str, *steps: str) -> None:
-    """Has a client make transactions."""
+    """Runs transactions with a client."""
     arguments = "write", bootstrap, topic, uuid.uuid4().hex, *steps
     if client == "java":
         java.run("Transactions", *arguments, classes=java.compiled("Transactions"))
@@ -27,7 +27,7 @@ def write(client: str, bootstrap: str, topic: str, *steps: str) -> None:
 
 
 def read(client: str, bootstrap: str, topic: str) -> list[str]:
-    """What a client reads of committed records."""
+    """Returns the committed records that a client reads."""
     if client == "thalweg":
         return read_thalweg(bootstrap, topic)
     if client == "java":
@@ -40,7 +40,7 @@ def read(client: str, bootstrap: str, topic: str) -> list[str]:
 
 
 def read_thalweg(bootstrap: str, topic: str) -> list[str]:
-    """The same by this library."""
+    """Returns the committed records that this library reads."""
     with KafkaConsumer(
         bootstrap_servers=bootstrap,
         isolation_level="read_committed",
@@ -58,7 +58,7 @@ def read_thalweg(bootstrap: str, topic: str) -> list[str]:
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int | None:
-    """The offset that a group committed for partition 0."""
+    """Returns the offset that a group committed for partition 0."""
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         offsets = admin.list_consumer_group_offsets(group)
     found = offsets.get(TopicPartition(topic, 0))
@@ -98,7 +98,7 @@ def test_clients_go_by_the_version_of_transactions(client: str, level: int) -> N
         assert read_thalweg(broker.bootstrap_servers, "t") == [*VALUES, "commit-11"]
         assert committed(broker.bootstrap_servers, "g", "t") == 4
         added = broker.requests().get("AddPartitionsToTxn", 0)
-        # Since KIP-890 the broker adds; of these clients only Java's knows that.
+        # Since KIP-890 the broker adds partitions. Of these clients only Java's uses that.
         assert (added == 0) == (level == 2 and client == "java")
 
 
