@@ -1,1 +1,1 @@
-"""The tests of thalweg; `tests.support` is what they share."""
+"""The tests of thalweg. `tests.support` is the code that they share."""

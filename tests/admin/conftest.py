@@ -1,7 +1,7 @@
-"""Every call of KafkaAdminClient on real Kafka; each test looks at what the call did.
+"""Every call of KafkaAdminClient on real Kafka. Each test checks what the call did.
 
 admin        of a super user, on one node of Kafka 4.3 and one of 3.9, with an authorizer
-alice        of a user whose rights a test takes away, on the same node
+alice        of a user whose rights a test removes, on the same node
 cluster      three nodes, for elections and for replicas that move
 """
 
@@ -35,7 +35,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Node:
-    """A node of real Kafka with an authorizer, and clients of it that are closed with the test."""
+    """A node of real Kafka with an authorizer, and its clients, which are closed with the test."""
 
     kafka: RealKafka
     admin: KafkaAdminClient
@@ -78,7 +78,7 @@ class Node:
 
     @contextmanager
     def denied(self, kind: ResourceType, name: str, user: str = "alice") -> Iterator[None]:
-        """The user may do nothing with a resource while the block runs."""
+        """Denies the user all operations on a resource while the block runs."""
         deny = ACL(
             f"User:{user}",
             "*",
@@ -87,7 +87,7 @@ class Node:
             ResourcePattern(kind, name),
         )
         assert self.admin.create_acls([deny]) == {"succeeded": [deny], "failed": []}
-        # A broker learns from its controller what was changed, a moment later.
+        # A broker learns a change from its controller a moment later.
         wait_until(lambda: deny in self.acls(), 20)
         try:
             yield
@@ -96,7 +96,7 @@ class Node:
             wait_until(lambda: deny not in self.acls(), 20)
 
     def acls(self, wanted: ACLFilter | None = None) -> list[ACL]:
-        """The ACLs that a filter matches; all without one."""
+        """Returns the ACLs that a filter matches, or all without a filter."""
         found, error = self.admin.describe_acls(wanted or EVERY_ACL)
         assert error is NoError
         return found
@@ -117,7 +117,7 @@ EVERY_ACL = ACLFilter(
 
 @pytest.fixture(scope="package")
 def _node_of() -> Iterator[Callable[[str], RealKafka]]:
-    """One node of each version for all files, started by the first test that wants it."""
+    """One node of each version for all files, started by the first test that needs it."""
     started: dict[str, RealKafka] = {}
 
     def get(version: str) -> RealKafka:
@@ -147,7 +147,7 @@ def modern_node(_node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
 
 @pytest.fixture
 def old_node(_node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
-    """One node of Kafka 3.9, for how calls fail that it does not have."""
+    """One node of Kafka 3.9, for calls that fail because 3.9 does not have them."""
     yield from _opened(_node_of("3.9"))
 
 

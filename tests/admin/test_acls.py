@@ -1,4 +1,4 @@
-"""ACLs, and what a user without rights is told by every kind of call."""
+"""ACLs, and the errors of every kind of call for a user without rights."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_acls_are_created_described_and_deleted(node: Node) -> None:
         "failed": [],
     }
     wait_until(lambda: {literal, prefixed} <= set(node.acls()), 20)
-    # MATCH finds all that apply to a name.
+    # MATCH finds all ACLs that apply to a name.
     match = ResourcePatternFilter(ResourceType.TOPIC, name, ACLResourcePatternType.MATCH)
     applying = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, match)
     assert set(node.acls(applying)) == {literal, prefixed}
@@ -118,7 +118,7 @@ def test_a_topic_without_rights_is_an_error_with_its_name(
     ):
         _of_topic(topic)[call](alice)
     (found,) = node.admin.describe_topics([topic])
-    assert len(found["partitions"]) == 1  # nothing was done to it
+    assert len(found["partitions"]) == 1  # the topic is unchanged
 
 
 _OF_GROUP: dict[str, Callable[[KafkaAdminClient, str], Any]] = {

@@ -70,7 +70,7 @@ def test_the_quorum_is_described(node: Node) -> None:
 
 
 def _folders(admin: KafkaAdminClient, topic: str) -> list[tuple[str, int]]:
-    """Where partition 0 of a topic lies, and its size; two places while it moves."""
+    """Returns where partition 0 of a topic is, and its size: two places while it moves."""
     (broker,) = admin.describe_log_dirs({topic: [0]})
     assert broker["broker"] == 1
     return [
@@ -115,7 +115,7 @@ def test_clients_are_made_from_a_config_and_closed(node: Node) -> None:
     servers = node.kafka.bootstrap_servers
     with KafkaAdminClient.from_config({"bootstrap.servers": servers}) as admin:
         assert admin.bootstrap_connected()
-        assert [admin.closed] == [False]  # in a list: mypy takes a property for what it was
+        assert [admin.closed] == [False]  # in a list: mypy takes a property for constant
         assert admin.describe_cluster()["cluster_id"] == node.kafka.cluster_id
     assert admin.closed
     admin.close()

@@ -1,4 +1,4 @@
-"""Options of topics, brokers, groups and clients' metrics: what is set is what is described."""
+"""Configs of topics, brokers, groups and client metrics: what is set is also described."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from thalweg.errors import (
 
 
 def _set(admin: KafkaAdminClient, kind: str, name: str) -> dict[str, str]:
-    """The options that are set for a resource itself."""
+    """Returns the configs that are set for the resource itself."""
     found = admin.describe_configs([ConfigResource(kind, name)])[kind][name]
     return {option: row["value"] for option, row in found.items()}
 
 
 def _wait_set(admin: KafkaAdminClient, kind: str, name: str, expected: dict[str, str]) -> None:
-    """A broker learns from its controller what was changed, a moment later."""
+    """Waits for a change: a broker learns it from its controller a moment later."""
 
     def is_set() -> bool:
         found = _set(admin, kind, name)
@@ -65,7 +65,7 @@ def test_without_names_all_options_are_set_back(node: Node) -> None:
 
 
 def test_options_not_named_stay_as_they_are_in_the_older_call_too(old_node: Node) -> None:
-    """Kafka 4 has AlterConfigs no more for topics that are set incrementally; 3.9 has both."""
+    """Kafka 4 has no AlterConfigs for topics that are set incrementally. Kafka 3.9 has both."""
     topic, admin = old_node.topic(configs={"segment.bytes": "1048576"}), old_node.admin
     given = ConfigResource("topic", topic, {"retention.bytes": "7"})
     assert admin.alter_configs([given], incremental=False) == {"topic": {topic: "OK"}}

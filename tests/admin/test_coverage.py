@@ -15,7 +15,7 @@ NO_CALLS = {"DEFAULT_CONFIG"}
 
 
 def _used() -> set[str]:
-    """Names of attributes that the tests of this folder use."""
+    """Returns the names of attributes that the tests of this folder use."""
     files = [each for each in FOLDER.glob("test_*.py") if each.name != Path(__file__).name]
     trees = [ast.parse(each.read_text(encoding="utf-8")) for each in files]
     return {

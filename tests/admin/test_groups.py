@@ -22,7 +22,7 @@ from thalweg.structs import OffsetAndMetadata
 
 
 def _member(node: Node, group: str, topic: str, **options: Any) -> KafkaConsumer[Any, Any]:
-    """A member with all partitions of a topic."""
+    """Makes a member with all partitions of a topic."""
     consumer = node.consumer(group_id=group, enable_auto_commit=False, **options)
     consumer.subscribe([topic])
 
@@ -82,7 +82,7 @@ def test_groups_that_are_not_there_are_errors_with_their_names(node: Node) -> No
     with pytest.raises(GroupIdNotFoundError, match=group):
         admin.delete_group_offsets(group, [TopicPartition("t", 0)])
     assert admin.list_group_offsets(group) == {group: {}}
-    # Kafka 3.9 describes it as dead.
+    # Kafka 3.9 reports it as dead.
     if node.modern:
         with pytest.raises(GroupIdNotFoundError, match=group):
             admin.describe_consumer_groups([group])

@@ -56,7 +56,7 @@ def test_the_preferred_replica_is_elected(cluster: RealKafka, admin: KafkaAdminC
     assert topic.topic == "preferred"
     assert [(row.partition_id, row.error_code) for row in topic.partition_result] == [(0, 0)]
     wait_until(lambda: _leader(admin, "preferred") == 1, 20)
-    # kafka-python 2's name, and a leader that is the preferred one already.
+    # kafka-python 2's name, and a leader that is already the preferred one.
     again = admin.perform_leader_election(0, ["preferred"])
     ((row,),) = [each.partition_result for each in again.replica_election_results]
     assert row.error_code == ElectionNotNeededError.errno
@@ -92,7 +92,7 @@ def test_elections_of_unknown_partitions_are_errors(admin: KafkaAdminClient) -> 
 def test_replicas_move(cluster: RealKafka, admin: KafkaAdminClient) -> None:
     where = TopicPartition("moving", 0)
     _create(admin, "moving", [1])
-    # Slow enough to be seen on the move.
+    # Slow enough to be seen while it moves.
     throttles = {
         "leader.replication.throttled.replicas": "*",
         "follower.replication.throttled.replicas": "*",

@@ -1,4 +1,4 @@
-"""Topics and partitions on a single node; test_replicas.py has what takes three."""
+"""Topics and partitions on a single node. test_replicas.py tests what needs three nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions: listed, described, found hanging, ended on a partition."""
+"""Transactions: listed, described, found hanging, aborted on a partition."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from thalweg.errors import (
     UnknownTopicOrPartitionError,
 )
 
-# Transactions count as hanging five minutes after the timeout: this makes it none at all.
+# Transactions count as hanging five minutes after the timeout. This value cancels that out.
 AT_ONCE_MS = -5 * 60 * 1000
 
 
 @pytest.fixture
 def opened(node: Node) -> Any:
-    """(transactional id, partition) of a transaction that is open, with a record before it."""
+    """(transactional ID, partition) of an open transaction, with a record before it."""
     topic, name = node.topic(), node.name("tx")
     node.fill(topic, 1)
     producer = node.producer(transactional_id=name)

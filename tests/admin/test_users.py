@@ -18,7 +18,7 @@ TOOL = "org.apache.kafka.tools.TopicCommand"
 
 
 def _credentials(node: Node, user: str) -> dict[ScramMechanism, int]:
-    """{mechanism: iterations} of a user."""
+    """Returns {mechanism: iterations} of a user."""
     found = node.admin.describe_user_scram_credentials([user])[user]["credential_infos"]
     return {row["mechanism"]: row["iterations"] for row in found}
 
@@ -27,9 +27,9 @@ def test_credentials_are_set_described_and_deleted(node: Node) -> None:
     user = node.name("user")
     first = UserScramCredentialUpsertion(user, "SCRAM-SHA-256", "secret", iterations=5000)
     second = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_512, b"secret")
-    for each in (first, second):  # Kafka takes one of a user in each request
+    for each in (first, second):  # Kafka accepts one credential of a user per request
         assert node.admin.alter_user_scram_credentials([each]) == {user: None}
-    # A broker learns from its controller what was changed, a moment later.
+    # A broker learns a change from its controller a moment later.
     both = {ScramMechanism.SCRAM_SHA_256: 5000, ScramMechanism.SCRAM_SHA_512: 4096}
     wait_until(lambda: _credentials(node, user) == both, 20)
     assert user in node.admin.describe_user_scram_credentials()
@@ -41,7 +41,7 @@ def test_credentials_are_set_described_and_deleted(node: Node) -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_client_logs_in_with_them(modern_node: Node, mechanism: str, tmp_path: Path) -> None:
-    """Java's, so that the salted password is checked against Kafka's own arithmetic."""
+    """Uses a Java client, so that Kafka's own code checks the salted password."""
     node = modern_node
     user, topic = node.name("user"), node.topic()
     upsertion = UserScramCredentialUpsertion(user, mechanism, "the secret")

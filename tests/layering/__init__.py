@@ -1,1 +1,1 @@
-"""Who may know whom: the rules of tools/layers.toml as tests."""
+"""The rules of tools/layers.toml, which say what may depend on what, as tests."""

@@ -1,8 +1,8 @@
-"""What no file of the tree may do to who builds it, and which versions must be written down.
+"""What files of the tree must not do on a builder's machine, and versions that must be pinned.
 
-tracked() -> texts() -> homes_set(), spark_packages()     a line that is wrong, with its place
-          -> toolchain_pins()                             a file that must not be
-a requirements file  -> unpinned()                        a line without its version
+tracked() -> texts() -> homes_set(), spark_packages()     lines that are wrong, with their places
+          -> toolchain_pins()                             files that must not exist
+a requirements file  -> unpinned()                        lines without a version
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _PINNED = re.compile(
 
 
 def tracked() -> list[str]:
-    """The paths of all files that git tracks; in an unpacked archive of all that it would."""
+    """Returns the paths of all files that git tracks, or would track in an unpacked archive."""
     if not (ROOT / ".git").exists():
         return unignored(ROOT)
-    # A checkout that belongs to someone else, as a container's may, is read all the same.
+    # Also read a checkout that belongs to another user, as in a container.
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     answer = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
@@ -45,7 +45,7 @@ def tracked() -> list[str]:
 
 
 def unignored(root: Path) -> list[str]:
-    """The paths of all files but those that .gitignore names: /folder/, anywhere/ and *.suffix."""
+    """Returns all files except those in .gitignore, which has /folder/, anywhere/ and *.suffix."""
     patterns = (root / ".gitignore").read_text(encoding="utf-8").split()
     paths = {each[1:] for each in patterns if each.startswith("/")}
     names = [each for each in patterns if not each.startswith("/")]
@@ -63,7 +63,7 @@ def unignored(root: Path) -> list[str]:
 
 
 def texts(paths: Iterable[str]) -> dict[str, str]:
-    """The files among `paths` that are there and are text."""
+    """Returns the files among `paths` that exist and are text."""
     found = {}
     for path in paths:
         try:
@@ -74,27 +74,27 @@ def texts(paths: Iterable[str]) -> dict[str, str]:
 
 
 def is_script(path: str) -> bool:
-    """Whether a file says how the tree is built, tested or packed."""
+    """Whether a file is part of building, testing or packaging."""
     return path.startswith(("tools/", ".ci/", ".cargo/")) or path in ("Makefile", "pyproject.toml")
 
 
 def homes_set(files: Mapping[str, str]) -> list[str]:
-    """Lines that set a home folder: tools and caches of who builds are theirs."""
+    """Lists lines that set a home folder: tools and caches there belong to the user who builds."""
     return _lines_with(_SETS_HOME, files)
 
 
 def spark_packages(files: Mapping[str, str]) -> list[str]:
-    """Lines that have Spark fetch jars when it starts: the source is Python and needs none."""
+    """Lists lines that make Spark fetch jars at its start: the source is Python and needs none."""
     return _lines_with(re.compile(r"spark\.jars\.packages"), files)
 
 
 def toolchain_pins(paths: Iterable[str]) -> list[str]:
-    """Files that make rustup install another Rust than the one that is there."""
+    """Lists files that make rustup install another Rust than the one that is installed."""
     return [path for path in paths if PurePosixPath(path).name in _TOOLCHAIN_FILES]
 
 
 def unpinned(text: str) -> list[str]:
-    """Lines of a requirements file that leave the version open."""
+    """Lists lines of a requirements file that do not pin the version."""
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [line for line in lines if line and not _PINNED.fullmatch(line)]
 

@@ -1,7 +1,7 @@
-"""The rules of tools/layers.toml for the Rust half, as functions that list what breaks them.
+"""The rules of tools/layers.toml for the Rust code, as functions that list violations.
 
 The facts come from `cargo metadata` (edges, libraries, licences) and from the source text (words
-that must not stand in a core). Tests are exempt from the words, not from the edges.
+that a core must not contain). The rules for words do not apply to tests. Those for edges do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def metadata() -> dict[str, Any]:
 
 
 def members(graph: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The packages of the workspace by the name of their folder."""
+    """Returns the packages of the workspace by the name of their folder."""
     ours = set(graph["workspace_members"])
     return {short(p["name"]): p for p in graph["packages"] if p["id"] in ours}
 
@@ -45,7 +45,7 @@ def short(name: str) -> str:
 
 
 def crate_edges(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
-    """Edges between our crates that the table does not allow."""
+    """Lists edges between our crates that the table does not allow."""
     ours, broken = members(graph), []
     for crate, package in ours.items():
         if crate not in rules["crates"]:
@@ -64,7 +64,7 @@ def crate_edges(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
 
 
 def library_users(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
-    """Crates that name a library which belongs to others."""
+    """Lists crates that depend on a library which the table gives to other crates."""
     broken = []
     for crate, package in members(graph).items():
         for dependency in package["dependencies"]:
@@ -75,7 +75,7 @@ def library_users(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
 
 
 def feature_users(graph: dict[str, Any], feature: str) -> list[str]:
-    """Who enables a feature of one of our crates: dependencies, and other features."""
+    """Lists what enables a feature of one of our crates: dependencies, and other features."""
     users = []
     for crate, package in members(graph).items():
         users += [
@@ -92,7 +92,7 @@ def feature_users(graph: dict[str, Any], feature: str) -> list[str]:
 
 
 def licences(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
-    """Packages that a wheel carries under a licence that is not allowed."""
+    """Lists packages that a wheel contains under a licence that is not allowed."""
     allowed = set(rules["licences"]["allowed"])
     packages = {p["id"]: p for p in graph["packages"]}
     nodes = {n["id"]: n for n in graph["resolve"]["nodes"]}
@@ -150,7 +150,7 @@ def licence_allowed(expression: str, allowed: set[str]) -> bool:
 
 
 def source_files(crate: str) -> Iterator[tuple[str, str]]:
-    """The crate's own source files, by path below src/, without their tests and comments."""
+    """Yields the crate's own source files by path below src/, without tests and comments."""
     folder = ROOT / "crates" / crate / "src"
     for path in sorted(folder.rglob("*.rs")):
         name = path.relative_to(folder).as_posix()
@@ -163,13 +163,13 @@ def is_test_file(path: Path) -> bool:
 
 
 def without_tests(text: str) -> str:
-    """Source text up to its test module, without line comments."""
+    """Returns source text up to its test module, without line comments."""
     text = re.split(r"#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ *\{", text, maxsplit=1)[0]
     return "\n".join(re.sub(r"(^|\s)//.*", "", line) for line in text.splitlines())
 
 
 def words_in(text: str, words: list[str]) -> list[tuple[int, str]]:
-    """Lines of a text that hold one of the words."""
+    """Returns lines of a text that contain one of the words."""
     return [
         (number, word)
         for number, line in enumerate(text.splitlines(), 1)
@@ -181,7 +181,7 @@ def words_in(text: str, words: list[str]) -> list[tuple[int, str]]:
 
 
 def forbidden_words(rules: dict[str, Any]) -> list[str]:
-    """Places in the source where a word stands that may not."""
+    """Lists places in the source that contain a forbidden word."""
     broken = []
     for crate in rules["cores"]["crates"]:
         for name, text in source_files(crate):
@@ -200,7 +200,7 @@ def forbidden_words(rules: dict[str, Any]) -> list[str]:
 
 
 def without_forbid_unsafe(rules: dict[str, Any]) -> list[str]:
-    """Crates that should forbid unsafe code and do not."""
+    """Lists crates that should forbid unsafe code and do not."""
     return [
         crate
         for crate in rules["cores"]["forbid_unsafe"]

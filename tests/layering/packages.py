@@ -1,7 +1,7 @@
-"""The rules of tools/layers.toml for the Python half.
+"""The rules of tools/layers.toml for the Python code.
 
-Layers are checked by import-linter, whose configuration is written from the table; which library
-is imported where, by reading the import statements.
+import-linter checks the layers, with a configuration made from the table. The functions here read
+the import statements to check which library is imported where.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PYTHON = ROOT / "python"
 
 @dataclass(frozen=True)
 class Import:
-    """One import statement: who imports what, and whether at the module's own import."""
+    """One import statement: the module, what it imports, and whether at its own import."""
 
     module: str
     imported: str
@@ -32,12 +32,12 @@ class Import:
 
 
 def within(name: str, package: str) -> bool:
-    """Whether a dotted name is the package or lies in it."""
+    """Whether a dotted name is the package or is inside it."""
     return name == package or name.startswith(package + ".")
 
 
 def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
-    """The table's layers as a configuration of import-linter."""
+    """Returns the table's layers as a configuration of import-linter."""
     lines = [
         "[importlinter]",
         "root_packages =\n    thalweg\n    pyspark_thalweg",
@@ -54,7 +54,7 @@ def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
         separator = " : " if ":" in layer else " | "
         names = [f"({name.strip()})" for name in layer.replace("|", ":").split(":")]
         lines.append("    " + separator.join(names))
-    # The linter refuses an exception for an import that is not there.
+    # The linter refuses an exception for an import that does not exist.
     there = {(each.module, each.imported.rpartition(".")[0]) for each in found}
     exceptions = [
         f"    {rule['from']} -> {rule['to']}"
@@ -67,7 +67,7 @@ def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
 
 
 def gone(rules: dict[str, Any]) -> list[str]:
-    """Modules that the table names and that do not exist."""
+    """Lists modules that the table names and that do not exist."""
     table = rules["python"]
     named = {
         *(f"thalweg.{name}" for layer in table["layers"] for name in re.findall(r"\w+", layer)),
@@ -86,7 +86,7 @@ def is_module(name: str) -> bool:
 
 
 def imports() -> Iterator[Import]:
-    """All import statements of our packages, those for type checkers left out."""
+    """Yields all import statements of our packages, except those for type checkers."""
     for path in sorted(PYTHON.rglob("*.py")):
         parts = path.relative_to(PYTHON).with_suffix("").parts
         package = parts if parts[-1] == "__init__" else parts[:-1]
@@ -105,7 +105,7 @@ def imports_of(module: str, package: tuple[str, ...], path: Path) -> Iterator[Im
 def statements(
     node: ast.AST, at_import: bool
 ) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """The import statements below a node, and whether they run when the module is imported."""
+    """Yields the import statements below a node, and whether they run at the module's import."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield node, at_import
         return
@@ -132,7 +132,7 @@ def imported_names(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) 
 
 
 def library_users(rules: dict[str, Any], found: list[Import]) -> list[str]:
-    """Imports of a library outside the packages it belongs to."""
+    """Lists imports of a library outside the packages that may use it."""
     return [
         f"{each.module}:{each.line} imports {each.imported}: {rule['why']}"
         for each in found
@@ -143,7 +143,7 @@ def library_users(rules: dict[str, Any], found: list[Import]) -> list[str]:
 
 
 def eager_imports(rules: dict[str, Any], found: list[Import]) -> list[str]:
-    """Imports of heavy libraries while a module is itself imported."""
+    """Lists imports of heavy libraries that run when a module is imported."""
     lazy = rules["python"]["lazy"]
     return [
         f"{each.module}:{each.line} imports {each.imported} at its own import"
@@ -159,7 +159,7 @@ def eager_imports(rules: dict[str, Any], found: list[Import]) -> list[str]:
 
 
 def impure_imports(rules: dict[str, Any], found: list[Import]) -> list[str]:
-    """Imports of I/O, clocks, threads or randomness in the state machines."""
+    """Lists imports of I/O, clocks, threads or randomness in the state machines."""
     pure = rules["python"]["pure"]
     return [
         f"{each.module}:{each.line} imports {each.imported}"

@@ -1,4 +1,4 @@
-"""Scripts leave who builds their home, Spark fetches no jars, and versions are written down."""
+"""Scripts do not set a home folder, Spark fetches no jars, and versions are pinned."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_requirement_has_one_version(path):
     assert conventions.unpinned(text) == []
 
 
-# The checks themselves: each finds what it is there to find.
+# Tests of the checks themselves: each finds the violation that it is for.
 
 
 def test_without_git_what_was_built_in_an_archives_folder_is_left_out(tmp_path):

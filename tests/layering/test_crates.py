@@ -1,4 +1,4 @@
-"""The crates know only whom tools/layers.toml lets them know."""
+"""The crates depend only on what tools/layers.toml allows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_libraries_are_named_only_where_they_belong():
 
 
 def test_only_the_simulations_tests_plant_bugs():
-    # A dev-dependency: cargo build -p thalweg-python, which makes the wheel, does not see it.
+    # A dev-dependency: cargo build -p thalweg-python, which makes the wheel, does not use it.
     users = crates.feature_users(crates.metadata(), "planted-bugs")
     assert users == ["simulation (dev dependency)"]
 
@@ -48,7 +48,7 @@ def test_cores_forbid_unsafe_code():
     assert crates.without_forbid_unsafe(crates.rules()) == []
 
 
-# The checks themselves: each finds what it is there to find.
+# Tests of the checks themselves: each finds the violation that it is for.
 
 
 def graph(crate: str, dependency: str, kind: str | None = None) -> dict[str, Any]:

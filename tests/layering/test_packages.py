@@ -1,4 +1,4 @@
-"""The Python modules know only whom tools/layers.toml lets them know."""
+"""The Python modules import only what tools/layers.toml allows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_state_machines_import_no_io_clock_thread_or_randomness():
     assert packages.impure_imports(rules(), list(packages.imports())) == []
 
 
-# The checks themselves: each finds what it is there to find.
+# Tests of the checks themselves: each finds the violation that it is for.
 
 
 def test_an_import_upwards_is_found(tmp_path):

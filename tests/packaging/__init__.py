@@ -1,1 +1,1 @@
-"""What is published: the wheel, the source distribution, and what an empty environment can do."""
+"""Tests of the wheel and the source distribution, and of thalweg in an empty environment."""

@@ -1,7 +1,7 @@
-"""The wheel, the source distribution, and environments with nothing in them, once a session.
+"""The wheel, the source distribution, and empty environments, made once per session.
 
-Both wheels are built with the profile `release`, not `dist`: minutes of link-time optimisation
-would show nothing more about what is packed.
+Both wheels are built with the profile `release`, not `dist`: minutes of link-time optimization
+would show nothing more about the contents.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pytest
 from tests.support import java
 from tests.support.paths import CACHE, ROOT
 
-# By the name that the tree's own extension was linked with: for another one cargo would build the
+# The name with which the tree's own extension was linked. For another name cargo would build the
 # binding's dependencies again.
 PYTHON = Path(sys.executable).with_name("python")
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
-    """Runs a command and returns what it printed; a failure shows it."""
+    """Runs a command and returns its output. The error of a failure contains the output."""
     answer = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -39,7 +39,7 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment, and an empty folder to run it from."""
+    """A virtual environment, and an empty folder to run programs in."""
 
     folder: Path
     work: Path
@@ -53,7 +53,7 @@ class Environment:
         run(*pip, "--constraint", constraints, what, cwd=self.work)
 
     def call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program of the environment, which is not activated, without the source tree."""
+        """Runs a program of the environment, without activating it and without the source tree."""
         environment = {
             k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")
         }
@@ -96,10 +96,10 @@ def sdist(tmp_path_factory):
 
 
 def _unpacked(sdist: Path, folder: Path) -> Path:
-    """The source distribution's files, all of them as of now.
+    """Unpacks the source distribution, and sets the time of all files to now.
 
-    In the archive they are equally old, and cargo would take what it built of an earlier one for
-    what this one gives.
+    In the archive all files have the same time. cargo would otherwise reuse what it built from an
+    earlier archive.
     """
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
@@ -111,15 +111,16 @@ def _unpacked(sdist: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def sdist_wheel(sdist, tmp_path_factory):
-    """A wheel built from the source distribution, by pip, in an empty folder."""
+    """A wheel that pip built from the source distribution, in an empty folder."""
     out = tmp_path_factory.mktemp("sdist-wheel")
     source = _unpacked(sdist, tmp_path_factory.mktemp("sdist-source"))
     pip = PYTHON, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, source
     settings = {
         "MATURIN_PEP517_ARGS": "--profile release --locked",
-        # A folder of its own, kept between runs: with that of the tree each would undo the other's.
+        # Its own folder, kept between runs. With the tree's folder each build would undo the
+        # other's.
         "CARGO_TARGET_DIR": str(CACHE / "sdist-target"),
-        # What is packed is under test, not how fast it runs.
+        # The test checks the contents, not the speed.
         "CARGO_PROFILE_RELEASE_LTO": "off",
         "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
         "CARGO_PROFILE_RELEASE_DEBUG": "0",
@@ -132,7 +133,7 @@ def sdist_wheel(sdist, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bare(wheel, tmp_path_factory):
-    """An environment with nothing but thalweg."""
+    """An environment with only thalweg."""
     environment = new_environment(tmp_path_factory.mktemp("bare"))
     environment.install(str(wheel))
     return environment

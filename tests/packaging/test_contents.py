@@ -1,4 +1,4 @@
-"""What lies in the wheel and in the source distribution."""
+"""The contents of the wheel and of the source distribution."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-# The first test that needs it builds a wheel, which takes minutes where nothing is built yet.
+# The first test that needs a wheel builds it, which takes minutes if nothing is built yet.
 pytestmark = pytest.mark.timeout(2400)
 
 READ = """

@@ -1,4 +1,4 @@
-"""What a type checker knows of consumers; never run."""
+"""What a type checker infers for consumers. This file is never run."""
 
 import asyncio
 from collections.abc import Collection
@@ -84,7 +84,7 @@ def deserializers() -> None:
 
 
 def without_parameters(consumer: KafkaConsumer) -> KafkaConsumer:
-    """A class named without parameters stands for every one of its types."""
+    """A class without type parameters accepts every type."""
     assert_type(consumer, KafkaConsumer[Any, Any])
     for record in KafkaConsumer("t", value_deserializer=decode):
         one(record)

@@ -1,4 +1,4 @@
-"""What a type checker knows of the rest; never run."""
+"""What a type checker infers for the other classes. This file is never run."""
 
 from typing import Any, assert_type
 

@@ -1,4 +1,4 @@
-"""What a type checker knows of producers; never run."""
+"""What a type checker infers for producers. This file is never run."""
 
 import json
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def serializers() -> None:
 
 
 def lambdas() -> None:
-    """A lambda does not say what it takes, so the producer takes anything."""
+    """A lambda has no parameter types, so the producer accepts any values."""
     values = KafkaProducer(value_serializer=lambda v: json.dumps(v).encode())
     values.send("t", {"a": 1}, key=b"k")
     values.send("t", 5)
@@ -76,7 +76,7 @@ def lambdas() -> None:
 
 
 def without_parameters(producer: KafkaProducer) -> KafkaProducer | None:
-    """A class named without parameters stands for every one of its types."""
+    """A class without type parameters accepts every type."""
     assert_type(producer, KafkaProducer[Any, Any])
     producer.send("t", {"a": 1}, key="k")
     kept: KafkaProducer | None = None

@@ -1,6 +1,6 @@
-"""The files beside this one, under mypy and pyright: every assert_type holds, every error is one.
+"""mypy and pyright check the files next to this one: all assert_type hold, all errors are errors.
 
-Pyright is basedpyright, which is the same checker and brings its own Node; both run in their
+Pyright is basedpyright, which is the same checker and includes its own Node. Both run in their
 strict modes, with the settings of pyproject.toml.
 """
 

@@ -1,7 +1,7 @@
-"""A stand-in for the extension module: keeps what it was given, answers what it was told.
+"""A fake extension module, which records its arguments and returns the responses that a test sets.
 
-Only for what is Python's own: how options, hooks and calls reach the core, and what becomes of
-its answers. Everything about Kafka itself is tested with the real module.
+It is for Python code only: how options, hooks and calls reach the core, and what happens to
+responses. Tests of Kafka's behavior use the real module.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PendingRequest:
 
 
 class ClusterMetadata:
-    """Knows these topics and their numbers of partitions."""
+    """Knows the given topics and their numbers of partitions."""
 
     def __init__(self, partitions: dict[str, int], update_version: int) -> None:
         self._partitions, self.update_version = partitions, update_version
@@ -66,7 +66,7 @@ class ClusterMetadata:
 
 
 class Client:
-    """`answers[api]` is an answer, an exception, a function of the body, or a list of these."""
+    """`answers[api]` is a response, an exception, a function of the body, or a list of these."""
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         self.config = config
@@ -74,7 +74,7 @@ class Client:
         self.requests: list[tuple[str, dict[str, Any], Any]] = []
         self.versions: dict[str, Any] = {}
         self.forgotten: list[tuple[str, str]] = []
-        self.held: list[PendingRequest] | None = None  # a list: answers wait to be given
+        self.held: list[PendingRequest] | None = None  # a list: responses wait for the test
         self.closed = False
 
     def _answer(self, api: str, body: dict[str, Any]) -> Any:
@@ -146,7 +146,7 @@ class Client:
 
 
 class Timer:
-    """Never runs by itself: tests call `f`."""
+    """Never runs automatically: tests call `f`."""
 
     def __init__(self, seconds: float, f: Callable[[], object]) -> None:
         self.seconds, self.f, self.cancelled = seconds, f, False
@@ -174,7 +174,7 @@ class _Opened:
 
 
 class Producer(_Opened, Generic[K, V]):
-    """`raises[call]` is what a call on transactions raises."""
+    """`raises[call]` is what a transaction call raises."""
 
     def _transactional(self, name: str, *args: Any) -> None:
         self.calls.append((name, *args))
@@ -203,7 +203,7 @@ class Producer(_Opened, Generic[K, V]):
 
 
 class Consumer(_Opened, Generic[K, V]):
-    """Keeps an assignment; `batches` are what polls give."""
+    """Keeps an assignment. `batches` are the results of polls."""
 
     def _open(self, config: dict[str, Any], hooks: Any = None) -> None:
         super()._open(config, hooks)
@@ -261,7 +261,7 @@ class Consumer(_Opened, Generic[K, V]):
         return expired
 
     def _begin_use(self) -> None:
-        """One thread is all there is."""
+        """Does nothing: there is only one thread."""
 
     def _end_use(self) -> None: ...
 
@@ -328,7 +328,7 @@ class EmbeddedBroker:
         return 0.0
 
     def _next_group_events(self, timeout_ms: float | None = None) -> None:
-        """Closed already."""
+        """Returns None: the broker is closed already."""
 
     def api_names(self) -> list[str]:
         return ["Produce", "Fetch"]
@@ -382,7 +382,7 @@ _USERS = (
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Has thalweg.producer and the others use the fake within the block, freshly imported."""
+    """Makes thalweg.producer and the others import the fake, freshly, within the block."""
     import thalweg
 
     names = ["thalweg._core", *(f"thalweg.{name}" for name in _USERS)]
@@ -404,5 +404,5 @@ def installed() -> Iterator[None]:
 
 
 def load(name: str) -> Any:
-    """A module of thalweg, imported within `installed()`."""
+    """Imports a module of thalweg within `installed()`."""
     return importlib.import_module(f"thalweg.{name}")

@@ -1,4 +1,4 @@
-"""Wrong arguments of constructors and calls: refused at once, and named (on a fake core)."""
+"""Wrong arguments of constructors and calls are refused at once and named (on a fake core)."""
 
 import functools
 import inspect
@@ -43,7 +43,7 @@ def check(call: Callable[[], object], error: type[Exception], text: str) -> None
 
 @pytest.fixture
 def closed_core(fake, monkeypatch) -> Any:
-    """The clients on a core that nobody may open: it would connect."""
+    """The clients on a core that must not be opened, because it would connect."""
 
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("it connects")
@@ -231,7 +231,7 @@ def test_a_partition_that_is_not_assigned_is_named_with_those_that_are(consumer,
     text = "it has t-0, t-1, t-2, t-3, t-4 and 4 more"
     check(lambda: consumer.position(OTHER), IllegalStateError, text)
     how = "a subscription gets its own within the calls that ask for records"
-    with fake.consumer.KafkaConsumer("t") as subscribed:  # and has not polled yet
+    with fake.consumer.KafkaConsumer("t") as subscribed:  # has not polled yet
         check(lambda: subscribed.seek(ZERO, 0), ValueError, how)
         check(lambda: subscribed.seek_to_beginning(), ValueError, how)
 

@@ -1,4 +1,4 @@
-"""EmbeddedBroker's Python face (on a fake core)."""
+"""The Python part of EmbeddedBroker (on a fake core)."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The command line: what it takes, prints and returns."""
+"""The command line: its arguments, output and exit status."""
 
 import io
 import json
@@ -71,7 +71,7 @@ def test_wrong_arguments_end_with_2(arguments, capsys):
 
 
 def run(monkeypatch: Any, command: str, arguments: list[str]) -> Any:
-    """The parsed arguments of a command."""
+    """Returns the parsed arguments of a command."""
     seen: list[Any] = []
     module = __import__(f"thalweg.cli.{command}", fromlist=["run"])
 

@@ -1,4 +1,4 @@
-"""Clients that are still open at the end of the interpreter are closed."""
+"""Clients that are open at interpreter exit are closed."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ class Client:
 
 def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplog, monkeypatch):
     watch_nothing(_closing, monkeypatch)
-    # The callback thread of this very process is needed by the tests that follow.
+    # Later tests need the callback thread of this process.
     monkeypatch.delitem(sys.modules, "thalweg._core", raising=False)
     first, bad, done = Client(), Client(), Client()
 

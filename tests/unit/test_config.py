@@ -1,4 +1,4 @@
-"""Options: names, values, rules, secrets, and that all problems come at once."""
+"""Options: names, values, rules, secrets, and one error with all problems."""
 
 import math
 import pickle
@@ -101,7 +101,7 @@ def test_none_is_a_value_of_its_own_or_the_same_as_not_given(client):
     plain = resolve(client, {})
     for row in options_of(client).values():
         if row.name in ("bootstrap_servers", "enable_auto_commit"):
-            continue  # below
+            continue  # tested below
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = resolve(client, {row.name: None})
@@ -300,7 +300,7 @@ def test_serializers_are_checked_for_their_shape():
 
 
 class Seen:
-    """An interceptor by name."""
+    """An interceptor that options give by name."""
 
 
 def test_interceptors_are_made_of_names_classes_and_instances():
@@ -395,7 +395,7 @@ _BODY = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgmarkerofthesecretkey"
     ],
 )
 def test_pem_text_is_never_shown(row, text, recwarn):
-    """Neither where it is accepted nor where it is refused, nor where it has no effect."""
+    """Not when it is accepted, not when it is refused, and not when it has no effect."""
     shown = []
     for protocol in ("SSL", "PLAINTEXT"):
         given = {"security_protocol": protocol, "ssl_certfile": "/no/such", row.name: text}
@@ -658,7 +658,7 @@ def test_security_options_without_effect_are_ignored_with_one_warning(given, lac
 
 @pytest.fixture
 def pem_files(tmp_path, monkeypatch):
-    """The working folder has these, empty."""
+    """Makes these empty files in the working folder."""
     (tmp_path / "a").mkdir()
     for name in ("ca.pem", "client.pem", "client.key", "a/ca.pem"):
         (tmp_path / name).touch()
@@ -873,7 +873,7 @@ def test_an_empty_group_is_refused():
     assert one_problem("c", group_id="") == "group_id must not be empty"
 
 
-# ---------------------------------------------------------------- against Kafka 4.3 itself
+# ---------------------------------------------------------------- compared with Kafka 4.3
 
 
 def kafka_options() -> list[tuple[str, str, str]]:
@@ -901,7 +901,7 @@ NOT_OURS = {
 
 
 def same(ours: Any, kafkas: str) -> bool:
-    """Whether a default is the one that Kafka prints."""
+    """Whether our default equals the one that Kafka prints."""
     known: dict[str, Any] = {"null": None, "true": True, "false": False, "all": -1, "[]": None}
     if kafkas in known:
         return bool(ours == known[kafkas]) or (kafkas == "[]" and not ours)

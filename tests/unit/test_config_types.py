@@ -1,4 +1,4 @@
-"""What is generated from the tables is up to date."""
+"""Generated files match the tables that they come from."""
 
 import subprocess
 import sys

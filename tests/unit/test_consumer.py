@@ -1,4 +1,4 @@
-"""KafkaConsumer: its calls, their arguments and answers (on a fake core)."""
+"""KafkaConsumer: its calls, their arguments and results (on a fake core)."""
 
 from typing import Any
 
@@ -285,7 +285,7 @@ def test_without_group_all_partitions_of_the_topics_are_read(make):
     consumer = make("t")
     assert consumer.subscription() == {"t"}
     consumer.client.answers["Metadata"] = metadata(t=2, other=1)
-    assert consumer.hooks.before_poll(1000) <= 1001  # to compare with the core's metadata
+    assert consumer.hooks.before_poll(1000) <= 1001  # then it compares with the core's metadata
     assert 299_000 < consumer._driver._topics.due_ms - now_ms() <= 300_000
     assert consumer.assigned == [ZERO, ONE]
     api, body, _ = consumer.client.requests[-1]

@@ -1,4 +1,4 @@
-"""What the demo's results are held against: every group must say what the data says."""
+"""The expected results of the demo: each group must report what the data contains."""
 
 from __future__ import annotations
 

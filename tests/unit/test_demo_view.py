@@ -1,4 +1,4 @@
-"""The demo's progress bar, on a terminal and off it."""
+"""The demo's progress bar, on a terminal and without one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thalweg.demo_view import View
 
 
 def view(file: io.StringIO, *, terminal: bool) -> View:
-    # An environment of its own: with TERM=dumb even a terminal gets no bar.
+    # A separate environment, because with TERM=dumb even a terminal gets no bar.
     return View(Console(file=file, width=80, force_terminal=terminal, _environ={"TERM": "xterm"}))
 
 

@@ -1,4 +1,4 @@
-"""Error classes: names, codes, bases, messages; what old code that catches them relies on."""
+"""Error classes: names, codes, bases, messages, and what existing except clauses rely on."""
 
 import copy
 import pickle

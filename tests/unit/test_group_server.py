@@ -1,4 +1,4 @@
-"""The thread of an embedded broker's groups: what it serves when, and what a fault ends."""
+"""The thread that serves an embedded broker's groups: its order, and what a fault stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNFIT = {"MemberId": "x" * 40_000}
 
 
 class Native:
-    """Hands events over, one list at a time, and keeps the answers."""
+    """Returns events, one list at a time, and keeps the responses."""
 
     def __init__(self, *events: list[Any], now_ms: float = 0.0) -> None:
         self.events = list(events)
@@ -56,7 +56,7 @@ def leave(token: int, at_ms: float = 1.0) -> tuple[Any, ...]:
 
 
 def serve(native: Native) -> None:
-    """Runs the thread until it has all events."""
+    """Runs the thread until it has handled all events."""
     server = GroupServer(native)
     server.start()
     server.join()
@@ -88,7 +88,7 @@ def test_an_answer_that_fits_no_schema_holds_up_no_other_of_its_step(monkeypatch
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, float]]:
-    """Requests' tokens and "tick", each with its time; one timer is due at 5.0."""
+    """The steps as requests' tokens and "tick", each with its time. A timer is due at 5.0."""
     done: list[tuple[Any, float]] = []
 
     def step(self: Groups, event: Any, now: float) -> list[Any]:
@@ -104,7 +104,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, float]]:
 
 
 def test_requests_that_came_before_a_timer_was_due_are_served_before_it(steps):
-    """However late the thread gets the interpreter's lock, and in however many lists they come."""
+    """It does not matter how late the thread gets the GIL, or in how many lists they arrive."""
     serve(Native([leave(1, 1.0)], [leave(2, 2.0), leave(3, 3.0)], [], now_ms=10.0))
     assert steps == [(1, 1.0), (2, 2.0), (3, 3.0), ("tick", 10.0)]
 

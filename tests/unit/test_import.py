@@ -1,4 +1,4 @@
-"""What importing loads: nothing that is not used."""
+"""An import loads only what is used."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 import thalweg
 
 ROOT = Path(__file__).resolve().parents[2]
-# Reads sys.modules only; timing is printed by the benchmarks, not asserted.
+# Reads sys.modules only. The benchmarks print times and do not assert them.
 HEAVY = ("pyarrow", "pandas", "polars", "numpy", "pyspark", "asyncio", "thalweg._core", "rich")
 
 
@@ -112,7 +112,7 @@ def test_both_packages_are_typed():
 
 
 def test_calls_of_the_native_core_tell_what_they_do():
-    """Nobody's editor is open in a shell: `help()` is all there is."""
+    """In a shell without an editor, `help()` is the only documentation."""
     code = """
 import thalweg
 for cls in (thalweg.KafkaProducer, thalweg.KafkaConsumer):

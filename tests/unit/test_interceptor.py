@@ -1,4 +1,4 @@
-"""Interceptors: a chain in order, skipped where it raises, and nothing where nothing is set."""
+"""Interceptors: a chain runs in order, skips one that raises, and costs nothing when empty."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Logging: loggers with a NullHandler, and events of the core under their names."""
+"""Logging: loggers with a NullHandler, and the core's events under their names."""
 
 import logging
 

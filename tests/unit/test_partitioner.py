@@ -1,4 +1,4 @@
-"""Partitioners: Java's hash, and every shape that kafka-python ever took."""
+"""Partitioners: Java's hash, and every interface that kafka-python has had."""
 
 import zlib
 from typing import Any
@@ -19,7 +19,7 @@ from thalweg.partitioner import (
 
 
 class Cluster:
-    """What a partitioner asks of the cluster's metadata."""
+    """The part of the cluster's metadata that a partitioner uses."""
 
     def __init__(self, partitions: set[int] | None, available: set[int] | None = None) -> None:
         self.partitions = partitions
@@ -61,7 +61,7 @@ def test_murmur2_is_kafka_pythons(data):
 
 
 def _kafka_python_murmur2(data: bytes) -> int:
-    """The byte by byte form of Java's code."""
+    """Computes the hash byte by byte, as Java's code does."""
     mask, mix = 0xFFFFFFFF, 0x5BD1E995
     length = len(data)
     result = 0x9747B28C ^ length
@@ -137,7 +137,7 @@ def test_a_sticky_partition_stays_until_a_new_batch():
     partitioner.on_new_batch("t", cluster, first)
     second = choose(partitioner, cluster)
     assert second != first
-    partitioner.on_new_batch("t", cluster, first)  # another thread has moved on already
+    partitioner.on_new_batch("t", cluster, first)  # another thread has changed it already
     assert choose(partitioner, cluster) == second
 
 

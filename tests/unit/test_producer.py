@@ -1,4 +1,4 @@
-"""KafkaProducer: what it makes of its options, hooks and calls (on a fake core)."""
+"""KafkaProducer: how options, hooks and calls reach the core (on a fake core)."""
 
 from typing import Any
 

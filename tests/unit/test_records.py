@@ -1,4 +1,4 @@
-"""ConsumerRecord behaves as kafka-python's namedtuple: the same assertions run on both."""
+"""ConsumerRecord behaves like kafka-python's namedtuple: the same assertions run on both."""
 
 import copy
 import pickle
@@ -24,7 +24,7 @@ FIELDS = (
     "serialized_value_size",
     "serialized_header_size",
 )
-# As kafka-python's kafka.consumer.fetcher makes it.
+# As in kafka-python's kafka.consumer.fetcher.
 ConsumerRecord = namedtuple("ConsumerRecord", FIELDS)  # type: ignore[misc]
 
 VALUES: tuple[Any, ...] = (
@@ -183,7 +183,7 @@ def test_it_hashes_as_the_tuple_of_its_fields(kind):
     assert hash(kind(*plain)) == hash(plain)
     assert {kind(*plain): 1}[plain] == 1
     assert len({kind(*plain), kind(*plain)}) == 1
-    # The headers are a list, so a record is as unhashable as a tuple with a list in it.
+    # The headers are a list, so a record is not hashable, like a tuple with a list in it.
     with pytest.raises(TypeError, match="unhashable"):
         hash(kind(*VALUES))
 
@@ -191,7 +191,7 @@ def test_it_hashes_as_the_tuple_of_its_fields(kind):
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_it_pickles(kind, protocol):
     record = kind(*VALUES)
-    if kind is ConsumerRecord:  # found by its name in this module
+    if kind is ConsumerRecord:  # pickle finds it by its name in this module
         assert pickle.loads(pickle.dumps(record, protocol)) == record
         return
     again = pickle.loads(pickle.dumps(record, protocol))

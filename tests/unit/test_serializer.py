@@ -1,4 +1,4 @@
-"""Serializers of every shape that kafka-python ever took."""
+"""Serializers with every interface that kafka-python has had."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class Whole(Serializer[str], Deserializer[str]):
 
 
 class WithoutHeaders:
-    """kafka-python 2.x."""
+    """The interface of kafka-python 2.x."""
 
     def serialize(self, topic, value):
         return f"{topic}/{value}".encode()

@@ -1,4 +1,4 @@
-"""Structs: fields, defaults, and that they are tuples in every respect."""
+"""Structs: fields, defaults, and that they behave like tuples."""
 
 import copy
 import pickle

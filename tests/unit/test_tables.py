@@ -1,4 +1,4 @@
-"""RecordTable: conversions by the Arrow PyCapsule interface."""
+"""RecordTable: conversions with the Arrow PyCapsule interface."""
 
 import sys
 from typing import Any
@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
 
 
 class Native:
-    """What the core's table offers, on pyarrow."""
+    """The interface of the core's table, with pyarrow."""
 
     def __init__(self, rows: int) -> None:
         self.table = pa.table(
@@ -90,7 +90,7 @@ def test_notebooks_see_the_first_rows_escaped():
 
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
 def test_a_missing_library_says_what_to_install(library, monkeypatch):
-    # Made first: making it, pyarrow itself looks for pandas.
+    # Made first, because pyarrow itself looks for pandas when it makes the table.
     method: Any = getattr(table(), f"to_{library}")
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"{library} is needed: pip install 'thalweg\["):

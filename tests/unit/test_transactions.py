@@ -1,4 +1,4 @@
-"""The producer's calls on transactions, as far as they are Python's (on a fake core)."""
+"""The Python part of the producer's transaction calls (on a fake core)."""
 
 from typing import Any
 

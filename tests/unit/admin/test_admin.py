@@ -1,4 +1,4 @@
-"""The admin client's calls: what they ask, of whom, and what they make of answers (fake core)."""
+"""The admin client's requests, which broker gets them, and the results (on a fake core)."""
 
 import uuid
 from types import SimpleNamespace
@@ -370,7 +370,7 @@ def test_partitions_are_added_in_every_form(admin):
 
 
 def listed(**offsets: tuple[int, int]) -> dict[str, Any]:
-    """A ListOffsets answer: p0=(offset, error code)."""
+    """Makes a ListOffsets response: p0=(offset, error code)."""
     rows = [
         {
             "PartitionIndex": int(name[1:]),
@@ -601,7 +601,7 @@ def test_a_broker_that_tells_no_log_dirs_is_an_error(admin):
 
 
 def described(*entries: tuple[str, str | None, int, bool]) -> dict[str, Any]:
-    """A DescribeConfigs answer: (name, value, source, read only)."""
+    """Makes a DescribeConfigs response: (name, value, source, read only)."""
     return {
         "Results": [
             {

@@ -1,4 +1,4 @@
-"""BatchBuilder: what it takes, counts and refuses."""
+"""BatchBuilder: what it accepts, counts and refuses."""
 
 import pytest
 

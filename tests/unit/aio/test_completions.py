@@ -1,4 +1,4 @@
-"""One Completions a loop: who watches it, and for how long."""
+"""One Completions per event loop: when the loop watches it, and when it is freed."""
 
 import asyncio
 import gc

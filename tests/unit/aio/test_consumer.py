@@ -1,4 +1,4 @@
-"""AIOKafkaConsumer: what its constructor makes of options, and what its stop makes of its limit."""
+"""AIOKafkaConsumer: how its constructor handles options, and stop its time limit."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""AIOKafkaProducer: what its constructor makes of options, before anything is started."""
+"""AIOKafkaProducer: how its constructor handles options, before it is started."""
 
 import asyncio
 import gc

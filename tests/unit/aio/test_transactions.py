@@ -9,7 +9,7 @@ from thalweg.errors import KafkaTimeoutError, ProducerFencedError, TransactionAb
 
 
 class Recorder:
-    """Writes down what is called, and raises what it is told to."""
+    """Records its calls, and raises what the test sets."""
 
     def __init__(self, **raises):
         self.calls, self.raises = [], raises
@@ -30,7 +30,7 @@ class Recorder:
 
 
 def run(producer, error=None):
-    """A block that raises the error; what is raised in the end."""
+    """Runs a block that raises the error, and returns what is raised in the end."""
 
     async def block():
         async with Transaction(producer):

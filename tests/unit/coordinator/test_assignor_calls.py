@@ -1,4 +1,4 @@
-"""Objects for the assignors, bytes for the group."""
+"""Conversions between objects for the assignors and bytes for the group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EAGER, COOPERATIVE = RebalanceProtocol
 
 
 class Theirs(AbstractPartitionAssignor):
-    """As kafka-python's users write them: its rows, old versions, everything to one member."""
+    """An assignor as users of kafka-python write it: its rows, old versions, one owner of all."""
 
     name = "theirs"
 

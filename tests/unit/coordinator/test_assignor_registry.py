@@ -26,7 +26,7 @@ BUILT_IN = {
 
 
 class Everything(AbstractPartitionAssignor):
-    """Written for kafka-python; supports nothing that it had not then."""
+    """An assignor written for kafka-python, without newer features."""
 
     name = "everything"
 

@@ -1,4 +1,4 @@
-"""What assignors promise: everything is assigned, fairly, and sticks; on any group."""
+"""Properties of assignors for any group: all is assigned, fairly, and stays with its owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Assigned = dict[str, list[TopicPartition]]
 
 
 class Members:
-    """Members of one group, which remember what they were given and join again."""
+    """Members of one group, which remember their assignments and rejoin."""
 
     def __init__(self, name: str, topics: Mapping[str, int], racks: Any = None) -> None:
         self.topics = dict(topics)
@@ -49,7 +49,7 @@ class Members:
             of.pop(member)
 
     def rebalance(self) -> Assigned:
-        """One generation: all join, their leader assigns, all are told."""
+        """Runs one generation: all join, the leader assigns, all get their assignments."""
         cooperative = RebalanceProtocol.COOPERATIVE in self._any().supported_protocols()
         rows = []
         for each, assignor in self._assignors.items():
@@ -66,7 +66,7 @@ class Members:
         return {each: list(found) for each, found in self.has.items()}
 
     def settle(self) -> Assigned:
-        """Rebalances until everything that somebody wants is somebody's: at most twice."""
+        """Rebalances, at most twice, until each partition that a member wants has an owner."""
         found = self.rebalance()
         return found if sum(map(len, found.values())) == len(self.wanted()) else self.rebalance()
 
@@ -91,7 +91,7 @@ def group(name: str, topics: Mapping[str, int], members: Mapping[str, Sequence[s
 
 
 def same(name: str, topics: Mapping[str, int], count: int) -> Members:
-    """A group whose members m0, m1, ... want all topics."""
+    """Makes a group whose members m0, m1, ... want all topics."""
     return group(name, topics, {f"m{each}": list(topics) for each in range(count)})
 
 
@@ -100,7 +100,7 @@ def sizes(found: Assigned) -> list[int]:
 
 
 def check_complete(members: Members, found: Assigned) -> None:
-    """Each partition is exactly one member's, and one's that wants it."""
+    """Checks that each partition has exactly one owner, which wants it."""
     given_out = [each for partitions in found.values() for each in partitions]
     assert len(given_out) == len(set(given_out))
     assert set(given_out) == members.wanted()
@@ -117,7 +117,7 @@ def groups(draw: Any, name: str | None = None) -> Members:
     return found
 
 
-# ---------------------------------------------------------------- all of them
+# ---------------------------------------------------------------- all assignors
 
 
 @given(groups())
@@ -242,7 +242,7 @@ def test_a_new_member_gets_its_share_and_no_more_moves_than_that(name, topics, c
 
 @given(st.sampled_from(STICKY).flatmap(groups), st.data())
 def test_nobody_has_two_less_than_the_owner_of_what_it_wants(members, data):
-    """Also after any member left; the general algorithm's balance."""
+    """Also after a member left: checks the balance of the general algorithm."""
     if len(members.wishes) > 1 and data.draw(st.booleans()):
         members.settle()
         members.leave(data.draw(st.sampled_from(sorted(members.wishes))))

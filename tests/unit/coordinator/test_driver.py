@@ -1,4 +1,4 @@
-"""Committed offsets: found, committed, retried, and told in order (on a fake core)."""
+"""Committed offsets: found, committed, retried, and reported in order (on a fake core)."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ def make(fake) -> Any:
 
 
 def committed(**errors: int) -> dict[str, Any]:
-    """An OffsetCommit answer; p0=22 is an error code of partition 0."""
+    """Makes an OffsetCommit response: p0=22 is an error code of partition 0."""
     rows = [{"PartitionIndex": each, "ErrorCode": errors.get(f"p{each}", 0)} for each in range(2)]
     return {"Topics": [{"Name": "t", "Partitions": rows}]}
 
 
 def offsets(code: int = 0, **found: int) -> dict[str, Any]:
-    """An OffsetFetch answer of a new version: p0=5 is the offset of partition 0, -1 for none."""
+    """Makes a new OffsetFetch response: p0=5 is the offset of partition 0, -1 for none."""
     rows = [
         {
             "PartitionIndex": int(name[1:]),
@@ -116,9 +116,9 @@ def test_partitions_that_come_while_offsets_are_looked_for_are_asked_for_next(ma
     consumer.hooks.before_poll(1000)
     consumer.assign([ZERO, ONE])
     consumer.waiting = [ZERO, ONE]
-    consumer.hooks.before_poll(1000)  # as the new assignment asks for
+    consumer.hooks.before_poll(1000)  # called because of the new assignment
     held[0].complete(offsets(p0=5))
-    consumer.hooks.before_poll(1000)  # as the answer asks for; nothing asks for another call
+    consumer.hooks.before_poll(1000)  # called because of the response. Nothing else calls it
     assert len(held) == 2
     held[1].complete(offsets(p1=7))
     consumer.hooks.before_poll(1000)
@@ -356,7 +356,7 @@ def test_a_commit_waits_for_the_asynchronous_ones_before_it(make):
 
 
 def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(make, caplog):
-    """Retriable in commits, as in Java: it may be new."""
+    """The error is retriable in commits, as in Java: the partition may be new."""
     consumer = make()
     consumer.client.answers["OffsetCommit"] = committed(p1=3)
     with pytest.raises(KafkaTimeoutError, match="t-1: This server does not host") as caught:
@@ -395,7 +395,7 @@ def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):
 
 @pytest.mark.parametrize("call", ["poll", "commit", "close"])
 def test_a_callback_may_commit_again_whenever_a_commit_fails(make, call):
-    """The usual retry. Each call tells only of the commits that were made before it."""
+    """The usual retry. Each call reports only commits that were made before the call."""
     consumer = make()
     consumer.client.answers["OffsetCommit"] = committed(p0=22)
     told: list[Any] = []
@@ -436,7 +436,7 @@ def test_close_with_a_silent_coordinator_ends_although_a_callback_commits_again(
 
 
 def test_a_moved_coordinator_is_found_although_another_partition_is_refused(make):
-    """A broker refuses a deleted topic's partition before it says that it is no coordinator."""
+    """A broker refuses a deleted topic's partition before it checks that it is the coordinator."""
     consumer = make()
     consumer.client.answers["OffsetCommit"] = [committed(p0=3, p1=16), committed()]
     consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=1000)
@@ -479,7 +479,7 @@ def test_auto_commit_sends_what_moved_when_it_is_due(make):
 
 
 def test_waiting_for_a_position_is_no_poll(make):
-    """It finds committed offsets; it neither commits what is in work nor tells outcomes."""
+    """It finds committed offsets. It does not commit records in progress or report outcomes."""
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
     consumer.client.answers.update(OffsetCommit=committed(), OffsetFetch=offsets(p1=5))
     consumer.known = {ZERO: OffsetAndMetadata(1)}
@@ -495,7 +495,7 @@ def test_waiting_for_a_position_is_no_poll(make):
 
 
 def test_what_does_not_move_is_committed_again_now_and_then(make, monkeypatch):
-    """A coordinator forgets what nobody commits, though an idle consumer is still at it."""
+    """A coordinator forgets offsets that are not committed again, even of an idle consumer."""
     monkeypatch.setattr(_offsets, "_REFRESH_MS", 0.0)
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
     consumer.client.answers["OffsetCommit"] = committed()

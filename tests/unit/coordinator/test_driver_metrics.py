@@ -1,4 +1,4 @@
-"""Windows of the coordinator's metrics, as Kafka's SampledStat takes them."""
+"""Windows of the coordinator's metrics, which work like Kafka's SampledStat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member of a group with many topics: long steps are taken beside the polls (on a fake core)."""
+"""A member of a group with many topics: long steps run in a separate thread (on a fake core)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PARTITIONS = [TopicPartition(name, 0) for name in NAMES]
 
 
 def leading() -> dict[str, Any]:
-    """A JoinGroup answer for the leader of a group of one."""
+    """Makes a JoinGroup response for the leader of a group of one."""
     metadata = Subscription(3, NAMES).encode()
     return {**joined(), "Leader": "m", "Members": [{"MemberId": "m", "Metadata": metadata}]}
 
 
 def synced(body: Any) -> dict[str, Any]:
-    """Each member is given what the leader says, or, if this one is a follower, everything."""
+    """Responds with the leader's assignment, or assigns everything to a follower."""
     rows = body["Assignments"]
     return {
         "ErrorCode": 0,
@@ -67,7 +67,7 @@ def make(fake: Any) -> Iterator[Callable[..., Any]]:
 
 
 class Gate:
-    """Keeps the assignor from deciding."""
+    """Blocks the assignor."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.opened = threading.Event(), threading.Event()
@@ -110,7 +110,7 @@ def test_polls_end_while_an_assignor_decides_about_many_topics(
     for _ in range(3):
         poll(consumer)
     assert "SyncGroup" not in apis(consumer)
-    assert consumer._driver.group_metadata().member_id == ""  # as of before the step
+    assert consumer._driver.group_metadata().member_id == ""  # the state before the step
     gate.opened.set()
     polled_until(consumer, lambda: consumer.assignment() == set(PARTITIONS))
     assert threading.current_thread() not in gate.threads
@@ -136,7 +136,7 @@ def test_polls_that_change_nothing_do_not_wake_themselves(make: Callable[..., An
     wait_until(lambda: steps.under_way is None or steps.under_way.is_done, 30)
     poll(consumer)
     consumer.calls.clear()
-    poll(consumer)  # not settled: another long step, which changes nothing
+    poll(consumer)  # not settled: this starts another long step, which changes nothing
     wait_until(lambda: steps.under_way is None or steps.under_way.is_done, 30)
     assert "reenter" not in consumer.calls
 

@@ -1,4 +1,4 @@
-"""What an answer to Metadata says of the subscribed topics."""
+"""How Metadata responses change the subscribed topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTHING = Known(None, {}, None)
 
 
 class Visits:
-    """Counts what is looked at."""
+    """Counts the rows and names that are visited."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,7 +59,7 @@ def _visits(topics: int, *, matching: bool) -> int:
     pattern = re.compile("events-.*" if matching else "other-.*")
     wanted = Wanted(frozenset(), pattern, visits.names(names[::2]), hides_internal=True)
     first = look(answer, wanted, NOTHING)
-    # Half of them are missing in the next answer, which has all of them looked at once more.
+    # Half of them are missing in the next response, so all are checked once more.
     less = {**answer, "Topics": answer["Topics"][::2]}
     second = look(less, wanted, Known(first.found, {}, first.found))
     assert len(second.found.names) == (topics if matching else 0)

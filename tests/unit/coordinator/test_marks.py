@@ -21,7 +21,7 @@ def record(offset: int, epoch: int | None = None) -> Any:
 
 
 class Log:
-    """Hands out the records of one partition, which may have gaps, and keeps marks of them."""
+    """Hands out the records of one partition, which may have gaps, and keeps their marks."""
 
     def __init__(self, offsets: Any = range(1_000_000), start: int = 0) -> None:
         self.offsets = offsets
@@ -34,7 +34,7 @@ class Log:
         self.reset(position)
 
     def reset(self, position: int) -> None:
-        """As `auto_offset_reset` does."""
+        """Moves the position like `auto_offset_reset`."""
         self.since += 1
         self.start = self.position = position
         self.records = 0
@@ -94,12 +94,12 @@ def test_gaps_in_the_log_are_no_unfinished_records() -> None:
     log = Log(offsets=[0, 1, 5, 9])
     log.hand_out(10)
     log.mark(9, 0, 5)
-    assert log.committed() is None  # nobody knows which one is missing
+    assert log.committed() is None  # it is unknown which record is missing
     log.mark(1)
     assert log.committed() == 10
     log.offsets = [12, 13, 14]
     log.hand_out(12)
-    assert log.committed() == 10  # a transaction's marker, say
+    assert log.committed() == 10  # offset 10 may be a transaction's marker
     log.hand_out(15)
     log.mark(12)
     assert log.committed() == 13
@@ -140,7 +140,7 @@ def test_mark_through_finishes_all_before_it() -> None:
     log.hand_out(10)
     log.marks.add_through(record(6))
     assert log.committed() == 7
-    log.marks.add_through([record(2)])  # forward only
+    log.marks.add_through([record(2)])  # a mark never moves back
     assert log.committed() == 7
     log.mark(7, 9)
     assert log.committed() == 8
@@ -208,18 +208,18 @@ def test_marks_of_a_partition_that_went_are_forgotten() -> None:
     log.marks.forget([ZERO])
     log.seek(0)
     assert log.committed() is None
-    log.mark(9)  # a worker that was late
+    log.mark(9)  # by a late worker
     log.hand_out(5)
     log.mark(0)
     assert log.committed() == 1
 
 
 def test_a_late_mark_does_not_take_back_what_others_committed() -> None:
-    """Whether the worker is done before the committed offset is found, or after."""
+    """The worker may finish before the committed offset is found, or after."""
     log = Log()
     log.hand_out(41)
     log.mark(12)
-    log.marks.forget([ZERO])  # it went, others committed 100, it is back
+    log.marks.forget([ZERO])  # the partition was revoked, others committed 100, it is back
     log.mark(40)
     log.marks.begin_at({ZERO: OffsetAndMetadata(100)})
     log.seek(100)

@@ -63,7 +63,7 @@ def make(fake) -> Any:
 
 
 def beaten(body: Any) -> dict[str, Any]:
-    """A ConsumerGroupHeartbeat answer, of a broker that gives both partitions."""
+    """Makes a ConsumerGroupHeartbeat response of a broker that assigns both partitions."""
     leaves = body["MemberEpoch"] < 0
     both = {"TopicPartitions": [{"TopicId": "T", "Partitions": [0, 1]}]}
     return {
@@ -77,7 +77,7 @@ def beaten(body: Any) -> dict[str, Any]:
 
 
 def joined(code: int = 0, generation: int = 1) -> dict[str, Any]:
-    """A JoinGroup answer for a follower."""
+    """Makes a JoinGroup response for a follower."""
     return {
         "ErrorCode": code,
         "GenerationId": generation,
@@ -94,7 +94,7 @@ def synced(*partitions: TopicPartition) -> dict[str, Any]:
 
 
 def polled(consumer: Any, times: int = 6) -> None:
-    """Its core runs the hook again and again, as poll does."""
+    """Runs the core's hook several times, as poll does."""
     for _ in range(times):
         consumer.hooks.before_poll(1000)
 
@@ -104,7 +104,7 @@ def apis(consumer: Any) -> list[str]:
 
 
 def leaves(consumer: Any) -> int:
-    """How often it has told the group that it leaves."""
+    """Returns how often it has sent a request to leave the group."""
     return sum(
         api == "LeaveGroup" or (api == "ConsumerGroupHeartbeat" and body["MemberEpoch"] < 0)
         for api, body, _ in consumer.client.requests
@@ -249,7 +249,7 @@ def test_positions_are_committed_before_partitions_go_and_nothing_is_handed_out_
 
 
 def joins(consumer: Any) -> int:
-    """How often it has joined, after some more polls."""
+    """Returns how often it has joined, after some more polls."""
     polled(consumer)
     return apis(consumer).count("JoinGroup")
 
@@ -293,7 +293,7 @@ def test_the_commit_before_partitions_go_is_tried_again(make):
 
 
 def test_the_commit_before_partitions_go_is_not_tried_for_ever(make, monkeypatch):
-    # Long enough for a second try on a machine with much else to do.
+    # Long enough for a second try on a busy machine.
     monkeypatch.setattr(_chores, "_AUTO_COMMIT_LIMIT_MS", 300.0)
     consumer = make()
     polled(consumer)
@@ -381,7 +381,7 @@ def test_offsets_that_were_asked_for_before_partitions_went_are_not_used(make):
 
 
 def tried_again_after_a_rebalance(consumer: Any, *kept: TopicPartition) -> Any:
-    """A commit of ONE is refused for a while, and a rebalance comes before the second try."""
+    """The first commit of ONE is refused, and a rebalance comes before the second try."""
     consumer.client.answers["OffsetCommit"] = [
         not_committed(CoordinatorLoadInProgressError.errno),
         {"Topics": []},
@@ -398,7 +398,7 @@ def tried_again_after_a_rebalance(consumer: Any, *kept: TopicPartition) -> Any:
 
 @pytest.mark.parametrize("kept", [(ZERO,), (ZERO, ONE)])
 def test_a_commit_is_not_tried_again_for_a_partition_that_went(make, kept):
-    """As another task polls. If it is back, another member may have had it in between."""
+    """Another task polls meanwhile. If the partition is back, another member may have had it."""
     consumer = make(enable_auto_commit=False)
     polled(consumer)
     steps = tried_again_after_a_rebalance(consumer, *kept)
@@ -482,7 +482,7 @@ def closed(consumer: Any) -> None:
 
 
 def answer_to_leaving(consumer: Any, *answers: Any) -> None:
-    """What the group says when the member leaves: the last of these from then on."""
+    """Sets the responses to a leave request. The last one repeats."""
     api = "LeaveGroup" if consumer.config["group_protocol"] == "classic" else _HEARTBEAT
     good = beaten({"MemberId": "m", "MemberEpoch": -1})
     consumer.client.answers[api] = [
@@ -521,7 +521,7 @@ def test_leaving_is_given_up_with_a_warning_when_the_time_is_over(make, caplog, 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_leaving_is_not_tried_again_where_the_group_does_not_know_the_member(make, protocol):
-    """The answer to the first request was lost, or the session has ended."""
+    """The response to the first request was lost, or the session has ended."""
     consumer = make(group_protocol=protocol)
     polled(consumer)
     answer_to_leaving(consumer, UnknownMemberIdError.errno)
@@ -562,7 +562,7 @@ def unsubscribed(consumer: Any) -> None:
 @pytest.mark.parametrize("finish", [closed, unsubscribed, polled])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_an_unsubscribe_that_was_interrupted_is_finished_later(make, protocol, finish):
-    """Ctrl-C while the positions are committed: records are held back until that is over."""
+    """Ctrl-C interrupts the commit of positions: poll returns no records until that is done."""
     consumer = make(group_protocol=protocol)
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
@@ -675,7 +675,7 @@ def test_a_listener_that_unsubscribes_is_through_before_its_consumer_leaves(make
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_who_leaves_waits_for_a_listener_that_another_task_runs(make, protocol):
-    """It may flush, and then commit: as a member."""
+    """The listener may flush and then commit, which only a member may do."""
 
     class Task:
         is_over = False
@@ -718,7 +718,7 @@ def test_who_leaves_waits_for_a_listener_that_another_task_runs(make, protocol):
 
 
 def test_partitions_of_ones_own_follow_a_subscription(make):
-    """Outside of the group, with its commits held to nothing."""
+    """Assigned partitions have no group, so commits name no generation."""
     consumer = make()
     polled(consumer)
     consumer.unsubscribe()

@@ -1,4 +1,4 @@
-"""The consumer protocol's bytes, as Java writes and reads them."""
+"""The consumer protocol's bytes are those that Java writes and reads."""
 
 import contextlib
 
@@ -15,7 +15,7 @@ PARTITIONS = st.lists(st.builds(TopicPartition, NAMES, st.integers(0, 99)), max_
 
 
 def grouped(partitions):
-    """In the order of the wire: by topic, in the order in which topics appear."""
+    """Orders partitions as on the wire: by topic, in the order in which topics appear."""
     topics = list(dict.fromkeys(topic for topic, _ in partitions))
     return sorted(partitions, key=lambda each: topics.index(each.topic))
 

@@ -1,4 +1,4 @@
-"""Back to committed offsets: the same steps, run by a thread and by a task of asyncio."""
+"""Seeks to committed offsets: a thread and an asyncio task run the same steps."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 
 class Core:
-    """Writes down what is called; `rows` is what a lookup finds, or its error."""
+    """Records its calls. `rows` is the result of a lookup, or its error."""
 
     def __init__(self) -> None:
         self.assigned = {ZERO, ONE}
@@ -62,7 +62,7 @@ class Calls:
 def sought(
     core: Core, api: str, policy: str, found: dict[TopicPartition, OffsetAndMetadata | None]
 ) -> list[Any]:
-    """What is called to read on from what was found."""
+    """Returns the calls that set the positions for the found offsets."""
     config = {"auto_offset_reset": policy, "default_api_timeout_ms": 60_000}
     steps = Seeking(core, config, core.seek, is_eager=api == "task").to(found)
     if api == "thread":
@@ -78,7 +78,7 @@ APIS = pytest.mark.parametrize("api", ["thread", "task"])
 
 
 def looked_up(api: str) -> list[Any]:
-    """Only asyncio's call waits for the position of ONE, which the policy decides."""
+    """The calls that look up positions: only asyncio waits for that of ONE, set by the policy."""
     return [("position", ONE)] if api == "task" else []
 
 

@@ -1,4 +1,4 @@
-"""Looking for subscribed topics (on a fake client)."""
+"""Lookups of subscribed topics (on a fake client)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thalweg.errors import (
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Topics of a client, and the time."""
+    """The topics of a client, and the time."""
     found = SimpleNamespace(now_ms=0.0, client=Client())
     monkeypatch.setattr(_topics, "now_ms", lambda: found.now_ms)
     config = {
@@ -46,7 +46,7 @@ def row(name: str, partitions: int = 1, *, topic_id: str = "id", code: int = 0) 
 
 
 def answers(world: Any, *rows: dict[str, Any]) -> Any:
-    """Waits until a look is due, answers it; what is new."""
+    """Advances the time to the next lookup, responds to it, and returns what is new."""
     world.client.answers["Metadata"] = {"Brokers": [], "Topics": list(rows)}
     world.now_ms = max(world.now_ms, world.topics.due_ms)
     return world.topics.poll()
@@ -127,13 +127,13 @@ def test_what_is_only_watched_is_no_subscription(world: Any) -> None:
 
 
 def asked(world: Any) -> list[str]:
-    """What the last request named: topics, or ids."""
+    """Returns what the last request named: topics, or IDs."""
     _, body, _ = world.client.requests[-1]
     return [each["Name"] or each["TopicId"] for each in body["Topics"]]
 
 
 def watching_ids(world: Any) -> float:
-    """Watches two ids, of which the broker that is asked knows one; the time of that look."""
+    """Watches two IDs, one of them unknown to the broker, and returns the time of the lookup."""
     world.topics.subscribe(["t"], None)
     answers(world, row("t"))
     world.topics.watch(frozenset(), frozenset({"X", "Y"}))
@@ -149,7 +149,7 @@ def watching_ids(world: Any) -> float:
 
 
 def test_a_topic_id_that_a_broker_does_not_know_is_asked_for_again(world: Any) -> None:
-    """A broker that lags behind the group's coordinator may have been asked."""
+    """The request may have gone to a broker whose metadata is older than the coordinator's."""
     looked_ms = watching_ids(world)
     assert answers(world, row("", topic_id="X", code=UNKNOWN_ID)) is None
     assert asked(world) == ["X"]
@@ -162,7 +162,7 @@ def test_a_topic_id_that_a_broker_does_not_know_is_asked_for_again(world: Any) -
 
 
 def test_a_topic_that_was_named_by_its_id_is_asked_for_until_it_is_found(world: Any) -> None:
-    """The next broker to be asked may be the one that lags."""
+    """The next broker may be the one with the older metadata."""
     watching_ids(world)
     assert answers(world, row("x", topic_id="X")) is None
     assert answers(world, row("t"), row("y", topic_id="Y"), row("x", code=UNKNOWN)) is None
@@ -178,7 +178,7 @@ def test_a_topic_that_was_named_by_its_id_is_asked_for_until_it_is_found(world: 
 def test_only_topics_that_are_subscribed_to_by_name_are_created(
     world: Any, names: list[str], pattern: Any, creates: bool
 ) -> None:
-    """Neither those of a pattern nor of the broker's own, which may have just been deleted."""
+    """Not topics of a pattern or from the broker, which may have just been deleted."""
     world.topics._config["allow_auto_create_topics"] = True
     world.topics.subscribe(names, pattern)
     answers(world, row("t"))
@@ -202,7 +202,7 @@ def test_a_look_by_name_that_is_due_does_not_wait_for_topic_ids(world: Any) -> N
 
 
 def test_without_subscription_nothing_is_watched(world: Any) -> None:
-    """What was found then would take away what the user assigned after it had unsubscribed."""
+    """Otherwise the result would replace what the user assigned after unsubscribing."""
     world.topics.subscribe(["t"], None)
     answers(world, row("t"))
     world.topics.clear()
@@ -232,7 +232,7 @@ def test_it_goes_on_looking_after_what_no_retry_cures(world: Any) -> None:
 
 
 def test_a_topic_is_looked_at_again_once_the_core_knows_more_partitions(world: Any) -> None:
-    """It was deleted and created again; the core has heard of it by a fetch."""
+    """The topic was deleted and created again. The core knows it from a fetch."""
     world.topics.subscribe(["t", "u"], None)
     assert answers(world, row("t"), row("u")).partitions == {"t": 1, "u": 1}
     requests = len(world.client.requests)
@@ -244,7 +244,7 @@ def test_a_topic_is_looked_at_again_once_the_core_knows_more_partitions(world: A
     assert len(world.client.requests) == requests
     world.client.answers["cluster"] = ClusterMetadata({"t": 3}, 4)
     world.now_ms = world.topics.next_call_ms
-    world.topics.poll()  # the broker that is asked has not heard of it yet
+    world.topics.poll()  # the broker that gets this request does not know it yet
     world.client.answers["Metadata"] = {"Brokers": [], "Topics": [row("t", 3), row("u")]}
     world.now_ms = world.topics.next_call_ms
     assert world.topics.poll().partitions == {"t": 3, "u": 1}
