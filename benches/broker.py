@@ -17,10 +17,10 @@ FREE_BYTES_MIN = 12 << 30
 
 @contextmanager
 def bench_broker() -> Iterator[RealKafka]:
-    """One node with 1.5 GB of heap.
+    """Starts one node with 1.5 GB of heap.
 
-    Its log lies in memory where there is enough of it: the write-back of a disk comes and goes, and
-    whichever client runs at that moment would have it in its figures.
+    Its log is in memory if there is enough. A disk writes back at irregular times, and would affect
+    the figures of the client that runs at that moment.
     """
     folder = _in_memory()
     configs = {"log.dirs": str(folder)} if folder else {}

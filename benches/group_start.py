@@ -1,10 +1,10 @@
-"""How soon a new group of one has its first record: `python -m benches.group_start`.
+"""How soon the only member of a new group gets a record: `python -m benches.group_start`.
 
-    constructor ──> joined ──> first record of the topic's beginning      each group a new one
+    constructor ──> joined ──> first record of the topic      each time with a new group
 
-thalweg, aiokafka, confluent-kafka and kafka-python in turn, each round a fresh process that does it
-several times, on one real broker without an initial rebalance delay, whose __consumer_offsets is
-there. The median of a process counts, and of processes the median.
+thalweg, aiokafka, confluent-kafka and kafka-python run in turn on one real broker, which has no
+initial rebalance delay and has its __consumer_offsets topic already. Each round is a new process
+that measures several times. The result is the median of the medians of the processes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def confluent(bootstrap: str) -> float:
 
 
 def once(client: str, bootstrap: str) -> float:
-    """Seconds from the constructor to the first record."""
+    """Returns the seconds from the constructor to the first record."""
     match client:
         case "thalweg":
             from thalweg import KafkaConsumer
@@ -118,7 +118,7 @@ def once(client: str, bootstrap: str) -> float:
 
 
 def measured(client: str, bootstrap: str, times: int) -> float:
-    """The same in a process of its own: its median, in ms."""
+    """Measures in a separate process, and returns the median in ms."""
     installed_as = "thalweg" if client.startswith("thalweg") else client
     arguments = ["--client", client, "--bootstrap", bootstrap, "--times", str(times)]
     printed = run_module(installed_as, "benches.group_start", *arguments, timeout=300)
@@ -137,13 +137,13 @@ def main() -> None:
         taken = [once(options.client, options.bootstrap) for _ in range(options.times)]
         print(json.dumps(statistics.median(taken) * 1000))
         return
-    from thalweg import KafkaProducer  # not where another client is installed
+    from thalweg import KafkaProducer  # imported here, as other clients' environments lack it
 
     with bench_broker() as broker:
         broker.create_topic(TOPIC, 4)
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send_many(TOPIC, [b"x" * 100] * 1000).get(30)
-        once("thalweg", broker.bootstrap_servers)  # makes __consumer_offsets
+        once("thalweg", broker.bootstrap_servers)  # creates __consumer_offsets
         found: dict[str, list[float]] = {client: [] for client in CLIENTS}
         for number in range(1, options.rounds + 1):
             for client in CLIENTS:

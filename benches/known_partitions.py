@@ -2,9 +2,10 @@
 
     a client that knows 4 partitions, and one that knows 50,004 ──> an embedded broker
 
-Both idle for a while, then send to the same 4 partitions. A line each: CPU while idle, records a
-second. confluent-kafka does the same. The broker is a process of its own and the same for all; it
-is the embedded one, as 50,000 logs are too many for a real one on a small machine.
+Both are idle for a while, then send to the same 4 partitions. A line for each has the CPU while
+idle and records per second. confluent-kafka does the same. All use the same broker in its own
+process. It is the embedded broker, because 50,000 logs are too many for a real one on a small
+machine.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def cpu_seconds() -> float:
 
 
 def measured(send: Any, flush: Any, idle_s: float, records: int) -> dict[str, float]:
-    """CPU of an idle client in ms a second, then its rate."""
+    """Returns the CPU time of an idle client in ms per second, and its rate."""
     for number in range(10_000):
         send(number)
     flush()
@@ -77,7 +78,8 @@ def confluent(bootstrap: str, topics: list[str], idle_s: float, records: int) ->
         }
     )
     for topic in topics:
-        # A record makes it know the topic for good; the list alone is dropped again.
+        # After a record it knows the topic permanently. It would forget a topic that it only looked
+        # up.
         producer.produce(topic, VALUE, partition=0)
     producer.flush()
 
@@ -96,7 +98,7 @@ CLIENTS = {"thalweg": thalweg, "confluent-kafka": confluent}
 
 
 def run(client: str, bootstrap: str, many: bool, options: argparse.Namespace) -> dict[str, float]:
-    """One client as a process of its own."""
+    """Runs one client in its own process."""
     arguments = ["--client", client, "--bootstrap", bootstrap, "--idle", str(options.idle)]
     arguments += ["--records", str(options.records), *(["--many"] if many else [])]
     printed = run_module(client, "benches.known_partitions", *arguments, timeout=600)
@@ -105,7 +107,7 @@ def run(client: str, bootstrap: str, many: bool, options: argparse.Namespace) ->
 
 
 def serve() -> None:
-    """The broker's process: its address, then nothing until its input ends."""
+    """Runs the broker's process: prints its address, then waits until its input ends."""
     from thalweg import EmbeddedBroker
 
     with EmbeddedBroker() as broker:
@@ -136,7 +138,7 @@ def main() -> None:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """All clients in turn, and what they come to."""
+    """Runs all clients in turn, and prints the results."""
     command = [sys.executable, "-m", "benches.known_partitions", "--client", "broker"]
     broker = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

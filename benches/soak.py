@@ -2,9 +2,9 @@
 
     producer (20,000 records/s, lz4) ──> a real Kafka ──> poll() and poll_arrow() in turn
 
-A line a minute: records, resident size (MB), and its growth since the tenth part of the time, when
-pools and caches have filled. Exits with 1 if the last quarter's mean is more than 10% above the
-second quarter's: memory that grows with time and not with load.
+Each minute it prints a line: records, resident size (MB), and its growth since a tenth of the time,
+when pools and caches have filled. It exits with 1 if the mean of the last quarter is more than 10%
+above that of the second quarter, which means that memory grows with time and not with load.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 PARTITIONS = 4
 GROWTH_MAX = 1.10
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-# The broker keeps a little of it only, so that an hour fits where a minute does.
+# The broker keeps only the newest records, so that a long run needs no more space than a short one.
 KEPT = {"retention.bytes": "100000000", "segment.bytes": "25000000", "retention.ms": "600000"}
 
 
 def resident_mb() -> float:
-    """Of this process, as the kernel counts it."""
+    """Returns the resident size of this process, as the kernel counts it."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_MB
 
 
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def watch(consumer: KafkaConsumer, minutes: float) -> list[float]:
-    """Reads until the time is over; the resident size a minute (ten at least in all)."""
+    """Reads until the time is over, and returns resident sizes: one a minute, ten at least."""
     every = min(60.0, minutes * 6)
     start = time.monotonic()
     end, next_line = start + minutes * 60, start + every
@@ -94,7 +94,7 @@ def watch(consumer: KafkaConsumer, minutes: float) -> list[float]:
 
 
 def verdict(sizes: list[float]) -> int:
-    """0 if memory stayed where it was."""
+    """Returns 0 if memory did not grow."""
     quarter = max(1, len(sizes) // 4)
     before = statistics.mean(sizes[quarter : 2 * quarter] or sizes)
     after = statistics.mean(sizes[-quarter:])

@@ -2,9 +2,10 @@
 
     1, 16, 100 threads, or 1, 100, 1,000 tasks:   send ──> acknowledged ──> the next
 
-Each with the default linger and with none, in turn, each round a fresh process, on one real broker.
-A line each: records a second, CPU a record, p50 and p99 of a wait, records in a request. `--beside`
-has another tree's clients take part: what they do is the ratio's other side.
+Each runs with the default linger and with none, in turn, on one real broker. Each round is a new
+process. A line for each has records per second, CPU per record, p50 and p99 of a wait, and records
+per request. With `--beside` the clients of another source tree run, too, and the ratio compares
+both.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TOPIC = "waits"
 
 
 class Samples:
-    """How long each wait took, from the end of the warm-up until the time is over."""
+    """Measures each wait, from the end of the warm-up until the time is over."""
 
     def __init__(self, seconds: float) -> None:
         self.begin = time.perf_counter() + WARM_UP_S
@@ -112,7 +113,7 @@ WAYS: dict[str, Callable[..., dict[str, float]]] = {"threads": threads, "tasks":
 
 
 def run(tree: Path, bootstrap: str, way: str, count: int, linger: str, seconds: float) -> Any:
-    """One measurement in a process of its own, with the clients of a tree."""
+    """Runs one measurement in its own process, with the clients of a source tree."""
     command = [sys.executable, "-m", "benches.waits", "--way", way, "--count", str(count)]
     command += ["--bootstrap", bootstrap, "--linger", linger, "--seconds", str(seconds)]
     path = os.pathsep.join([str(tree / "python"), str(ROOT)])

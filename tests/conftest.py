@@ -1,4 +1,4 @@
-"""Fixtures that every test may use; see tests/support for what stands behind them."""
+"""Fixtures that every test may use. Their code is in tests/support."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from tests.support.kafka import RealKafka
 from tests.support.scale import scale
 from tests.support.scheduling import Scheduling, rank
 
-# A machine that does something else for a moment is no failure.
+# A short pause of a busy machine is not a failure.
 hypothesis.settings.register_profile("thalweg", deadline=None)
 hypothesis.settings.load_profile("thalweg")
 
-# Spark's own JVMs too, also where a test starts a program that starts Spark.
+# This applies to Spark's own JVMs, too, also if a test starts a program that starts Spark.
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(java.SHORT_LIVED)
 
 
 def pytest_report_header() -> str:
-    """Says at which scale the tests run."""
+    """Reports the scale of the tests."""
     return f"thalweg: test scale {scale():g} (1 is 2% of the full numbers, 50 is all of them)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first."""
+    """Runs the longest files first."""
     items.sort(key=lambda item: rank(item.path.name))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """For `pytest -n 4`: a file's tests stay in one process with its brokers."""
+    """Keeps a file's tests in one process with its brokers, for `pytest -n 4`."""
     return Scheduling(config, log)
 
 
@@ -49,14 +49,14 @@ def brokers() -> Iterator[Brokers]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _topics_go_with_their_file(brokers: Brokers) -> Iterator[None]:
-    """At full scale four processes with all topics of all files would not fit into memory."""
+    """Deletes a file's topics: at full scale those of all files would not fit into memory."""
     yield
     brokers.forget_embedded_topics()
 
 
 @pytest.fixture
 def broker_of(request: pytest.FixtureRequest, brokers: Brokers) -> Callable[[str], Broker]:
-    """Gives the session's broker of a kind; its log is in the report if the test fails."""
+    """Returns the session's broker of a kind. A failed test's report contains the broker's log."""
 
     def get(kind: str) -> Broker:
         found = brokers.get(kind)
@@ -68,25 +68,25 @@ def broker_of(request: pytest.FixtureRequest, brokers: Brokers) -> Callable[[str
 
 @pytest.fixture(params=KINDS)
 def broker(request: pytest.FixtureRequest, broker_of: Callable[[str], Broker]) -> Broker:
-    """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
+    """Runs the test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
     return broker_of(request.param)
 
 
 @pytest.fixture(params=MODERN_KINDS)
 def modern_broker(request: pytest.FixtureRequest, broker_of: Callable[[str], Broker]) -> Broker:
-    """The same test on the embedded broker and on Kafka 4.3, for what Kafka 3.9 does not have."""
+    """Runs the test on the embedded broker and on Kafka 4.3, for features that 3.9 lacks."""
     return broker_of(request.param)
 
 
 @pytest.fixture
 def embedded(brokers: Brokers) -> Broker:
-    """The session's embedded broker only."""
+    """The session's embedded broker."""
     return brokers.get("embedded")
 
 
 @pytest.fixture
 def kafka(broker_of: Callable[[str], Broker]) -> Broker:
-    """The session's real Kafka 4.3 only."""
+    """The session's real Kafka 4.3."""
     return broker_of("kafka-4.3")
 
 
@@ -119,7 +119,7 @@ _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the end of the broker's log to the report of a failed test."""
+    """Adds the last part of the broker's log to the report of a failed test."""
     report = yield
     broker = item.stash.get(_BROKER, None)
     if report.when == "call" and report.failed and broker is not None:

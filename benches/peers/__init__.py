@@ -1,1 +1,1 @@
-"""Every client in turn against the same real broker; see benches/README.md."""
+"""Runs every client in turn against the same real broker, see benches/README.md."""

@@ -1,19 +1,19 @@
-"""`python -m benches.peers`: every client in turn against one real broker.
+"""`python -m benches.peers`: runs every client in turn against one real broker.
 
---quick            small runs, one round: does everything work?
---cases produce    only cases whose name starts so
---sizes 100,1000   only cases with values of these sizes; the same: --codecs none,lz4,zstd,
+--quick            small runs, one round, to see that everything works
+--cases produce    only cases whose names start with this
+--sizes 100,1000   only cases with values of these sizes. Likewise: --codecs none,lz4,zstd,
                    --threads 1,4,16 and --partitions 1,100,10000
 --clients thalweg  only these clients, and the baseline
---variants send    only these ways of working, and the baseline
---rounds 5         A B A B ...; the median counts
---scale 0.5        of each case's number of records
---spread           instead: 1, 4, 16 sending threads by 1, 100, 10,000 partitions, and consumers
-                   of 1, 10, 1,000 partitions
---whole            as --spread, with every size and codec for each of them: hours, so choose
---bootstrap H:P    a broker that runs already, instead of one started here
+--variants send    only these variants of clients, and the baseline
+--rounds 5         A B A B ... The median counts
+--scale 0.5        a factor for each case's number of records
+--spread           other cases: 1, 4, 16 sending threads by 1, 100, 10,000 partitions, and
+                   consumers of 1, 10, 1,000 partitions
+--whole            as --spread, with every size and codec for each. It takes hours, so select
+--bootstrap H:P    a running broker, instead of one started here
 
-What chooses takes several, separated by commas.
+Options that select take several values, separated by commas.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
-    """The cases that the command line chooses."""
+    """Returns the cases that the command line selects."""
     known = WHOLE_SPREAD if options.whole else SPREAD_CASES if options.spread else CASES
     return [case for case in known if chosen(case, options)]
 
@@ -118,7 +118,7 @@ def scaled(case: Case, scale: float) -> Case:
 
 
 def warm_up(bootstrap: str) -> None:
-    """A cold broker halves the first figures: its compilers and its caches come first."""
+    """Warms up the broker's compilers and caches: a cold broker halves the first figures."""
     print("warming the broker up ...", flush=True)
     for codec in ("none", "lz4", "zstd"):
         topic = fresh_topic(bootstrap, "warm-up")
@@ -129,7 +129,7 @@ def warm_up(bootstrap: str) -> None:
 
 
 def measure(case: Case, bootstrap: str, options: argparse.Namespace) -> Results:
-    """All rounds of a case; an entrant that fails is named and left out of further rounds."""
+    """Runs all rounds of a case. An entrant that fails is reported and skipped in later rounds."""
     results = Results(case)
     entrants = [
         each
@@ -159,7 +159,7 @@ def measure(case: Case, bootstrap: str, options: argparse.Namespace) -> Results:
 
 
 def one(results: Results, entrant: Entrant, bootstrap: str, filled: str) -> None:
-    """One run of one entrant, and the check of what it wrote."""
+    """Runs one entrant once, and checks what it wrote."""
     case = results.case
     records = case.records
     if case.role in ("produce", "consume"):
@@ -177,9 +177,9 @@ def one(results: Results, entrant: Entrant, bootstrap: str, filled: str) -> None
 
 
 def fill(case: Case, bootstrap: str) -> str:
-    """A topic to consume, written with the settings of the produce cases."""
+    """Makes a topic to consume, written with the settings of the produce cases."""
     topic = fresh_topic(bootstrap, case.name, case.partitions)
-    # Batches as large as elsewhere, however many partitions share the records.
+    # Batches of the usual size, however many partitions share the records.
     produce = replace(case, role="produce", linger_ms=FILL_LINGER_MS)
     run(BASELINE, produce.at(bootstrap, topic, "", case.records))
     return topic
@@ -187,7 +187,7 @@ def fill(case: Case, bootstrap: str) -> str:
 
 def fresh_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> str:
     topic = f"bench-{name}-{next(_numbers)}-{time.time_ns() % 10**9}"
-    # Kafka makes no more at once.
+    # Kafka does not create more at once.
     Wire(bootstrap).create_topic(topic, min(partitions, PARTITIONS_AT_ONCE))
     if partitions > PARTITIONS_AT_ONCE:
         with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:

@@ -1,8 +1,8 @@
 """Equal settings, checked in code.
 
-Before a run: every client's options come from the tables below and from nowhere else, and a
-table that lacks a setting is an error. After a run: the batches that the client wrote are read
-back from the broker, and codec, idempotence and record count must be what the case says.
+Before a run: every client's options come only from the tables below, and a table that lacks a
+setting is an error. After a run: the batches that the client wrote are read back from the broker,
+and codec, idempotence and record count must match the case.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 SAMPLE_BATCHES = 200
 SAMPLE_PARTITIONS = 100
 OTHER_CODEC_SHARE_MAX = 0.02
-# A client leaves a batch as it is when compressing does not shrink it, which these often do not.
+# A client sends a batch uncompressed if compression does not shrink it. Small batches often do not.
 SMALL_BATCH_RECORDS = 4
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a client spells a setting; `fixed` says why it has no option for it."""
+    """A client's name for a setting. `fixed` says why it has no option for it."""
 
     key: str = ""
     values: dict[Any, Any] | None = None
@@ -65,7 +65,8 @@ SPELLINGS: dict[str, dict[str, Spelling]] = {
         "check_crcs": Spelling("check.crcs"),
     },
     "java": _JAVA,
-    # As its program reads them, which knows no other idempotence, acks, isolation and checks.
+    # The names that its program reads. The program refuses settings of idempotence, acks, isolation
+    # and checks that no case has.
     "franz-go": {
         "linger_ms": Spelling("ProducerLinger"),
         "batch_bytes": Spelling("ProducerBatchMaxBytes"),
@@ -88,12 +89,12 @@ SPELLINGS: dict[str, dict[str, Spelling]] = {
 
 
 def producer_options(client: str, case: Case) -> dict[str, Any]:
-    """The case's settings of a producer in the client's own words."""
+    """Returns the case's producer settings with the client's own names."""
     return _options(client, case, PRODUCER_SETTINGS)
 
 
 def consumer_options(client: str, case: Case) -> dict[str, Any]:
-    """The case's settings of a consumer in the client's own words."""
+    """Returns the case's consumer settings with the client's own names."""
     return _options(client, case, CONSUMER_SETTINGS)
 
 
@@ -109,7 +110,7 @@ def _options(client: str, case: Case, settings: tuple[str, ...]) -> dict[str, An
 
 @dataclass(frozen=True)
 class Written:
-    """What a producer left on the broker."""
+    """What a producer wrote to the broker."""
 
     records: int
     bytes_per_record: float
@@ -120,7 +121,7 @@ def check_written(case: Case, *, idempotent: bool) -> Written:
     """Reads back what a producer wrote.
 
     Raises:
-        ValueError: it is not what the case asked for.
+        ValueError: it does not match the case.
     """
     wire = Wire(case.bootstrap)
     ends = wire.end_offsets(case.topic)
@@ -141,7 +142,7 @@ def check_written(case: Case, *, idempotent: bool) -> Written:
             size, records, batches = size + header.length, records + header.records, batches + 1
     if other > records * OTHER_CODEC_SHARE_MAX:
         raise ValueError(f"{case.name}: {other} of {records} records are not in {case.codec}")
-    # Of small batches only: none may have shrunk, but not one of all says that none was compressed.
+    # Single small batches may be uncompressed. If all are, the client did not compress at all.
     if not in_codec:
         raise ValueError(f"{case.name}: none of {batches} batches is in {case.codec}")
     return Written(sum(ends.values()), size / records, records / batches)

@@ -1,4 +1,4 @@
-"""franz-go's program: built on demand, where there is a Go tool chain."""
+"""Builds franz-go's program when it is needed, if there is a Go toolchain."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FOLDER = CACHE / "franz-go"
 
 
 def command(case: Case) -> list[str]:
-    """What runs a case.
+    """Returns the command that runs a case.
 
     Raises:
-        RuntimeError: There is no Go, or the program could not be built.
+        RuntimeError: Go is missing, or the build failed.
     """
     settings = producer_options("franz-go", case) | consumer_options("franz-go", case)
     return [str(_program()), case.to_json(), json.dumps(settings), str(_values(case.size))]
@@ -34,7 +34,7 @@ def _program() -> Path:
         raise RuntimeError("franz-go is left out: no go on PATH (https://go.dev/doc/install)")
     print("building franz-go's program ...", flush=True)
     program = _FOLDER / "program"
-    # Into the tree, and so that the folder can be removed.
+    # In the tree, with permissions that let the folder be removed.
     folders = {"GOMODCACHE": str(_FOLDER / "modules"), "GOCACHE": str(_FOLDER / "builds")}
     built = subprocess.run(
         [go, "build", "-modcacherw", "-o", str(program), "."],

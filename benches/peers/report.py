@@ -1,6 +1,6 @@
-"""A case's runs as a table, as JSON and as a chart.
+"""Prints and saves a case's runs as a table, as JSON and as a chart.
 
-Ratios are medians of ratios within a round; latencies of all rounds are pooled.
+Ratios are medians of the ratios within a round. Latencies of all rounds are pooled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PERCENTS = {"p50_ms": 50, "p99_ms": 99}
 
 @dataclass
 class Results:
-    """All runs of a case: a list for each entrant, a run for each round."""
+    """All runs of a case: a list for each entrant, with a run for each round."""
 
     case: Case
     runs: dict[Entrant, list[Run]] = field(default_factory=dict)
@@ -34,19 +34,19 @@ class Results:
         return statistics.median(known) if known else None
 
     def ratio(self, entrant: Entrant, what: str = "rate") -> float | None:
-        """Against the baseline, round by round; less is better for everything but the rate."""
+        """Returns the ratio to the baseline, round by round. Only for the rate is more better."""
         pairs = zip(self.runs[entrant], self.runs.get(BASELINE, ()), strict=False)
         ratios = [(_value(a, what), _value(b, what)) for a, b in pairs]
         known = [a / b for a, b in ratios if a and b]
         return statistics.median(known) if known else None
 
     def pooled(self, entrant: Entrant, name: str) -> float | None:
-        """A percentile of the latencies of all rounds together."""
+        """Returns a percentile of the latencies of all rounds together."""
         samples = sorted(each for run in self.runs.get(entrant, ()) for each in run.samples_us)
         return samples[len(samples) * PERCENTS[name] // 100] / 1000 if samples else None
 
     def latency(self, entrant: Entrant, name: str) -> tuple[float | None, float | None]:
-        """Milliseconds, and how many times the baseline's."""
+        """Returns milliseconds, and the ratio to the baseline's."""
         if name not in PERCENTS:
             return self.median(entrant, name), self.ratio(entrant, name)
         found, base = self.pooled(entrant, name), self.pooled(BASELINE, name)
@@ -78,7 +78,7 @@ def _value(run: Run, what: str) -> float | None:
 
 
 def table(results: Results) -> str:
-    """The case's table, the columns fitting its role."""
+    """Returns the case's table, with the columns of its role."""
     case = results.case
     columns = {
         "latency": ("p50_ms", "p99_ms"),
@@ -136,7 +136,7 @@ def write_json(path: Path, all_results: list[Results]) -> None:
 
 
 def write_chart(path: Path, all_results: list[Results]) -> None:
-    """A bar for each entrant of each throughput case."""
+    """Draws a bar for each entrant of each throughput case."""
     import matplotlib as mpl
 
     mpl.use("Agg")

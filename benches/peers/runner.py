@@ -1,4 +1,4 @@
-"""Runs one client on one case as a process of its own and measures it from outside, too."""
+"""Runs one client on one case in its own process, and also measures the process from outside."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OURS = ("thalweg", "thalweg-aio")
 
 @dataclass
 class Run:
-    """What one run gave: the client's own figures, and what was seen of its process."""
+    """The results of one run: the client's own figures, and the measurements of its process."""
 
     rate: float
     records: int
@@ -47,7 +47,7 @@ def run(entrant: Entrant, case: Case) -> Run:
     """Runs a client.
 
     Raises:
-        RuntimeError: it failed; the message holds what it printed.
+        RuntimeError: the client failed. The message has its output.
     """
     if entrant.client == "java":
         return _run_java(case)
@@ -62,13 +62,13 @@ def run(entrant: Entrant, case: Case) -> Run:
 def _command(client: str, case: Case) -> list[str]:
     if client == "franz-go":
         return franz_go.command(case)
-    # Confluent's interpreter is the peers' one; the ceiling borrows kafka-python's encoder.
+    # confluent-kafka is in the other clients' environment. The ceiling uses kafka-python's encoder.
     python = peers.python_of("thalweg" if client in _OURS else "kafka-python")
     return [str(python), "-m", f"benches.peers.clients.{_MODULES[client]}", case.to_json()]
 
 
 def _watch(command: list[str]) -> tuple[str, int, float]:
-    """Runs a command; returns its output, its peak resident size and its CPU seconds."""
+    """Runs a command and returns its output, its peak resident size and its CPU seconds."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             command,
@@ -97,7 +97,7 @@ def _watch(command: list[str]) -> tuple[str, int, float]:
 
 
 def _peak_now(pid: int) -> int:
-    """VmHWM of a process (its ru_maxrss would count what this process held at the fork)."""
+    """Returns VmHWM of a process (ru_maxrss would include this process's size at the fork)."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
@@ -122,7 +122,7 @@ def _java_produce(case: Case) -> Run:
     found = re.findall(r"(\d+) records sent, ([\d.]+) records/sec", output)
     if not found or int(found[-1][0]) != case.records:
         raise RuntimeError(f"ProducerPerformance: {output[-2000:]}")
-    # Its CPU is that of the whole process: the JVM's start and its compilers are in it.
+    # The CPU time is that of the complete process, with the JVM's start and its compilers.
     return Run(float(found[-1][1]), case.records, cpu / case.records * 1e6, rss)
 
 

@@ -1,7 +1,7 @@
-"""What a run measures: one case, the same for every client, as a process's argument.
+"""What a run measures: a case, the same for every client. A process gets it as an argument.
 
-A case names sizes and settings in words of its own; `equal.py` spells them for each client, so
-that no client is run with other settings by accident.
+A case has its own names for sizes and settings. `equal.py` translates them for each client, so that
+no client runs with other settings by accident.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from dataclasses import asdict, dataclass, replace
 
 PARTITIONS = 4
-# More than the largest batch holds, so that no batch compresses by repeats.
+# More than the largest batch contains, so that repeated values do not help compression.
 DISTINCT_PAYLOADS = 16_384
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -22,11 +22,11 @@ class Case:
 
     Attributes:
         role: "produce", "consume", "latency" (until a record is acknowledged), "end_to_end" (until
-            it is read, too) or "start".
-        records: how many a fast client handles; slower ones get a share (`Entrant.factor`).
-        size: bytes of a value; there are no keys and headers.
-        codec: and `level` where the codec has one that all clients can set.
-        threads: that send; each sends its share through the same producer.
+            it is also read) or "start".
+        records: the number for a fast client. Slower ones get a share (`Entrant.factor`).
+        size: the bytes of a value. There are no keys and headers.
+        codec: the codec. `level` is set if the codec has a level that all clients can set.
+        threads: the sending threads. Each sends its share with the same producer.
         partitions: of the topic. Records of a spread case go to each in turn.
     """
 
@@ -58,13 +58,13 @@ class Case:
 
     @property
     def is_spread(self) -> bool:
-        """It is about threads and partitions: for the fast clients only."""
+        """Whether the case is about threads and partitions, which only the fast clients run."""
         if self.role not in ("produce", "consume"):
             return False
         return (self.threads, self.partitions) != (1, PARTITIONS)
 
     def at(self, bootstrap: str, topic: str, variant: str, records: int) -> Case:
-        """The case as one client is to run it."""
+        """Returns the case as one client must run it."""
         return replace(self, bootstrap=bootstrap, topic=topic, variant=variant, records=records)
 
     def to_json(self) -> str:
@@ -72,14 +72,15 @@ class Case:
 
 
 def from_json(text: str) -> Case:
-    """The case that a client's process was given."""
+    """Returns the case that a client's process was given."""
     return Case(**json.loads(text))
 
 
 def payloads(size: int) -> list[bytes]:
-    """Distinct values, half of each random text and half constant, so half-compressible.
+    """Returns distinct values, half random text and half constant, so half-compressible.
 
-    Printable and without line ends, as Java's tool takes its payloads from a file of lines.
+    They are printable and have no line ends, because Java's tool reads its payloads from a file of
+    lines.
     """
     rng = random.Random(size)
     noise = size // 2
@@ -90,7 +91,7 @@ def payloads(size: int) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A client in one of its ways of working."""
+    """A client with one of its variants."""
 
     client: str
     variant: str
@@ -102,14 +103,14 @@ class Entrant:
 
 
 BASELINE = Entrant("confluent-kafka", "")
-# No client: what the broker and a bare socket give.
+# Not a client: the limit of the broker with a bare socket.
 CEILING = Entrant("ceiling", "")
-# With batches, or shares of a partition in an answer, no larger than the clients': what a broker
-# appends or reads at a time decides its rate.
+# With batches, or shares of a partition in a response, no larger than the clients': the size that
+# a broker appends or reads at once decides its rate.
 EQUAL_CEILING = Entrant("ceiling", "equal")
-# It sends without a callback for each record, so that it never hears what became of one.
+# It sends without a callback for each record, so it never gets the results of records.
 QUIET = "quiet"
-# Its call for many records at once, without callbacks too.
+# Its call for many records at once, also without callbacks.
 PRODUCE_BATCH = "produce_batch"
 ENTRANTS = {
     "produce": [
@@ -184,12 +185,12 @@ SPREAD_ENTRANTS = {
 }
 
 
-# Its large batches reach few partitions of a case that has more.
+# For more partitions its large batches would reach only a few of them.
 CEILING_PARTITIONS_MAX = {"produce": 10, "consume": 1000}
 
 
 def entrants_of(case: Case) -> list[Entrant]:
-    """Who takes part in a case."""
+    """Returns the entrants of a case."""
     if not case.is_spread:
         return ENTRANTS[case.role]
     ceilings = [each for each in ENTRANTS[case.role] if each.client == CEILING.client]
@@ -217,7 +218,7 @@ CASES = [
 ]
 
 SPREAD_RECORDS_MAX = 1_000_000
-# `--whole`: every size and codec by sending threads and partitions; for consumers, by partitions.
+# `--whole`: every size and codec by sending threads and partitions. Consumers: by partitions.
 WHOLE_SPREAD = [
     replace(
         case,
@@ -242,7 +243,7 @@ def _is_plain(case: Case) -> bool:
     return case.size == 100 and case.codec == "none"
 
 
-# `--spread`: of these, codecs and 1 KB are sent to as many partitions as elsewhere only.
+# `--spread`: the same, but cases with a codec or 1 KB have only the usual number of partitions.
 SPREAD_CASES = [
     case
     for case in WHOLE_SPREAD

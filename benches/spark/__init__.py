@@ -1,1 +1,1 @@
-"""The Spark source beside Spark's own Kafka connector."""
+"""Compares the Spark source with Spark's own Kafka connector."""

@@ -1,15 +1,15 @@
 """`python -m benches.spark`: this source and Spark's own connector, in turn, on one real broker.
 
 --quick            fewer rows, three rounds
---rows 6000000     rows of 100 bytes for the reads; a write takes a third of them
---rounds 5         A B A B ...; the median counts, of rates and of the ratios within a round
+--rows 6000000     rows of 100 bytes for the reads. A write uses a third of them
+--rounds 5         A B A B ... The median counts, of rates and of the ratios within a round
 --cases read       only these of read, stream, write (several: separated by commas)
---bootstrap H:P    a broker that runs already, instead of one started here
+--bootstrap H:P    a running broker, instead of one started here
 --jvm-stream PY    a Python with pyspark 4.0.0, for the connector's stream
 
-The connector is spark-sql-kafka-0-10 4.0.0, the newest that the registry has (`make spark-kafka`).
-Its batch read and write run on this environment's pyspark; its stream wants pyspark 4.0.0, so that
-case runs it in a virtual environment of its own (`make spark-4.0`).
+The connector is spark-sql-kafka-0-10 4.0.0, the newest in the registry (`make spark-kafka`). Its
+batch read and write run on this environment's pyspark. Its stream needs pyspark 4.0.0, so that case
+runs it in its own virtual environment (`make spark-4.0`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ JARS = CACHE / "spark-kafka" / "jars"
 JVM_STREAM = CACHE / "spark-4.0" / "bin" / "python"
 PARTITIONS = 4
 VALUE_BYTES = 100
-# The project's own; benches/README.md says where goals come from.
+# The project's own goals. benches/README.md says where they come from.
 GOALS = {"read": 3.0, "stream": 2.5, "write": 2.0}
 QUICK_ROWS = 300_000
-# The sinks' own defaults differ; a record's cost is compared, not two settings of linger.
+# The sinks' own defaults differ. The benchmark compares the cost of records, not linger settings.
 PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "131072", "kafka.acks": "all"}
 _numbers = itertools.count(1)
 
@@ -63,7 +63,7 @@ class Case:
 
 
 class Session:
-    """A Spark session in a process of its own that runs one connector."""
+    """A Spark session in its own process, which runs one connector."""
 
     def __init__(self, python: Path, name: str, bootstrap: str) -> None:
         env = {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": str(python)}
@@ -86,7 +86,7 @@ class Session:
         self.spark: str = self._ask(setup)["spark"]
 
     def rate(self, what: str, topic: str, rows: int) -> float:
-        """Rows a second of one job."""
+        """Returns the rows per second of one job."""
         answer = self._ask({"what": what, "topic": topic, "rows": rows})
         if answer["rows"] != rows:
             raise RuntimeError(f"{what} moved {answer['rows']:,} rows instead of {rows:,}")
@@ -168,7 +168,7 @@ def fill(bootstrap: str, topic: str, rows: int) -> None:
 
 
 def measure(case: Case, bootstrap: str, source: str, options: argparse.Namespace) -> None:
-    """One round more than asked for: the first warms both sessions and does not count."""
+    """Runs a case with one extra round: the first warms up both sessions and does not count."""
     python = Path(sys.executable)
     jvm_python = options.jvm_stream if case.name == "stream" else python
     entrants = {"thalweg": python}

@@ -1,8 +1,8 @@
-"""One Spark session that measures one connector on demand: a child of `benches.spark`.
+"""One Spark session that measures one connector on demand: a child process of `benches.spark`.
 
-Reads a job as JSON from each line of standard input, answers with its seconds and its count of
-rows on a line of standard output. It stays alive between jobs, so that all but the first run warm,
-and it knows nothing of the other connector. It runs on pyspark 4.0 too, whose stream the JVM
+It reads a job as JSON from each line of standard input, and writes its seconds and number of rows
+to a line of standard output. It stays alive between jobs, so that all but the first run warm, and
+it does not use the other connector. It also runs on pyspark 4.0, which the stream of the JVM
 connector needs.
 """
 
@@ -22,7 +22,7 @@ VALUE_BYTES = 100
 def main() -> None:
     setup = json.loads(sys.stdin.readline())
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Spark prints does not mix with the answers
+    os.dup2(2, 1)  # keeps Spark's output apart from the results
     spark = session(setup)
     answers.write(json.dumps({"spark": spark.version}) + "\n")
     answers.flush()
@@ -57,14 +57,14 @@ def session(setup: dict[str, Any]) -> Any:
 
 
 def read(spark: Any, setup: dict[str, Any], job: dict[str, Any]) -> int:
-    """Every column of every row is handed to a sink that does nothing with it."""
+    """Writes every column of every row to a sink that does nothing with it."""
     frame = reader(spark.read, setup, job).load()
     frame.write.format("noop").mode("overwrite").save()
     return int(job["rows"])
 
 
 def stream(spark: Any, setup: dict[str, Any], job: dict[str, Any]) -> int:
-    """All records by Trigger.AvailableNow, a quarter of them a batch."""
+    """Reads all records with Trigger.AvailableNow, a quarter of them per batch."""
     checkpoint = tempfile.mkdtemp(prefix="thalweg-bench-")
     source = reader(spark.readStream, setup, job)
     source = source.option("startingOffsets", "earliest")
@@ -83,7 +83,7 @@ def stream(spark: Any, setup: dict[str, Any], job: dict[str, Any]) -> int:
 
 
 def write(spark: Any, setup: dict[str, Any], job: dict[str, Any]) -> int:
-    """Rows of 100 bytes that Spark makes on the way, without a key."""
+    """Writes rows of 100 bytes without a key, which Spark makes during the write."""
     rows = spark.range(0, int(job["rows"]), 1, 4)
     frame = rows.selectExpr(f"lpad(cast(id as string), {VALUE_BYTES}, 'x') as value")
     (

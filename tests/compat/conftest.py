@@ -1,4 +1,4 @@
-"""kafka-python of both dialects, unpacked into .cache/compat; what each offers."""
+"""Unpacks both major versions of kafka-python into .cache/compat, and describes them."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ VERSIONS = ("2.3.0", "3.0.12")
 
 
 def unpacked(version: str) -> Path:
-    """The folder of a version of kafka-python; fetched by pip if it is not there."""
+    """Returns the folder of a version of kafka-python. pip fetches it if it is missing."""
     folder = ROOT / ".cache" / "compat" / f"kafka_python-{version}"
     if not (folder / "kafka" / "__init__.py").exists():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
@@ -23,7 +23,7 @@ def unpacked(version: str) -> Path:
 
 
 def description(folder: Path, package: str) -> dict[str, Any]:
-    """What describe.py prints of a package."""
+    """Returns what describe.py prints for a package."""
     program = Path(__file__).parent / "describe.py"
     command = [sys.executable, str(program), str(folder), package]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -34,18 +34,18 @@ def description(folder: Path, package: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def both() -> dict[str, dict[str, Any]]:
-    """{version: what kafka-python offers}."""
+    """{version: the public interface of kafka-python}."""
     return {version: description(unpacked(version), "kafka") for version in VERSIONS}
 
 
 @pytest.fixture(params=VERSIONS)
 def theirs(request, both) -> dict[str, Any]:
-    """What one version of kafka-python offers."""
+    """The public interface of one version of kafka-python."""
     found: dict[str, Any] = both[request.param]
     return found
 
 
 @pytest.fixture(scope="session")
 def ours() -> dict[str, Any]:
-    """What thalweg offers."""
+    """The public interface of thalweg."""
     return description(ROOT / "python", "thalweg")

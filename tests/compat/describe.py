@@ -1,8 +1,8 @@
-"""Prints what a package like kafka-python offers, as JSON: run as a program of its own.
+"""Prints the public interface of a package like kafka-python, as JSON.
 
     python describe.py FOLDER PACKAGE ──> modules, names, signatures, defaults, errors, structs
 
-It runs in a process of its own because two versions of kafka-python cannot be imported into one.
+It runs in its own process because two versions of kafka-python cannot be imported into one.
 """
 
 import enum
@@ -14,7 +14,7 @@ import sys
 import warnings
 from typing import Any
 
-# Parts that no application imports: their modules are not compared.
+# Parts that no application imports. Their modules are not compared.
 INTERNAL = ("benchmarks", "cli", "metrics", "net", "protocol", "record", "sasl", "vendor")
 CLIENTS = ("KafkaProducer", "KafkaConsumer", "KafkaAdminClient")
 # Names that applications import from the modules in which kafka-python defines them.
@@ -60,7 +60,7 @@ PUBLIC = ("", "admin", "consumer", "errors", "partitioner", "producer", "seriali
 
 
 def modules(package: Any) -> list[str]:
-    """Paths of all modules below the package's own."""
+    """Returns the paths of all modules below the package's own."""
     found = []
     for each in pkgutil.walk_packages(package.__path__):
         inner = [
@@ -75,7 +75,7 @@ def modules(package: Any) -> list[str]:
 
 
 def own(module: Any, package: str) -> list[str]:
-    """Public names of a module that the package itself defines, or that it lists."""
+    """Returns public names of a module that the package defines, or that the module lists."""
     listed = set(getattr(module, "__all__", ()))
     return sorted(
         name
@@ -90,7 +90,7 @@ def own(module: Any, package: str) -> list[str]:
 
 
 def parameters(function: Any) -> list[list[Any]] | None:
-    """[name, kind, default's text] of each parameter but self; None if it cannot be told."""
+    """Returns [name, kind, default's text] per parameter except self, or None if unknown."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -103,7 +103,7 @@ def parameters(function: Any) -> list[list[Any]] | None:
 
 
 def plain(value: Any) -> str:
-    """A default as text that two packages agree on."""
+    """Returns a default as text that is equal for both packages."""
     if isinstance(value, type):
         return value.__name__
     if callable(value):
@@ -118,7 +118,7 @@ def plain(value: Any) -> str:
 
 
 def methods(kind: Any) -> dict[str, Any]:
-    """Signatures of a class's public methods; None for what is no method."""
+    """Returns signatures of a class's public methods, or None for other members."""
     return {
         name: parameters(member) if callable(member) else None
         for name, member in inspect.getmembers(kind)
@@ -127,7 +127,7 @@ def methods(kind: Any) -> dict[str, Any]:
 
 
 def errors(module: Any) -> dict[str, Any]:
-    """Every error class with its bases and attributes."""
+    """Returns every error class with its bases and attributes."""
     return {
         name: {
             "bases": [base.__name__ for base in kind.__mro__[1:]],
@@ -142,7 +142,7 @@ def errors(module: Any) -> dict[str, Any]:
 
 
 def structs(module: Any) -> dict[str, Any]:
-    """Fields and defaults of every namedtuple."""
+    """Returns fields and defaults of every namedtuple."""
     kinds: list[tuple[str, Any]] = inspect.getmembers(module, inspect.isclass)
     return {
         name: {
@@ -155,7 +155,7 @@ def structs(module: Any) -> dict[str, Any]:
 
 
 def constructors(module: Any) -> dict[str, Any]:
-    """How the classes of a module are made."""
+    """Returns the constructor parameters of a module's classes."""
     return {
         name: parameters(kind)
         for name, kind in inspect.getmembers(module, inspect.isclass)
@@ -166,7 +166,7 @@ def constructors(module: Any) -> dict[str, Any]:
 
 
 def deep(package: str) -> list[str]:
-    """Those of DEEP_IMPORTS that resolve."""
+    """Returns the members of DEEP_IMPORTS that resolve."""
     found = []
     for path, name in DEEP_IMPORTS:
         try:
@@ -178,7 +178,7 @@ def deep(package: str) -> list[str]:
 
 
 def api_versions(package: str) -> list[list[Any]]:
-    """[broker version, {API: (least, highest)}] that kafka-python 3 infers versions from."""
+    """Returns [broker version, {API: (least, highest)}]: kafka-python 3 infers versions from it."""
     try:
         data = importlib.import_module(f"{package}.protocol.broker_version_data")
     except ImportError:
@@ -193,7 +193,7 @@ def api_versions(package: str) -> list[list[Any]]:
 
 
 def describe(package: str) -> dict[str, Any]:
-    """Everything that is compared."""
+    """Returns everything that is compared."""
     root = importlib.import_module(package)
     parts = {
         part: importlib.import_module(f"{package}.{part}" if part else package) for part in PUBLIC

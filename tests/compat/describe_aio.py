@@ -1,4 +1,4 @@
-"""Prints a class of aiokafka or of thalweg.aio, as JSON: run as a program of its own.
+"""Prints a class of aiokafka or of thalweg.aio, as JSON.
 
     python describe_aio.py MODULE CLASS ──> its public members with their parameters, __init__'s
     python describe_aio.py PACKAGE ──> the public names of its modules, the codes of its errors
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def parameters(function: Any) -> list[list[Any]]:
-    """[name, kind, default's repr] of each parameter but self."""
+    """Returns [name, kind, default's repr] of each parameter except self."""
     return [
         [each.name, each.kind.name, None if each.default is each.empty else repr(each.default)]
         for each in inspect.signature(function).parameters.values()
@@ -23,7 +23,7 @@ def parameters(function: Any) -> list[list[Any]]:
 
 
 def describe(kind: Any) -> dict[str, Any]:
-    """Everything that is compared."""
+    """Returns everything that is compared."""
     members = {
         name: parameters(member) if callable(member) else None
         for name, member in inspect.getmembers(kind)
@@ -33,7 +33,7 @@ def describe(kind: Any) -> dict[str, Any]:
 
 
 def described(package: str) -> dict[str, Any]:
-    """Names that applications import, by module; (error, code) for what the protocol numbers."""
+    """Returns names that applications import, by module, and (error, code) of protocol errors."""
     names = {
         part: defined(importlib.import_module(package + part))
         for part in ("", ".abc", ".errors", ".helpers", ".structs")
@@ -48,7 +48,7 @@ def described(package: str) -> dict[str, Any]:
 
 
 def defined(module: Any) -> list[str]:
-    """What a module lists, and classes and functions that it defines itself."""
+    """Returns the names a module lists, and the classes and functions that it defines."""
     own = {
         name
         for name, each in vars(module).items()

@@ -1,8 +1,8 @@
-"""Where thalweg is not what kafka-python 2.3 or 3.0.12 is, each with its reason.
+"""Differences between thalweg and kafka-python 2.3 or 3.0.12, each with its reason.
 
-What is not listed here is the same; test_kafka_python.py holds both ways: nothing differs
-unlisted, and nothing is listed that does not differ. docs/migrating-from-kafka-python.md shows
-the defaults to users.
+Everything that is not listed here is the same. test_kafka_python.py checks both: there are no
+unlisted differences, and every listed difference exists. docs/migrating-from-kafka-python.md
+shows the defaults to users.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ _RUST = "connections, batches and requests are the native core's"
 
 _MEMBERSHIP = "what a membership is made of; thalweg.coordinator has files of its own"
 
-# Module paths that cannot be imported: prefix -> reason. The migration page lists them too.
+# Module paths that cannot be imported: prefix -> reason. The migration page lists them, too.
 MODULES: Final = {
     "admin._": _INSIDE,
     "client_async": _RUST,
@@ -31,14 +31,14 @@ MODULES: Final = {
     "util": _INSIDE,
 }
 
-# (module, name) that is not there.
+# (module, name) that does not exist.
 NAMES: Final = {
     ("", "BrokerConnection"): _RUST,
     ("", "KafkaClient"): _RUST,
     ("structs", "RetryOptions"): "of a producer that kafka-python itself removed in 1.4",
 }
 
-# (class, member) that is not there.
+# (class, member) that does not exist.
 METHODS: Final = {
     ("KafkaAdminClient", "send_request"): "took kafka-python's own request classes",
     ("KafkaAdminClient", "send_requests"): "took kafka-python's own request classes",
@@ -61,7 +61,7 @@ SIGNATURES: Final = {
     ),
 }
 
-# Option -> reason why its default is another one.
+# Option -> reason why its default differs.
 DEFAULTS: Final = {
     "acks": "Kafka's own since 3.0 (KIP-679), and kafka-python 3's",
     "api_version_auto_timeout_ms": "bootstrap_timeout_ms has the same meaning",
@@ -118,7 +118,7 @@ STRUCTS: Final = {
     "RetryOptions": "of a producer that kafka-python itself removed in 1.4",
 }
 
-# (enum, member) whose value differs or that is not there.
+# (enum, member) that does not exist, or has another value.
 ENUMS: Final = {
     ("ACLOperation", "DESCRIBE_TOKENS"): "2.3 has a number that Kafka does not; as in 3.0",
 }

@@ -1,12 +1,12 @@
-"""Where thalweg.aio is not what aiokafka 0.14 is, each with its reason.
+"""Differences between thalweg.aio and aiokafka 0.14, each with its reason.
 
-What is not listed here is the same; test_aiokafka.py holds both ways: nothing differs unlisted,
-and nothing is listed that does not differ. docs/asyncio.md shows this to users.
+Everything that is not listed here is the same. test_aiokafka.py checks both: there are no unlisted
+differences, and every listed difference exists. docs/asyncio.md shows them to users.
 """
 
 from typing import Final
 
-# By class: methods whose parameters differ.
+# Methods whose parameters differ, by class.
 SIGNATURES: Final = {
     "AIOKafkaProducer": {
         "flush": "takes a timeout, as KafkaProducer's",
@@ -18,7 +18,7 @@ SIGNATURES: Final = {
     },
 }
 
-# (module, name) that is not there.
+# (module, name) that does not exist.
 NAMES: Final = {
     ("", "AIOKafkaClient"): "each client has its own connections, and takes no client object",
 }
@@ -29,7 +29,7 @@ _OF_BOTH: Final = {
     "sasl_mechanism": "Kafka's own; SASL without a mechanism is refused",
 }
 
-# Option -> why its default is another one.
+# Option -> reason why its default differs.
 DEFAULTS: Final = {
     "AIOKafkaProducer": {
         **_OF_BOTH,

@@ -1,7 +1,7 @@
-"""A value for every option of kafka-python and aiokafka, as an application might give it.
+"""A value for every option of kafka-python and aiokafka, as an application might set it.
 
-No value is the option's default, where there is another one that works on a plain broker. What an
-option needs beside itself is in `COMPANIONS`.
+No value is the option's default, if another value works on a plain broker. `COMPANIONS` has the
+options that an option needs.
 """
 
 import selectors
@@ -100,7 +100,7 @@ COMPANIONS: Final[dict[str, dict[str, Any]]] = {
     "ssl_keyfile": {"ssl_certfile": "certificate.pem"},
 }
 
-# Options that a constructor refuses, each with its reason; the tests hold both ways.
+# Options that a constructor refuses, each with its reason. The tests check that exactly these are.
 REFUSED: Final = {
     "proxy_url": "proxies are not supported yet",
     "sasl_oauth_token_provider": "OAUTHBEARER is not supported yet",
@@ -112,7 +112,7 @@ REFUSED: Final = {
 
 
 def refused_by(make: Callable[..., object], names: set[str]) -> set[str]:
-    """The options that a constructor says it cannot honour, each given alone."""
+    """Returns the options that a constructor refuses, each given alone."""
     found = set()
     for name in sorted(names - {"bootstrap_servers"}):
         try:

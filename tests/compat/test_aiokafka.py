@@ -1,7 +1,7 @@
 """Code written for aiokafka 0.14 runs with one import changed.
 
-Names, parameters and defaults of its clients are compared with ours; differences only where
-differences_aio.py lists them, and each entry there still is a difference.
+The tests compare names, parameters and defaults of its clients with ours. Exactly the differences
+that differences_aio.py lists are allowed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def description(python: str, module: str, kind: str) -> dict[str, Any]:
-    """What describe_aio.py prints of a class."""
+    """Returns what describe_aio.py prints for a class."""
     program = Path(__file__).parent / "describe_aio.py"
     command = [python, str(program), module, kind]
     found = subprocess.run(
@@ -72,7 +72,7 @@ def options(kind: str) -> dict[str, Option]:
 
 
 def test_every_public_member_is_there(theirs, ours):
-    # `client` and the like are attributes of instances, and of aiokafka's inside.
+    # `client` and similar attributes belong to instances, and to aiokafka's internals.
     assert set(theirs["members"]) <= set(ours["members"])
 
 
@@ -82,13 +82,13 @@ def test_methods_take_the_same_parameters_or_are_listed(kind, theirs, ours):
         name for name in both if named(theirs["members"][name]) != named(ours["members"][name])
     }
     assert differ == set(differences.SIGNATURES[kind])
-    for name in differ:  # and then they take more, never less
+    for name in differ:  # a method may take more parameters, never fewer
         more = named(ours["members"][name])
         assert more[: len(theirs["members"][name])] == named(theirs["members"][name])
 
 
 def named(parameters: list[list[Any]]) -> list[list[Any]]:
-    """Parameters without the spelling of an empty default."""
+    """Returns parameters without the notation of an empty default."""
     return [[name, kind, default] for name, kind, default in parameters]
 
 
@@ -97,7 +97,7 @@ def test_every_option_is_known(theirs, options):
 
 
 def names_of(theirs: dict[str, Any]) -> set[str]:
-    """Aiokafka's options."""
+    """Returns aiokafka's options."""
     return {name for name, _, _ in theirs["constructor"]} - {"loop", "topics"}
 
 

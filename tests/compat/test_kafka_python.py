@@ -1,7 +1,7 @@
 """Code written for kafka-python 2.x or 3.x runs with one import changed.
 
-Names, signatures, defaults, error bases and module paths are compared with both; differences
-only where differences.py lists them, and each entry there still is a difference.
+The tests compare names, signatures, defaults, error bases and module paths with both versions.
+Exactly the differences that differences.py lists are allowed.
 """
 
 import importlib
@@ -55,7 +55,7 @@ def missing_methods(theirs: Any, ours: Any) -> set[tuple[str, str]]:
 
 
 def other_signatures(theirs: Any, ours: Any) -> set[tuple[str, str]]:
-    """Methods whose parameters are not theirs, perhaps followed by more with defaults."""
+    """Returns methods whose parameters differ, except for additional ones with defaults."""
     found = set()
     for kind, members in theirs["methods"].items():
         for name, wanted in members.items():
@@ -238,7 +238,7 @@ def test_every_difference_has_its_reason():
         assert all(reason for reason in table.values())
 
 
-# ---------------------------------------------------------------- the brokers' version
+# ---------------------------------------------------------------- the broker's version
 
 
 def test_the_brokers_version_is_inferred_as_kafka_python_infers_it(both):

@@ -1,4 +1,4 @@
-"""docs/migrating-from-kafka-python.md tells the truth about defaults."""
+"""docs/migrating-from-kafka-python.md states the defaults correctly."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.compat import differences
 from tests.compat.describe import INTERNAL
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "migrating-from-kafka-python.md"
-# Differences in how a default is written, or without effect: no row for these.
+# Differences that need no row: only the notation differs, or they have no effect.
 NO_ROW = ("the same", "without effect", "bootstrap_timeout_ms has the same meaning")
 WORDS = {
     "random without key": ("callable", "DefaultPartitioner"),

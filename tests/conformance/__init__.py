@@ -1,1 +1,1 @@
-"""Bytes on the wire, held against other clients."""
+"""Bytes on the wire, compared with other clients."""

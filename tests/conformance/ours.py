@@ -17,16 +17,17 @@ RECORDS = ROOT / "tests" / "conformance" / "records"
 
 @functools.cache
 def written() -> Path:
-    """A folder of our batches, each with the text of what it holds."""
+    """Writes our batches into a folder, each with the text of its contents."""
     folder = Path(tempfile.mkdtemp(prefix="thalweg-batches-"))
     subprocess.run([example("write_golden"), str(folder)], check=True)
     return folder
 
 
 def texts(folder: Path, *kinds: str) -> dict[str, list[str]]:
-    """What each file of a folder holds, by the name of the batches' file.
+    """Returns the contents of each file of a folder, by the name of the batches' file.
 
-    `kinds` picks lines by their first word ("batch", "record", "marker"): those a client shows.
+    `kinds` selects lines by their first word ("batch", "record", "marker"): those that a client
+    shows.
     """
     return {
         path.with_suffix(".bin").name: [
@@ -39,10 +40,10 @@ def texts(folder: Path, *kinds: str) -> dict[str, list[str]]:
 
 
 def dumped(command: list[str], folder: Path) -> dict[str, list[str]]:
-    """What a client's program says that each file of a folder holds.
+    """Returns the contents of each file of a folder, as a client's program prints them.
 
     Raises:
-        RuntimeError: the client refused a batch; the message holds what it printed.
+        RuntimeError: the client refused a batch. The message has the program's output.
     """
     files = sorted(str(path) for path in folder.glob("*.bin"))
     answer = subprocess.run(
@@ -60,7 +61,7 @@ def dumped(command: list[str], folder: Path) -> dict[str, list[str]]:
 
 
 def java_command() -> list[str]:
-    """Kafka's own client code; THALWEG_KAFKA_JARS names another folder of jars."""
+    """Runs Kafka's own client code. THALWEG_KAFKA_JARS names another folder of jars."""
     given = os.environ.get("THALWEG_KAFKA_JARS")
     jars = made(Path(given), "kafka") if given else java.kafka_libs()
     program = RECORDS / "java" / "RecordBatches.java"
@@ -68,7 +69,7 @@ def java_command() -> list[str]:
 
 
 def peers_command(module: str) -> list[str]:
-    """A module beside this one, run where the other clients are installed.
+    """Runs a module next to this one, with an interpreter that has the other clients.
 
     THALWEG_PEERS_PYTHON names another interpreter that has them.
     """

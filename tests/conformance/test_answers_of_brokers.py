@@ -1,7 +1,7 @@
-"""The embedded broker's answers to raw requests are Kafka's, field by field.
+"""The embedded broker's responses to raw requests equal Kafka's, field by field.
 
-`crates/broker/examples/answers` asks one fresh node some hundred things, good and bad, and prints
-each answer. What is not asked for here: words of error messages, and which APIs there are.
+`crates/broker/examples/answers` sends some hundred requests, good and bad, to one new node, and
+prints each response. The test does not compare the text of error messages or the list of APIs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.support.examples import example
 from tests.support.kafka import RealKafka
 from thalweg import EmbeddedBroker
 
-# Answers that are another's, and why.
+# Responses that differ, and why.
 DIFFERENT = {
     "create, validate v7": "of a real node min.insync.replicas is a dynamic default (KIP-966)",
     "configs v4": "of a real node min.insync.replicas is a dynamic default (KIP-966)",
@@ -27,11 +27,11 @@ DIFFERENT = {
     "produce unknown codec": "INVALID_RECORD in the place of UNKNOWN_SERVER_ERROR",
     "alter operation v1": "INVALID_REQUEST in the place of UNKNOWN_SERVER_ERROR",
 }
-# Kafka gives these in the order of a hash table.
+# Kafka returns these in the order of a hash table.
 UNORDERED = {"delete v5", "delete again v6"}
 MESSAGE = re.compile(r'((?:error_)?message): (?:None|Some\(\s*".*?",?\s*\)|"[^\n]*")', re.DOTALL)
 TOPIC_ID = re.compile(r"topic_id: (?!A{22})[\w-]{22},")
-PACE = re.compile(r", waited (true|false)")  # a busy machine's own
+PACE = re.compile(r", waited (true|false)")  # depends on how busy the machine is
 ANSWERS = 300
 
 
@@ -51,7 +51,7 @@ def test_raw_answers_are_kafkas() -> None:
 
 
 def answers_of(servers: str) -> dict[str, list[str]]:
-    """The lines of each answer."""
+    """Returns the lines of each response."""
     command = [example("answers"), servers]
     printed = subprocess.run(
         command, check=True, capture_output=True, text=True, timeout=600

@@ -1,17 +1,17 @@
-"""Our assignors between ours and Java's members: the same partitions, the same bytes.
+"""Our assignors assign the same partitions as Java's, with the same bytes.
 
-Both get the same random groups. Java's sticky assignors go astray in two situations, where ours do
-not follow:
+Both get the same random groups. Java's sticky assignors have errors in two situations, which ours
+avoid:
 
-- A member that wants nothing is the first that Java looks at. It then overlooks that members want
-  different things, and may give that member what it does not want.
-- A member of an older generation had a partition of a topic that it wants no more. Java may give
-  it back to that member for a while or for good, or fail with a NullPointerException.
+- A member that wants no topics is the first that Java looks at. Java then overlooks that members
+  want different topics, and may assign to that member what it does not want.
+- A member of an older generation had a partition of a topic that it no longer wants. Java may
+  assign it to that member again, temporarily or forever, or fail with a NullPointerException.
 
-Each is one check of ours. Without the two, all groups get from us what they get from Java, and
-where Java fails, ours fail; with them, all groups do for which they make no difference.
+Ours has one check for each. Without the two checks, our result equals Java's for all groups, and
+ours fails where Java fails. With them, it equals Java's for all groups that they do not affect.
 
-Left out are partitions that a topic lost: Java keeps such a partition assigned, and may then
+The groups have no partitions that a topic lost: Java keeps such a partition assigned, and may then
 assign others twice or fail.
 """
 
@@ -38,12 +38,12 @@ ENOUGH = scaled(1000, 100)
 
 
 class Outcome(NamedTuple):
-    """What became of one group.
+    """The results for one group.
 
     Attributes:
         case: The group.
-        ours: What it gets from us.
-        unchecked: What it gets without the two checks; None if that fails.
+        ours: Our assignment.
+        unchecked: Our assignment without the two checks, or None if it fails.
         java: What Java's program printed.
     """
 
@@ -55,12 +55,12 @@ class Outcome(NamedTuple):
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, list[Outcome]]:
-    """By assignor; one JVM for all, a little more groups than are to be compared."""
+    """The outcomes by assignor, from one JVM. There are some more groups than must be compared."""
     count = ENOUGH * 11 // 10 + 10
     cases = [make_case(name, f"{name}-{each}") for name in NAMES for each in range(count)]
     lines = "".join(json.dumps(_as_json(case)) + "\n" for case in cases)
     printed = java.run("Assignors", classes=java.compiled("Assignors"), stdin=lines)
-    # Java's assignors log what they find odd, between the lines.
+    # Java's assignors log warnings between the lines.
     found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     assert len(found) == len(cases)
     outcomes: dict[str, list[Outcome]] = {name: [] for name in NAMES}
@@ -75,7 +75,7 @@ def _assign(case: Case) -> Mapping[str, Assignment]:
 
 
 def _assign_unchecked(case: Case) -> Mapping[str, Assignment] | None:
-    """What we would assign without the two checks."""
+    """Returns what we would assign without the two checks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Balance, "_may_have", lambda *_: True)
         patch.setattr(AbstractStickyAssignor, "_want_the_same", _want_the_same_as_java_sees_it)
@@ -103,7 +103,7 @@ def _as_json(case: Case) -> dict[str, Any]:
 
 
 def _rows(assigned: Mapping[str, Assignment] | None) -> dict[str, list[list[Any]]] | None:
-    """An assignment as Java's program prints it."""
+    """Converts an assignment to the form that Java's program prints."""
     if assigned is None:
         return None
     return {id: [[*row] for row in each.assigned_partitions] for id, each in assigned.items()}
@@ -129,7 +129,7 @@ def test_where_java_goes_astray_all_get_only_what_they_want(outcomes):
             assert {topic for topic, _ in assignment.assigned_partitions} <= {*wanted[member]}
         given = [each for assignment in ours.values() for each in assignment.assigned_partitions]
         assert len(set(given)) == len(given), case.seed
-        # What moves is nobody's for a while where members go on reading what they have.
+        # With cooperative rebalances a partition that moves has no owner at first.
         assert case.assignor == "cooperative-sticky" or set(given) == case.wanted(), case.seed
 
 

@@ -1,4 +1,4 @@
-"""Record batches between the records crate and kafka-python's own code."""
+"""The records crate and kafka-python's own code read each other's record batches."""
 
 from __future__ import annotations
 

@@ -483,8 +483,7 @@ class Client:
             if api == "JoinGroup":
                 # A JoinGroup that arrives after a later one of its member would undo the owned
                 # partitions of the later one. Neither Kafka's coordinator nor ours can detect it.
-                # On
-                # one connection it does not happen.
+                # On one connection it does not happen.
                 if number < self._join_heard:
                     return
                 self._join_heard = number

@@ -1,1 +1,1 @@
-"""The documentation does what it says."""
+"""Tests that the documentation is correct."""

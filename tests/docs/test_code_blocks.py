@@ -1,4 +1,4 @@
-"""The Python blocks of README.md and docs/ run, a document's blocks as one program."""
+"""The Python blocks of README.md and docs/ run, all blocks of a document as one program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_RUN = re.compile(r"<!-- not run: \S.*-->")
 
 
 def blocks(text: str) -> list[tuple[int, str]]:
-    """The blocks to run with their line numbers; one left out says why in a comment above it."""
+    """Returns the blocks to run with their line numbers. A comment says why one is left out."""
     return [
         (text.count("\n", 0, found.start("code")) + 1, found["code"])
         for found in BLOCK.finditer("\n" + text)
@@ -41,7 +41,7 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
     program = ""
     for line, code in blocks(document.read_text(encoding="utf-8")):
         program += "\n" * (line - 1 - program.count("\n")) + code + "\n"
-    # Not the bare name: a document may be called as a module that its program imports.
+    # Not the bare name: a document may have the name of a module that its program imports.
     file = tmp_path / f"blocks-of-{document.stem}.py"
     file.write_text(program, encoding="utf-8")
     environment = {

@@ -1,7 +1,7 @@
-"""The files that ARCHITECTURE.md names and the tests that docs/failures.md names are there.
+"""The files that ARCHITECTURE.md names and the tests that docs/failures.md names exist.
 
-Each row of docs/failures.md also says what its tests run against, and names every test that says
-it is about that row.
+Each row of docs/failures.md also says what its tests run against. It names every test whose text
+refers to that row.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ROW = re.compile(r"^\| (?P<number>\d+) \|")
 ABOUT = re.compile(
     r"\b(?P<kind>scenario|bug)s? (?P<numbers>\d+(?:(?:, | and )\d+)*)", re.IGNORECASE
 )
-# What failures.md says of its names: a folder's tests lie here.
+# The files of the tests that failures.md names, by folder.
 PLACES = {
     **{each: f"crates/{each}/tests/{each}/%s.rs" for each in ("cluster", "network", "producer")},
     "consumer": "crates/consumer/tests/virtual_time/%s.rs",
     **{each: f"crates/{each}/tests/%s.rs" for each in ("protocol", "records")},
     **{each: f"tests/{each}/test_%s.py" for each in ("coordinator", "integration", "unit")},
 }
-# What the tests of a folder run on; those of `integration` tell it by what they ask pytest for.
+# What the tests of a folder run on. For `integration` the parameters of the tests decide.
 RUN_ON = {
     **dict.fromkeys(("cluster", "consumer", "coordinator", "producer"), "virtual time"),
     "network": "in memory",
@@ -51,7 +51,7 @@ ORDER = ("virtual time", "in memory", "bytes", "embedded", "Kafka", "scripted", 
 
 
 def missing_files(text: str) -> list[str]:
-    """Files and folders (`driver/`) that no path of the tree has; the map leaves `src/` out."""
+    """Lists files and folders (`driver/`) that do not exist. The map omits `src/`."""
     paths = ["/" + path.replace("/src/", "/") for path in conventions.tracked()]
     named = sorted(set(FILE.findall(text)))
     ends = {each: f"*/{each}*" if each.endswith("/") else f"*/{each}" for each in named}
@@ -59,7 +59,7 @@ def missing_files(text: str) -> list[str]:
 
 
 def named_tests(text: str) -> list[tuple[str, Path, str]]:
-    """Folder, file and function of each test that a text names."""
+    """Returns folder, file and function of each test that a text names."""
     named, folder, path = [], "", Path()
     for found in TEST.finditer(text):
         if found["file"]:
@@ -70,7 +70,7 @@ def named_tests(text: str) -> list[tuple[str, Path, str]]:
 
 
 def signature(path: Path, function: str) -> str | None:
-    """What a test asks pytest for; None if the file has no such test."""
+    """Returns the parameters of a test, or None if the file has no such test."""
     head = "def test_" if path.suffix == ".py" else "fn "
     source = path.read_text(encoding="utf-8") if path.is_file() else ""
     found = re.search(rf"\b{head}{function}\b(.*?)\) ?[-:{{]", source, re.DOTALL)
@@ -78,7 +78,7 @@ def signature(path: Path, function: str) -> str | None:
 
 
 def missing_tests(text: str) -> list[str]:
-    """Tests of the table that the file they are said to be in does not have."""
+    """Lists tests of the table that are not in the file that it names."""
     return [
         f"{path.name}: {function}"
         for _, path, function in named_tests(text)
@@ -87,7 +87,7 @@ def missing_tests(text: str) -> list[str]:
 
 
 def run_on(row: str) -> str:
-    """What the tests that a row names run against, in the words of docs/failures.md."""
+    """Returns what the tests of a row run against, in the words of docs/failures.md."""
     found = set()
     for folder, path, function in named_tests(row):
         if folder in RUN_ON:
@@ -100,7 +100,7 @@ def run_on(row: str) -> str:
 
 
 def tables(text: str) -> dict[tuple[str, int], str]:
-    """The rows by ("scenario" or "bug", number)."""
+    """Returns the rows by ("scenario" or "bug", number)."""
     scenarios, _, bugs = text.partition("## Bugs of other clients")
     found = {}
     for kind, part in (("scenario", scenarios), ("bug", bugs)):
@@ -111,10 +111,10 @@ def tables(text: str) -> dict[tuple[str, int], str]:
 
 
 def said_to_be_about(path: Path) -> set[tuple[tuple[str, int], str]]:
-    """The rows that a file's tests name in their own text, each with the test."""
+    """Returns the rows that a file's tests refer to, each with the test."""
     source = path.read_text(encoding="utf-8")
     head = r"^(?:async )?def test_" if path.suffix == ".py" else r"^(?:async )?fn "
-    # A Rust test's comment stands before it.
+    # The comment of a Rust test is above it.
     begins = r"^(?:///|#\[)[^\n]*\n(?:(?:///|#\[)[^\n]*\n)*" if path.suffix == ".rs" else ""
     starts = [found.start() for found in re.finditer(begins + head, source, re.MULTILINE)]
     found = set()

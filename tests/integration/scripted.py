@@ -7,6 +7,7 @@ It implements one old version of each API that a consumer and the start of a pro
 the non-flexible encoding, and none of the library's own codec. When a client sends a newer version
 of ApiVersions, it tells the client to retry (KIP-511). It coordinates every group and accepts
 every heartbeat.
+
 It does not implement Produce, fetch sessions, or waiting for data (it only delays an empty response
 for a moment).
 """

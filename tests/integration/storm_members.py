@@ -7,6 +7,7 @@ OPTIONS are further options of the consumers, as JSON. The input has lines "join
 ends, and may be killed at any time. Each member writes what it does in lines
 "time kind member numbers...", where time is monotonic and in ns. support/group_history.py
 describes the kinds.
+
 Members with odd numbers use auto-commit. The others commit after each poll and before they give up
 partitions.
 """

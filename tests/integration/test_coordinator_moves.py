@@ -264,8 +264,7 @@ def test_heartbeats_and_the_application_do_not_wait_for_each_other(
     """As in kafka-python #1623, #1671: the heartbeat thread and the polling thread deadlocked.
 
     Each waited for the other's lock when the coordinator's connection broke, or during the lookup
-    of
-    the coordinator. Bug 20.
+    of the coordinator. Bug 20.
     """
     started = start_embedded(nodes=2, configs=QUICK)
     started.create_topic("beating")

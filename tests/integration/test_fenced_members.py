@@ -228,8 +228,7 @@ def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> 
     """As in librdkafka #4059, #4908: a commit of an older generation cost the assignment.
 
     The broker may refuse such a commit until the rebalance is complete. Partitions that are not
-    moved
-    stay assigned. Bug 12.
+    moved stay assigned. Bug 12.
     """
     heard = Heard()
     options: dict[str, Any] = {"enable_auto_commit": False}

@@ -1,7 +1,7 @@
-"""Replaces the suite's test/integration/fixtures.py: its "brokers" are one real Kafka that runs.
+"""Replaces the suite's test/integration/fixtures.py: its "brokers" are one running real Kafka.
 
-test_suite.py starts that Kafka, copies this file into the suite, and says by the environment where
-the broker is.
+test_suite.py starts that Kafka, copies this file into the suite, and passes the broker's address in
+the environment.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _BROKER = json.loads(os.environ["THALWEG_SUITE_BROKER"])
 
 
 class ZookeeperFixture:
-    """Kafka 4 has none."""
+    """Does nothing: Kafka 4 has no ZooKeeper."""
 
 
 class KafkaFixture:
-    """The broker by one of its listeners."""
+    """One listener of the broker."""
 
     host = "localhost"
     zookeeper = None
@@ -42,7 +42,7 @@ class KafkaFixture:
         return cls(**known)
 
     def start(self) -> None:
-        """Does nothing: the broker runs already."""
+        """Does nothing: the broker is already running."""
 
     def close(self) -> None:
         """Does nothing: test_suite.py closes the broker."""

@@ -12,7 +12,7 @@ _SSL = "test_ssl_integration.TestSSLConnection"
 _SCRAM = "SCRAM is not there yet"
 _REQUESTS = "internal: sends requests by kafka-python's KafkaNetClient"
 
-# By both clients.
+# Skipped with both clients.
 SKIPPED = {
     f"{_CONSUMER}.test_kafka_consumer_offsets_for_time_old": "about brokers before 0.10.1",
 }

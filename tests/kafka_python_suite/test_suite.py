@@ -34,7 +34,7 @@ LIMIT_S = 900
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Kafka as the suite expects it; where it is, as JSON."""
+    """Starts a real Kafka with the suite's settings, and yields its address as JSON."""
     configs = {"num.partitions": "4", "group.min.session.timeout.ms": "1000"}
     options = {"secure": True, "authorizer": True, "first_node_id": 0, "configs": configs}
     with RealKafka("4.3", **options) as kafka:  # type: ignore[arg-type]
@@ -55,11 +55,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _results(folder: Path, broker: str, path: list[Path]) -> tuple[dict[str, str], str]:
-    """{test: "passed", "failed" or "skipped"}, and what pytest printed."""
+    """Returns {test: "passed", "failed" or "skipped"}, and pytest's output."""
     sdist = made(CACHE / "compat" / f"kafka_python-{VERSION}-sdist", "kafka-python-suite")
     suite = folder / "test"
     shutil.copytree(sdist / "test", suite)
-    (suite / "__init__.py").touch()  # it is not in the distribution
+    (suite / "__init__.py").touch()  # the distribution does not contain it
     shutil.copy(HERE / "broker_fixtures.py", suite / "integration" / "fixtures.py")
     (folder / "pytest.ini").write_text("[pytest]\n")
     report = folder / "report.xml"

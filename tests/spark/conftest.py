@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the source, and short words for reading and writing."""
+"""One Spark session for all tests of the source, and helpers to read and write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def java() -> Path:
-    """Makes Spark start with the Java that the tests use, and its workers with this Python."""
+    """Makes Spark start with the tests' Java, and its workers with this Python."""
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -32,7 +32,7 @@ def java() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session's Spark: two cores of this machine, nothing registered by hand."""
+    """The session's Spark: two cores of this machine, without manual registration."""
     from pyspark.sql import SparkSession
 
     session = (
@@ -55,12 +55,12 @@ def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 
 @dataclass
 class Topics:
-    """A broker, with what a test does to it from outside of Spark."""
+    """A broker, and what a test does on it from outside of Spark."""
 
     broker: Broker
 
     def create(self, num_partitions: int = 1, prefix: str = "spark") -> str:
-        """A new topic."""
+        """Creates a topic."""
         return self.broker.create_topic(prefix, num_partitions)
 
     def send(self, topic: str, values: Any, partition: int | None = None, **fields: Any) -> None:
@@ -74,12 +74,12 @@ class Topics:
                 future.get(timeout=30)
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Deletes the records in front of the offsets."""
+        """Deletes the records before the offsets."""
         with closing(self._admin()) as admin:
             admin.delete_records({TopicPartition(topic, p): o for p, o in offsets.items()})
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Grows a topic."""
+        """Adds partitions to a topic."""
         with closing(self._admin()) as admin:
             admin.create_partitions({topic: total})
 
@@ -99,61 +99,61 @@ def topics(embedded: Broker) -> Topics:
 
 @pytest.fixture
 def both(modern_broker: Broker) -> Topics:
-    """The same test on the embedded broker and on a real Kafka."""
+    """Runs the test on the embedded broker and on a real Kafka."""
     return Topics(modern_broker)
 
 
 @pytest.fixture
 def every_broker(broker: Broker) -> Topics:
-    """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
+    """Runs the test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
     return Topics(broker)
 
 
 @dataclass
 class Source:
-    """Reads and writes through ``.format("thalweg")``, by options as keyword arguments."""
+    """Reads and writes with ``.format("thalweg")``. Options are keyword arguments."""
 
     spark: SparkSession
 
     def read(self, topics: Topics, **options: str) -> DataFrame:
-        """A batch read."""
+        """Makes a batch read."""
         reader = self.spark.read.format("thalweg").options(**options)
         return reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).load()
 
     def stream(self, topics: Topics, **options: str) -> DataFrame:
-        """A stream read."""
+        """Makes a stream read."""
         reader: DataStreamReader = self.spark.readStream.format("thalweg").options(**options)
         return reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).load()
 
     def values(self, topics: Topics, **options: str) -> list[str]:
-        """The values of a batch read, sorted."""
+        """Returns the values of a batch read, sorted."""
         return texts(self.read(topics, **options))
 
     def write(self, frame: DataFrame, topics: Topics, mode: str = "append", **options: str) -> None:
-        """A batch write."""
+        """Runs a batch write."""
         writer = frame.write.format("thalweg").mode(mode).options(**options)
         writer.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).save()
 
 
 def first(frame: DataFrame) -> Row:
-    """The only row of a frame."""
+    """Returns the only row of a frame."""
     [row] = frame.collect()
     return row
 
 
 def texts(frame: DataFrame) -> list[str]:
-    """The values of a frame as text, sorted."""
+    """Returns the values of a frame as text, sorted."""
     return sorted(row.v for row in frame.selectExpr("cast(value as string) as v").collect())
 
 
 @pytest.fixture
 def source(spark: SparkSession) -> Source:
-    """Short words for reading and writing."""
+    """Helpers to read and write."""
     return Source(spark)
 
 
 class Stream:
-    """A query that collects its batches in the test's process, restarted from its checkpoint."""
+    """A query that collects its batches in the test's process. It restarts from its checkpoint."""
 
     def __init__(self, make: Callable[[], DataFrame], checkpoint: Path) -> None:
         self._make = make
@@ -162,7 +162,7 @@ class Stream:
         self.fail_next = False
 
     def run(self) -> StreamingQuery:
-        """Runs until all that is there now was read (Trigger.AvailableNow)."""
+        """Runs until all records that exist now are read (Trigger.AvailableNow)."""
         query = self.start(availableNow=True)
         query.awaitTermination(120)
         return query
@@ -173,7 +173,7 @@ class Stream:
         return writer.foreachBatch(self._take).trigger(**trigger).start()
 
     def values(self) -> list[str]:
-        """All values read so far, sorted; a value read twice is there twice."""
+        """Returns all values read so far, sorted. A value that was read twice is in it twice."""
         return sorted(value for batch in self.batches.values() for value in batch)
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
@@ -185,7 +185,7 @@ class Stream:
 
 @pytest.fixture
 def stream_of(tmp_path: Path, spark: SparkSession) -> Iterator[Callable[..., Stream]]:
-    """Makes collecting streams; what still runs at the test's end is stopped."""
+    """Makes collecting streams, and stops those that still run at the test's end."""
 
     def make(frame: Callable[[], DataFrame], name: str = "checkpoint") -> Stream:
         return Stream(frame, tmp_path / name)

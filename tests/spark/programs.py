@@ -1,4 +1,4 @@
-"""Programs of their own process: another interpreter, another master, another environment."""
+"""Programs in their own process: with another interpreter, another master, another environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Below the time of a test: who hangs is told with what it printed.
+# Shorter than the limit of a test: the error of a program that hangs then has its output.
 LIMIT_S = 240
 
 SESSION = """
@@ -32,7 +32,7 @@ def session(master="local[1]", **conf):
 
 
 def environment(home: Path, **added: str) -> dict[str, str]:
-    """What a shell has in which no virtual environment is activated."""
+    """Returns the environment of a shell in which no virtual environment is activated."""
     names = "HOME", "LANG", "TMPDIR", "SPARK_SUBMIT_OPTS"
     kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "JAVA_HOME": str(home), **added}
@@ -44,7 +44,7 @@ def run(
     cwd: Path,
     interpreter: str = sys.executable,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a Python by its path and returns what it printed."""
+    """Runs a Python interpreter by its path and returns its output."""
     return subprocess.run(
         [interpreter, *arguments],
         env=dict(env),
@@ -59,7 +59,7 @@ def run(
 def run_on_a_terminal(
     arguments: Sequence[str], env: Mapping[str, str], cwd: Path
 ) -> tuple[int, str]:
-    """Runs this Python with a terminal for its output: its exit status, and what that was sent."""
+    """Runs this Python with a terminal as output, and returns its exit status and the output."""
     ours, its = os.openpty()
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -86,7 +86,7 @@ def _read_to_the_end(terminal: int) -> str:
     while (left := end - time.monotonic()) > 0 and select.select([terminal], [], [], left)[0]:
         try:
             part = os.read(terminal, 65_536)
-        except OSError:  # how Linux says that nobody writes any more
+        except OSError:  # on Linux: no process has the terminal open for writing any more
             part = b""
         if not part:
             return b"".join(parts).decode()
@@ -95,7 +95,7 @@ def _read_to_the_end(terminal: int) -> str:
 
 
 def printed(code: str, env: Mapping[str, str], cwd: Path, interpreter: str = sys.executable) -> str:
-    """What a program prints; it must succeed."""
+    """Runs a program, which must succeed, and returns its output."""
     file = cwd / "program.py"
     file.write_text(textwrap.dedent(code), encoding="utf-8")
     answer = run([str(file)], env, cwd, interpreter)
@@ -104,7 +104,7 @@ def printed(code: str, env: Mapping[str, str], cwd: Path, interpreter: str = sys
 
 
 def interpreter_without_thalweg(folder: Path) -> str:
-    """A virtual environment that has pyspark and pyarrow of this one, and no thalweg."""
+    """Makes a virtual environment with this one's pyspark and pyarrow, and without thalweg."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
     show = "import sysconfig; print(sysconfig.get_path('purelib'))"

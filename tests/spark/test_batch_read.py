@@ -1,4 +1,4 @@
-"""Batch reads: columns, which partitions and offsets, tasks, and records that are gone."""
+"""Batch reads: columns, choice of partitions and offsets, tasks, and records that are gone."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_three_ways_to_name_partitions(source: Source, topics: Topics) -> None:
     assert source.values(topics, assign=assigned) == sorted([f"{one}:1", f"{two}:0", f"{two}:1"])
     assert source.values(topics, subscribe=f" {one} ,{two}") == everything
     assert source.values(topics, subscribePattern=r"way-(one|two)-\d+") == everything
-    # A pattern is for the whole name, and one without a topic reads nothing.
+    # A pattern must match the complete name. A pattern that matches no topic reads nothing.
     assert source.values(topics, subscribePattern="way-") == []
 
 
@@ -147,7 +147,7 @@ def test_offsets_by_partition_and_their_words(source: Source, topics: Topics) ->
 
 
 def test_offsets_are_resolved_once_for_each_load(source: Source, both: Topics) -> None:
-    # Spark keeps the partitions that a Python source planned for as long as the frame lives.
+    # Spark keeps the partitions that a Python source planned for the lifetime of the frame.
     topic = both.create()
     both.send(topic, ["a"])
     frame = source.read(both, subscribe=topic)
@@ -168,7 +168,7 @@ def test_times_in_place_of_offsets(source: Source, both: Topics) -> None:
         startingOffsetsByTimestamp=json_of(topic, p0=1_500),
         endingOffsetsByTimestamp=json_of(topic, p0=2_500),
     ) == ["2000"]
-    # After the last record there is no offset: an error at the start, the log's end at the end.
+    # No offset has a time after the last record: an error for a start, the log's end for an end.
     assert source.values(both, subscribe=topic, endingTimestamp="9000") == ["1000", "2000", "3000"]
     with pytest.raises(
         PySparkException, match=r"No offset matched from request of topic-partition"
@@ -264,12 +264,12 @@ def test_deleted_records_fail_a_read_that_wants_them(source: Source, both: Topic
     with pytest.raises(PySparkException, match=r"DataLossError.*KAFKA_DATA_LOSS"):
         source.values(both, **options)
     assert source.values(both, **options, failOnDataLoss="false") == ["4", "5"]
-    # All of the range gone: nothing to read, and no error without failOnDataLoss.
+    # The complete range is gone: nothing to read, and no error without failOnDataLoss.
     gone = {**options, "endingOffsets": json_of(topic, p0=3)}
     with pytest.raises(PySparkException, match="KAFKA_DATA_LOSS"):
         source.values(both, **gone)
     assert source.values(both, **gone, failOnDataLoss="false") == []
-    # From earliest nothing is missing.
+    # From "earliest" no record is missing.
     assert source.values(both, subscribe=topic) == ["4", "5"]
 
 

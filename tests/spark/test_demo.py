@@ -1,4 +1,4 @@
-"""The demo: whole with Spark, without Java, without its extra, and with a count that is wrong."""
+"""The demo: complete with Spark, without Java, without its extra, and with a wrong count."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_both_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> Non
             retention[name.partition("-")[0]] = options["retention.ms"]["value"]
         raise demo_data.DemoError("seen enough")
 
-    # They are there from before the first flight is sent until the end.
+    # Before the first flight is sent, look at the topics, which keep these options until the end.
     monkeypatch.setattr(demo, "produce", look)
     assert demo.run(arguments(tmp_path)) == 1
     assert retention == {"flights": "-1", "delays": "-1"}

@@ -1,4 +1,4 @@
-"""Which Java is good enough for Spark, and what is said about one that is not."""
+"""Which versions of Java Spark accepts, and the message for others."""
 
 from __future__ import annotations
 

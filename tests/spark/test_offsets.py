@@ -1,4 +1,4 @@
-"""Checkpoint offsets: the connector's JSON, stable, with the start of batch 0 inside."""
+"""Checkpoint offsets: the connector's JSON, in a stable form, with the start of batch 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the data source: what is accepted, and the connector's messages for what is not."""
+"""Options of the data source: which it accepts, and the connector's messages for the others."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_users_own_size_of_fetches_replaces_ours(name: str) -> None:
             r"Expected e\.g\. ",
         ),
         ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'}, "t-0 is -3"),
-        # What would be dropped in silence, or fail in a task.
+        # Options that would be ignored silently, or fail in a task.
         ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":5,"0":7}}'}, "Expected e"),
         ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":1},"t":{"1":1}}'}, "Expected e"),
         ("batch", {"subscribe": "t", "endingOffsets": '{"t":{"0":9223372036854775808}}'}, "Expe"),

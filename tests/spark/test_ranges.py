@@ -1,4 +1,4 @@
-"""Ranges and rate limits: the connector's tables, and what always holds."""
+"""Ranges and rate limits: the connector's tables, and properties that always hold."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def test_a_limited_trigger_always_advances_and_never_passes_the_end(limit, lates
     end = rate_limit(limit, start, latest, {})
     assert all(0 <= end[tp] <= latest[tp] for tp in latest)
     assert all(end[tp] > 0 for tp in latest if latest[tp])
-    # Only the rounding up of shares below one may pass the limit; nothing may fall short of it.
+    # The batch may exceed the limit only because shares below one are rounded up. It is never
+    # smaller.
     backlogs = [size for size in latest.values() if size]
     wanted = min(limit, sum(backlogs))
     assert wanted <= sum(end.values()) <= max(wanted, limit - 1 + len(backlogs))

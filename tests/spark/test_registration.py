@@ -1,4 +1,4 @@
-"""How Spark finds the source, and what a broken or missing install does to others."""
+"""How Spark finds the source, and how a broken or missing install affects other sources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Blocked())
 
 
 def test_the_source_is_found_by_its_name_alone(source: Source, topics: Topics) -> None:
-    # The session of these tests registers nothing.
+    # The Spark session of these tests registers nothing manually.
     topic = topics.create()
     topics.send(topic, ["a"])
     assert source.values(topics, subscribe=topic) == ["a"]
@@ -167,7 +167,7 @@ def test_a_broken_package_harms_its_own_users_only(tmp_path: Path) -> None:
 
 
 def test_an_executor_of_another_version_names_both(source: Source, topics: Topics) -> None:
-    # A plan as a driver of another version would have pickled it.
+    # The plan as a driver of another version would have pickled it.
     given = {"subscribe": "t", "kafka.bootstrap.servers": topics.broker.bootstrap_servers}
     plan = options.parse_source(given, "batch")
     assert plan.planned_by == __version__
@@ -182,7 +182,7 @@ def test_an_executor_of_another_version_names_both(source: Source, topics: Topic
 def test_without_pyspark_python_an_unactivated_environment_is_not_found(
     java: Path, tmp_path: Path, topics: Topics
 ) -> None:
-    # The python3 on PATH has no thalweg: what the troubleshooting page explains.
+    # The python3 on PATH has no thalweg. The troubleshooting page explains this case.
     stub = tmp_path / "bin"
     stub.mkdir()
     (stub / "python3").symlink_to(interpreter_without_thalweg(tmp_path / "other"))
@@ -213,7 +213,7 @@ spark.stop()
 def test_a_cluster_of_two_executors_reads_and_writes(
     java: Path, tmp_path: Path, topics: Topics
 ) -> None:
-    """Workers in other JVMs: two of one core and 1,024 MB, beside a driver of 512 MB."""
+    """Workers in other JVMs: two of one core and 1,024 MB, and a driver of 512 MB."""
     import pyspark
 
     topic, target = topics.create(4), topics.create(2)

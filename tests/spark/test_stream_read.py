@@ -1,4 +1,4 @@
-"""Stream reads: where a query starts, what a batch takes, restarts, and a crash in batch 0."""
+"""Stream reads: where a query starts, what a batch reads, restarts, and a crash in batch 0."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ StreamOf = Callable[..., Stream]
 
 
 def logged(stream: Stream, batch_id: int) -> dict[str, object]:
-    """The source's offset that the checkpoint has for a batch."""
+    """Returns the source's offset of a batch in the checkpoint."""
     lines = (stream.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
     return json.loads(lines[2])
 
 
 def replace_logged(stream: Stream, batch_id: int, end: dict[str, object]) -> None:
-    """Puts another end into the checkpoint, and the checksum file of the old one away."""
+    """Replaces a batch's end in the checkpoint, and removes the old checksum file."""
     file = stream.checkpoint / "offsets" / str(batch_id)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:2], json.dumps(end)]))
@@ -51,7 +51,7 @@ def test_a_query_restarts_where_it_ended(
     every_broker.send(topic, ["d"])
     stream.run()
     assert stream.batches[1] == ["d"]
-    stream.run()  # nothing new: no batch
+    stream.run()  # no new records: no batch
     assert sorted(stream.batches) == [0, 1]
 
 
@@ -78,7 +78,7 @@ def test_latest_is_the_default_start(
     every_broker.send(topic, ["before"])
     stream = stream_of(lambda: source.stream(every_broker, subscribe=topic))
     query = stream.start(processingTime="100 milliseconds")
-    # The query's first question to the broker is over once it waits for data.
+    # When the query waits for data, its first request to the broker is done.
     wait_until(lambda: "Waiting for data" in query.status["message"], 60, what="the first start")
     every_broker.send(topic, ["after"])
     wait_until(lambda: stream.values() == ["after"], 60, what=lambda: str(stream.batches))
@@ -97,7 +97,7 @@ def test_a_crash_in_a_dry_batch_0_of_latest_loses_and_doubles_nothing(
         stream.run()
     assert (stream.checkpoint / "offsets" / "0").exists()
     assert not (stream.checkpoint / "commits" / "0").exists()
-    # Later than the crash, before the restart: what "latest" means has moved on.
+    # After the crash, before the restart: "latest" is now a later offset.
     every_broker.send(topic, ["one", "two"], partition=0)
     every_broker.send(topic, ["three"], partition=1)
     stream.run()
@@ -114,7 +114,7 @@ def test_a_crash_in_batch_0_of_latest_replays_what_it_had_planned(
     stream.fail_next = True
     with pytest.raises(StreamingQueryException, match="on purpose"):
         stream.run()
-    # As if records had come between Spark's two questions: the end that the source then gives.
+    # As if records had arrived between Spark's two calls: the end that the source then returns.
     options = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers, "subscribe": topic}
     reader = StreamReader(parse_source(options, "stream"))
     start = reader.initialOffset()
@@ -290,7 +290,7 @@ def test_the_offsets_for_the_progress_never_fail_a_query() -> None:
 
 
 def test_a_topic_that_is_deleted_while_a_task_reads_it(topics: Topics) -> None:
-    """Fails the query in words, or is passed over, within seconds and not after two minutes."""
+    """The query fails with a clear error or skips it, within seconds and not after two minutes."""
     for fail in ("true", "false"):
         topic = topics.create(prefix="vanishing")
         topics.send(topic, ["a", "b"])
@@ -310,7 +310,7 @@ def test_a_topic_that_is_deleted_while_a_task_reads_it(topics: Topics) -> None:
 
 
 def test_topics_that_are_deleted_at_once_while_tasks_read_them(topics: Topics) -> None:
-    """The topic that stays, in the middle of them, is read to its end."""
+    """The remaining topic, planned between the others, is read to its end."""
     gone, kept, too = (topics.create(prefix="vanishing") for _ in range(3))
     for topic in (gone, kept, too):
         topics.send(topic, ["a", "b"])

@@ -74,7 +74,7 @@ def test_the_partition_column_beats_the_partitioner(source: Source, topics: Topi
     back = source.read(topics, subscribe=topic).selectExpr("cast(value as string)", "partition")
     found = {row.value: row.partition for row in back.collect()}
     assert (found["a"], found["b"]) == (2, 1)
-    assert found["c"] == found["d"]  # by the hash of their key
+    assert found["c"] == found["d"]  # the same partition, by the hash of their key
 
 
 def test_columns_of_other_names_are_ignored(source: Source, topics: Topics) -> None:

@@ -1,4 +1,4 @@
-"""tools/doctor names everything that is missing, at once, with the line that installs it."""
+"""tools/doctor names everything that is missing, at once, with the command that installs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODULES = "java.base@17\njdk.compiler@17\njdk.incubator.vector@17"
 
 
 class Machine:
-    """A machine with nothing on its PATH but what a test puts there."""
+    """A machine whose PATH has only what a test adds."""
 
     def __init__(self, folder):
         self.bin = folder / "bin"
@@ -69,7 +69,7 @@ class Machine:
         )
 
     def missing(self, *arguments, **environment):
-        """The names of what the doctor misses."""
+        """Returns the names of what the doctor reports as missing."""
         answer = self.doctor(*arguments, **environment)
         lines = [
             line for line in answer.stderr.splitlines() if line.startswith("  ") and ": " in line

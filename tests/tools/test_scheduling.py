@@ -1,4 +1,4 @@
-"""Tests that share brokers, clusters or wheels are run by one process."""
+"""One process runs all tests that share a broker, a cluster or a wheel."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def test_the_longest_files_begin_and_single_tests_fill_what_is_left_before_the_r
 
 
 def test_one_process_runs_all_of_a_file():
-    """With the scheduler and the plugin as they are installed, not only by their rules.
+    """Uses the installed scheduler and plugin, not only their rules.
 
-    By itself `--dist load` spreads a file's tests over all processes, which `loadscope` would not.
+    Without them `--dist load` spreads a file's tests over all processes, which `loadscope` would
+    not.
     """
     files = ["tests/unit/test_partitioner.py", "tests/unit/test_structs.py"]
     pytest_ = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "load", "-v", *files]

@@ -1,1 +1,1 @@
-"""One program for each client: `python -m benches.peers.clients.NAME CASE`, a result as JSON."""
+"""A program for each client: `python -m benches.peers.clients.NAME CASE` prints JSON."""

@@ -1,4 +1,4 @@
-"""aiokafka."""
+"""The program for aiokafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the asyncio clients do, which have the same API: record by record, as programs of theirs."""
+"""The program for the asyncio clients, which have the same API: record by record."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from benches.peers.clients.program import WARM_UP_RECORDS, Samples, Stopwatch, Waiting
 from benches.peers.settings import Case, payloads
 
-# Makes a producer of a case and starts it.
+# Makes and starts a producer for a case.
 ProducerOf = Callable[[Case], Awaitable[Any]]
 
 
 async def all_of(waiting: list[Any]) -> None:
-    """Each in turn: asyncio.gather costs more than either client does."""
+    """Awaits each in turn: asyncio.gather costs more than either client does."""
     for future in waiting:
         await future
 
@@ -50,7 +50,7 @@ async def latency(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
 async def end_to_end(
     producer_of: ProducerOf, consumer: Any, partition_of: Callable[[str, int], Any], case: Case
 ) -> Any:
-    """One record at a time, acknowledged and then read."""
+    """Sends, acknowledges and reads one record at a time."""
     producer, value, samples = await producer_of(case), payloads(case.size)[0], Samples(case)
     await consumer.start()
     consumer.assign([partition_of(case.topic, 0)])
@@ -64,7 +64,7 @@ async def end_to_end(
 
 
 async def consume(consumer: Any, partition_of: Callable[[str, int], Any], case: Case) -> Any:
-    """Reads a topic from its beginning; variants "getmany" and "iterate", value read for each."""
+    """Reads a topic from its beginning, with "getmany" or "iterate", and each record's value."""
     await consumer.start()
     partitions = [partition_of(case.topic, each) for each in range(case.partitions)]
     consumer.assign(partitions)

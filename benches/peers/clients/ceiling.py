@@ -1,7 +1,7 @@
-"""No client at all: what the broker and a bare socket give, the ceiling of every client.
+"""The ceiling of every client: the broker's limit with a bare socket and no client.
 
-Producing sends batches that were encoded before the clock started, five requests in flight;
-consuming fetches as fast as responses come and reads nothing but batch headers.
+Producing sends batches that were encoded before the measurement, with five requests in flight.
+Consuming fetches as fast as responses arrive and reads only batch headers.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tests.support.wire import (
     send_fetch,
 )
 
-PRODUCE_VERSION = 7  # the first that takes zstd
+PRODUCE_VERSION = 7  # the first that accepts zstd
 BATCH_BYTES = 950_000
 IN_FLIGHT = 5
 PARTITION_FETCH_BYTES = 16 << 20
-EQUAL_FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes, of which all clients keep the default
+EQUAL_FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes: all clients keep the default
 FETCH_BYTES = 64 << 20
 
 
 def batch_of(case: Case) -> tuple[bytes, int]:
-    """A batch as large as the broker takes, or as the clients', and its number of records."""
+    """Returns the largest batch of the broker, or of the clients, and its number of records."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=CODEC_IDS[case.codec],

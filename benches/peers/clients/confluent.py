@@ -1,4 +1,4 @@
-"""confluent-kafka; for consuming tuned, as its defaults stall on small queues."""
+"""The program for confluent-kafka, tuned for consuming: its defaults stall on small queues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TUNED = {
 
 def producer_of(case: Case) -> Any:
     options = producer_options("confluent-kafka", case)
-    # Its own limit of 10,000 records a batch would come before the batch size.
+    # Its own limit of 10,000 records per batch would be reached before the batch size.
     more = {"batch.num.messages": 1_000_000, "queue.buffering.max.messages": 1_000_000}
     return ck.Producer({"bootstrap.servers": case.bootstrap, **more, **options})
 
@@ -62,7 +62,7 @@ def produce(case: Case) -> dict[str, Any]:
         while count:
             left = piece[:count]
             count -= len(left)
-            while left:  # what did not fit into the queue is not taken, from some message on
+            while left:  # messages that do not fit into the queue are refused, from some message on
                 left = left[producer.produce_batch(case.topic, left) :]
                 producer.poll(0.05 if left else 0)
 
@@ -75,7 +75,7 @@ def produce(case: Case) -> dict[str, Any]:
                 try:
                     send_one(topic, values[number & mask], partition=where, on_delivery=heard)
                     break
-                except BufferError:  # another thread may take the room that this one waited for
+                except BufferError:  # another thread may take the space that this one waited for
                     poll(0.05)
             if not number & 8191:
                 poll(0)

@@ -1,4 +1,4 @@
-"""kafka-python."""
+"""The program for kafka-python."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the clients' programs share: the case in, what was measured out.
+"""Code that the clients' programs share: reads the case, prints the measurements.
 
-The clock runs from the first record to the last acknowledgement (or from the first poll to the
-last record); imports, construction and warm-up lie before it.
+The measurement is from the first record to the last acknowledgement (or from the first poll to the
+last record). Imports, construction and warm-up are before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IDLE_LIMIT_S = 30.0
 
 
 class Stopwatch:
-    """Wall and CPU time of a `with` block, all threads of the process counted."""
+    """Measures wall and CPU time of a `with` block, with all threads of the process."""
 
     def __enter__(self) -> Stopwatch:
         self.cpu = -_cpu()
@@ -49,7 +49,7 @@ def main(**roles: Callable[[Case], dict[str, Any]]) -> None:
 
 
 def in_threads(threads: int, count: int, send: Callable[[int], None]) -> None:
-    """`send(count)`, shared out to threads."""
+    """Splits `count` between threads, which each call `send(their_share)`."""
     if threads == 1:
         return send(count)
     shares = [count // threads + (number < count % threads) for number in range(threads)]
@@ -62,7 +62,7 @@ def in_threads(threads: int, count: int, send: Callable[[int], None]) -> None:
 
 
 class Waiting:
-    """Raises if nothing comes for too long, so that a lost record ends a run."""
+    """Raises if nothing arrives for too long, so that a lost record ends a run."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()
@@ -76,9 +76,9 @@ class Waiting:
 
 
 class Samples:
-    """Times each turn of a `for` loop over it: a case's records, after some that warm up.
+    """Measures each turn of a `for` loop over it: a case's records, after some for warm-up.
 
-    It is a loop, as asyncio's clients await in its body.
+    It is a loop because asyncio's clients await in its body.
     """
 
     def __init__(self, case: Case) -> None:
@@ -93,7 +93,7 @@ class Samples:
                 self._took.append(time.perf_counter() - begin)
 
     def result(self) -> dict[str, Any]:
-        """p50 and p99 in milliseconds, and all latencies to be pooled."""
+        """Returns p50 and p99 in milliseconds, and all latencies for pooling."""
         ordered = sorted(self._took)
         return {
             "records": len(ordered),
@@ -105,7 +105,7 @@ class Samples:
 
 
 def end_to_end(producer: Any, consumer: Any, case: Case) -> dict[str, Any]:
-    """One record at a time, acknowledged and then read, by clients of kafka-python's API."""
+    """Sends, acknowledges and reads one record at a time, with kafka-python's API."""
     value, samples = payloads(case.size)[0], Samples(case)
     for _ in samples:
         producer.send(case.topic, value, partition=0).get(timeout=10)

@@ -1,4 +1,4 @@
-"""thalweg.aio: the same program as aiokafka's, record by record."""
+"""The program for thalweg.aio: the same as aiokafka's, record by record."""
 
 from __future__ import annotations
 

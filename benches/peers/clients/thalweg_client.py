@@ -1,4 +1,4 @@
-"""thalweg, by the record, by the list and by the column."""
+"""The program for thalweg: by record, by list and by column."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _piece_of(values: list[bytes]) -> list[bytes]:
 
 
 def _partitions_of(case: Case) -> list[int]:
-    """Each in turn, for the rows of a piece."""
+    """Returns the partition of each row of a piece, in turn."""
     return [number % case.partitions for number in range(PIECE)]
 
 

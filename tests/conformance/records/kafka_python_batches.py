@@ -1,10 +1,10 @@
-"""Record batches by kafka-python's own code, for the conformance tests of the records crate.
+"""Record batches of kafka-python's own code, for the conformance tests of the records crate.
 
     python -m tests.conformance.records.kafka_python_batches write DIR      writes golden batches
-    python -m tests.conformance.records.kafka_python_batches dump FILE...   prints what they hold
+    python -m tests.conformance.records.kafka_python_batches dump FILE...   prints their contents
 
-Runs where kafka-python and its codecs are installed. The text form of a batch is told in the
-README beside this file.
+It needs kafka-python and its codecs. The README next to this file describes the text form of a
+batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Entry = tuple[int, bytes | None, bytes | None, Headers]
 
 
 def entries(magic: int, *, large: bool) -> Iterator[Entry]:
-    """Timestamp, key, value and headers of records that touch every corner of the format."""
+    """Yields timestamp, key, value and headers of records that use every part of the format."""
     yield T0, None, b"", []
     yield T0 + 1, b"key-1", None, []
     headers: Headers = [("a", b"1"), ("a", b"2"), ("", b""), ("ключ", b"\xff\x00")]
@@ -46,7 +46,7 @@ def entries(magic: int, *, large: bool) -> Iterator[Entry]:
 
 
 def build(magic: int, codec: str, offset: int, **producer: Any) -> bytes:
-    """One batch (magic 2) or message set."""
+    """Builds one batch (magic 2) or message set."""
     builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 20, offset, **producer)
     for timestamp, key, value, headers in entries(magic, large=codec != "none"):
         if builder.append(timestamp, key, value, headers) is None:
@@ -71,7 +71,7 @@ def write(folder: Path) -> None:
 
 
 def dump(data: bytes) -> Iterator[str]:
-    """Decodes all batches and tells what they hold, line by line."""
+    """Decodes all batches and yields their contents, line by line."""
     records = MemoryRecords(data)
     if records.valid_bytes() != len(data):
         raise ValueError("bytes are left after the last batch")
@@ -82,7 +82,7 @@ def dump(data: bytes) -> Iterator[str]:
 
 
 def dump_batch(batch: Any) -> Iterator[str]:
-    """A line for the batch, one for each record."""
+    """Yields a line for the batch, and one for each record."""
     if batch.magic == 2:
         is_append_time = batch.timestamp_type == 1
         head = {
@@ -109,7 +109,7 @@ def dump_batch(batch: Any) -> Iterator[str]:
             "transactional": 0,
             "control": 0,
             "leader_epoch": -1,
-            # The timestamp of the message itself: kafka-python leaves a wrapper's at 0.
+            # The timestamp of the message itself: kafka-python leaves that of a wrapper at 0.
             "max_timestamp": -1 if batch._timestamp is None else batch._timestamp,
         }
     fields = " ".join(f"{name}={value}" for name, value in head.items())
@@ -122,7 +122,7 @@ def dump_batch(batch: Any) -> Iterator[str]:
 
 
 def text(data: bytes | None) -> str:
-    """Null, hexadecimal digits, or length and checksum."""
+    """Returns null, hexadecimal digits, or length and checksum."""
     if data is None:
         return "-"
     if len(data) <= HEX_BYTES_MAX:
@@ -142,7 +142,7 @@ def main(arguments: list[str]) -> None:
 
 
 def print_all(paths: Iterable[Path]) -> None:
-    """Prints what each file holds."""
+    """Prints the contents of each file."""
     for path in paths:
         sys.stdout.write(f"file {path.name}\n")
         sys.stdout.writelines(dump(path.read_bytes()))

@@ -1,12 +1,12 @@
-"""Record batches by librdkafka (confluent-kafka), for the conformance tests of the records crate.
+"""Record batches of librdkafka (confluent-kafka), for the conformance tests of the records crate.
 
-    python -m tests.conformance.records.librdkafka_batches write DIR      catches what it sends
+    python -m tests.conformance.records.librdkafka_batches write DIR      captures what it sends
     python -m tests.conformance.records.librdkafka_batches dump FILE...   prints what it reads
 
-Runs where confluent-kafka and kafka-python are installed. A listener on loopback speaks just
-enough of the protocol for one producer to send one batch, or for one consumer to read files as
-the partitions of a topic. What was caught is told by kafka-python's decoder, after a check that
-it is what was sent; what is read is told record by record, as librdkafka shows no batches.
+It needs confluent-kafka and kafka-python. A listener on loopback implements the part of the
+protocol with which one producer sends one batch, or one consumer reads files as the partitions of a
+topic. kafka-python's decoder prints a captured batch, after a check that it has the records that
+were sent. What a consumer reads is printed record by record, because librdkafka shows no batches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.conformance.records.kafka_python_batches import CODECS, dump, entries
 
 TOPIC = "golden"
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID = 0, 1, 3, 10, 18, 22
-# Highest versions, by the magic that they make librdkafka write.
+# The highest versions, by the magic that librdkafka writes with them.
 VERSIONS = {
     2: {PRODUCE: 7, FETCH: 11, METADATA: 4, FIND_COORDINATOR: 2, API_VERSIONS: 3},
     1: {PRODUCE: 2, FETCH: 2, METADATA: 2, FIND_COORDINATOR: 0, API_VERSIONS: 3},
@@ -36,31 +36,31 @@ READ_SECONDS_MAX = 60
 
 
 def string(text: str) -> bytes:
-    """A length of two bytes, UTF-8."""
+    """Encodes a length of two bytes, and the text as UTF-8."""
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
 
 class Reader:
-    """Reads fields one after the other."""
+    """Reads fields one after another."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def unpack(self, form: str) -> int:
-        """One number."""
+        """Reads one number."""
         (value,) = struct.unpack_from(">" + form, self.data, self.at)
         self.at += struct.calcsize(">" + form)
         return int(value)
 
     def take(self, length: int) -> bytes:
-        """That many bytes; none for a negative length."""
+        """Reads `length` bytes, or none for a negative length."""
         start, self.at = self.at, self.at + max(0, length)
         return self.data[start : self.at]
 
 
 class Listener:
-    """A broker that answers with success, keeps what is produced and serves what it was given."""
+    """A broker that responds with success, keeps what is produced and serves what it was given."""
 
     def __init__(self, magic: int, logs: list[bytes]) -> None:
         self.versions = VERSIONS[magic] | ({INIT_PRODUCER_ID: 1} if magic == 2 else {})
@@ -149,7 +149,7 @@ class Listener:
 
 
 def end_offset(log: bytes) -> int:
-    """The offset after the last batch of a log."""
+    """Returns the offset after the last batch of a log."""
     at = end = 0
     while at < len(log):
         base, length = struct.unpack_from(">qi", log, at)
@@ -159,7 +159,7 @@ def end_offset(log: bytes) -> int:
 
 
 def capture(magic: int, codec: str, **options: object) -> bytes:
-    """The one batch that a producer with these options sends."""
+    """Returns the one batch that a producer with these options sends."""
     listener = Listener(magic, [])
     failures: list[object] = []
     producer = Producer(
@@ -187,7 +187,7 @@ def capture(magic: int, codec: str, **options: object) -> bytes:
 
 
 def check(batches: bytes, magic: int, *, large: bool) -> list[str]:
-    """The text of the batches, if it has as many records as were sent and the right magic."""
+    """Returns the text of the batches, if their magic and number of records are correct."""
     lines = list(dump(batches))
     records = [line for line in lines if line.startswith("record")]
     expected = list(entries(magic, large=large))
@@ -214,7 +214,7 @@ def write(folder: Path) -> None:
 
 
 def read(files: list[Path]) -> dict[Path, list[str]]:
-    """The records that a consumer with checksums on gets out of each file."""
+    """Returns the records of each file that a consumer with checksums reads."""
     logs = [path.read_bytes() for path in files]
     listener = Listener(2, logs)
     consumer = Consumer(
@@ -249,7 +249,7 @@ def read(files: list[Path]) -> dict[Path, list[str]]:
 
 
 def told(message: Message) -> str:
-    """A record's line."""
+    """Returns the line for a record."""
     _, timestamp = message.timestamp()
     words = [message.offset(), timestamp, text(message.key()), text(message.value())]
     headers = message.headers() or []

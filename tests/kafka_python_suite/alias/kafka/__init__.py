@@ -1,7 +1,7 @@
-"""thalweg under kafka-python's name, with the few internals that kafka-python's own tests look at.
+"""thalweg under kafka-python's name, with the few internals that kafka-python's own tests use.
 
 kafka.errors, kafka.admin ...    thalweg's modules themselves
-kafka.net, kafka.codec ...       the files beside this one
+kafka.net, kafka.codec ...       the files next to this one
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ for _name in ("admin", "errors", "partitioner", "serializer", "structs"):
 
 
 class _Cluster:
-    """The brokers, as tests ask kafka-python's internals for them."""
+    """The brokers, in the form in which tests read them from kafka-python's internals."""
 
     def __init__(self, servers: Any) -> None:
         self._servers = servers
@@ -48,7 +48,7 @@ class _Cluster:
 
 
 class KafkaAdminClient(thalweg.KafkaAdminClient):
-    """With `_manager.cluster` and `_client.least_loaded_node()`."""
+    """Adds `_manager.cluster` and `_client.least_loaded_node()`."""
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
@@ -69,7 +69,7 @@ class _WithNodes:
 
 
 class KafkaConsumer(thalweg.KafkaConsumer[Any, Any]):
-    """With `_client.cluster`, and a `_coordinator.heartbeat` of a member that is well."""
+    """Adds `_client.cluster`, and a `_coordinator.heartbeat` of a healthy member."""
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         super().__init__(*topics, **configs)

@@ -1,8 +1,8 @@
-"""Codecs are native in thalweg: all are there, and nothing here changes that."""
+"""Codecs are native in thalweg: all are available, and nothing here changes that."""
 
 __all__ = ["has_gzip"]
 
 
 def has_gzip() -> bool:
-    """For the test that pretends that gzip is not there."""
+    """Exists for the test that pretends that gzip is missing."""
     return True

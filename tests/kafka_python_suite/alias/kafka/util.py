@@ -1,4 +1,4 @@
-"""What fixtures name topics by."""
+"""What the suite's fixtures use to name topics."""
 
 import re
 
@@ -9,6 +9,6 @@ TOPIC_LEGAL_CHARS = re.compile("^[a-zA-Z0-9._-]+$")
 
 
 def ensure_valid_topic_name(topic: str) -> None:
-    """Raises ValueError for a name that no topic may have."""
+    """Raises ValueError for an invalid topic name."""
     if not TOPIC_LEGAL_CHARS.match(topic) or len(topic) > TOPIC_MAX_LENGTH:
         raise ValueError(topic)

@@ -1,4 +1,4 @@
-"""A member's states."""
+"""The states of a group member."""
 
 from thalweg.structs import MemberState
 

@@ -6,7 +6,7 @@ __all__ = ["KafkaNetClient"]
 
 
 class KafkaNetClient:
-    """Cannot be made."""
+    """A class without instances."""
 
     def __init__(self, **_: Any) -> None:
         raise NotImplementedError("requests are internal to thalweg")

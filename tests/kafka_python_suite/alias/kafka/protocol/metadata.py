@@ -4,4 +4,4 @@ __all__ = ["MetadataRequest"]
 
 
 class MetadataRequest:
-    """Only imported."""
+    """Tests only import it."""
