@@ -243,7 +243,8 @@ def _is_plain(case: Case) -> bool:
     return case.size == 100 and case.codec == "none"
 
 
-# `--spread`: the same, but cases with a codec or 1 KB have only the usual number of partitions.
+# `--spread`: cases with a codec or 1 KB have only the usual number of partitions, plain cases only
+# the others.
 SPREAD_CASES = [
     case
     for case in WHOLE_SPREAD

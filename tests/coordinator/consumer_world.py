@@ -250,7 +250,7 @@ class Return:
 
     @classmethod
     def of(cls, group: ConsumerGroup, body: Mapping[str, Any]) -> Return | None:
-        """Returns the return that a heartbeat makes, unless an assignment is due anyway."""
+        """Returns a Return if the heartbeat is one and no assignment is due anyway."""
         instance_id = body.get("InstanceId")
         if instance_id is None or body["MemberEpoch"] != JOIN:
             return None

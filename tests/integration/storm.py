@@ -151,7 +151,7 @@ class Storm:
 
     @property
     def members(self) -> set[int]:
-        """Returns the members that have joined and were not asked to leave."""
+        """Returns the members that have joined and were not asked to leave or stall."""
         return set().union(*(each.members for each in self._processes))
 
     @property

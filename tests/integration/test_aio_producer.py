@@ -65,7 +65,7 @@ class Ticks:
 
 @pytest.fixture
 def silent(start_embedded: Any) -> EmbeddedBroker:
-    """A broker that takes Produce requests and never answers them."""
+    """A broker that accepts Produce requests and never responds to them."""
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("full")
     broker.faults.on("Produce").then_silence(times=None)
@@ -496,7 +496,7 @@ def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) 
 def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")
-    # A thread that waits ends the linger. The broker is slow.
+    # A task that waits ends the linger. Then it waits for the slow broker.
     broker.faults.on("Produce").then_delay(300)
 
     async def program() -> None:

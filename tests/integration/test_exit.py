@@ -22,7 +22,7 @@ EXIT_LIMIT_S = 12
 
 @pytest.fixture
 def silent(start_embedded: Any) -> EmbeddedBroker:
-    """A broker that never answers a Produce request."""
+    """A broker that never responds to a Produce request."""
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")
     broker.faults.on("Produce").then_silence(times=None)

@@ -259,8 +259,7 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     epoch = _enter(consumer.client, group, "first", kafka.create_topic("one"))["MemberEpoch"]
     body = {"GroupId": group, "MemberId": "first", "MemberEpoch": epoch}
     _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
-    # A second member, of another topic, increases the group's epoch, and the first member's with
-    # it.
+    # A second member, of another topic, increases the epochs of the group and the first member.
     _enter(consumer.client, group, "second", kafka.create_topic("two"))
     _compute(3 * SESSION_MS / 1000)
     told = consumer._notable_heartbeats()

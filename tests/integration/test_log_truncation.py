@@ -1,4 +1,4 @@
-"""A log that no longer has what was read (KIP-320): who gets an error, and where reading continues.
+"""A log that no longer has what was read (KIP-320): the error, and where reading continues.
 
 An epoch that ends below the position looks like the loss of an unclean election. The embedded
 broker can have such epochs without a loss: the next leader's records begin where the epoch ends.
