@@ -3,8 +3,9 @@
     producer (20,000 records/s, lz4) ──> a real Kafka ──> poll() and poll_arrow() in turn
 
 Each minute it prints a line: records, resident size (MB), and its growth since the first tenth of
-the lines, when pools and caches have filled. It exits with 1 if the mean of the last quarter is more than 10%
-above that of the second quarter, which means that memory grows with time and not with load.
+the lines, when pools and caches have filled. It exits with 1 if the mean of the last quarter is
+more than 10% above that of the second quarter, which means that memory grows with time and not with
+load.
 """
 
 from __future__ import annotations
