@@ -168,7 +168,7 @@ def _leads_all(kafka: RealKafka) -> bool:
 
 
 def test_nothing_is_told_to_be_written_that_is_not(election: Election) -> None:
-    """Neither what only the first leader had, nor what it never acknowledged. Scenario 19."""
+    """A record whose future succeeded is in the final log, at that offset. Scenario 19."""
     logs = election.log()
     for where, log in logs.items():
         offsets = {number: offset for offset, number in log}

@@ -53,8 +53,7 @@ def test_classic_members_share_a_stream_with_those_of_the_newer_protocol(
     """As during the migration of a group to KIP-848, when the broker translates.
 
     Real Kafka does this (`group.consumer.migration.policy` is bidirectional since 4.0). The
-    embedded
-    broker keeps the protocols apart.
+    embedded broker keeps the protocols apart.
     """
     share(kafka, CONSUMER, MIXED, crew)
 
