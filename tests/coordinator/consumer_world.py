@@ -647,10 +647,7 @@ class Client:
         self._poll_later()
 
     def _drive(self) -> None:
-        """Does what the driver does at a poll, if anything has happened.
-
-        Otherwise it is not called.
-        """
+        """Runs the driver's part of a poll, which returns at once if nothing has happened."""
         self.heartbeater.polled_at = self.clock.now
         deadline = self.member.next_deadline()
         is_late = deadline is not None and deadline <= self.clock.now

@@ -37,7 +37,7 @@ def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
 
 
 def run_to_the_end(broker: Broker, source: str, sink: str) -> int:
-    """Restarts and kills (-9) the program until it ends normally, and returns the kills."""
+    """Restarts and kills (-9) the program until it ends normally. Counts the kills."""
     name = uuid.uuid4().hex
     program = [sys.executable, "-m", "tests.integration.transformer"]
     records = EMBEDDED_TRANSACTION_RECORDS if broker.embedded else TRANSACTION_RECORDS

@@ -29,7 +29,7 @@ CLASSIC_ONLY = ("kafka-python", "aiokafka")
 class MixedHistory(History):
     """What members of any client wrote. Other clients report less than ours.
 
-    A fenced member learns it with its next request. Until its last sign of membership, the
+    A fenced member learns of it with its next request. Until its last sign of membership, the
     partitions it lost count as its own. A member that leaves or is killed may not report what it
     had.
     """

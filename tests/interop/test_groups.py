@@ -132,10 +132,7 @@ def test_what_is_wrong_is_seen(what: str) -> None:
 
 
 def test_what_others_tell_late_or_not_at_all_is_not_wrong() -> None:
-    """A fenced member learns it after its successor.
-
-    A member that leaves or is killed is silent.
-    """
+    """Other clients may report a loss after the new owner has begun, or may not report it."""
     late = told("0 1 A 5 0, 1 1 C 0 9, 2 2 A 6 0, 3 1 L -1 0, 4 2 X, 5 3 A 7 0, 6 2 E, 7 3 K")
     late.tell(4, 8, "A", 8, 0)
     check(late, {0: 0})
