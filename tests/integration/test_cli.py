@@ -142,7 +142,8 @@ def test_bytes_that_are_no_text_can_be_had_back_from_json(embedded: Broker, topi
 def test_a_partition_that_is_not_there_ends_it(embedded: Broker, topic: str) -> None:
     status, output, errors = consume(embedded, topic, "-p", "0", "-p", "9", "-e")
     assert (status, output) == (1, b"")
-    assert errors == f"thalweg consume: '{topic}' has partitions 0 to 1: no 9\n"
+    wanted = f"topic '{topic}' has no partition 9: it has partitions 0 to 1"
+    assert errors == f"thalweg consume: {wanted}\n"
 
 
 def test_an_offset_that_is_none_is_refused_with_what_is_one(embedded: Broker, topic: str) -> None:

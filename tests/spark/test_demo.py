@@ -30,8 +30,8 @@ def test_the_demo_runs_whole_from_an_environment_that_is_not_activated(
     rates = " ".join(answer.stdout.partition("Stages")[2].split())
     for stage in ("rows/s", "produce, send()", "Spark batch read", "Structured Streaming"):
         assert stage in rates, answer.stdout
-    assert "336,776 flights in 207 groups: as many as the data has." in answer.stdout
-    assert "The stream counts the same, in 5,442 windows of one day." in answer.stdout
+    assert "The result has all 336,776 flights, in 207 groups." in answer.stdout
+    assert "The stream has the same flights, in 5,442 groups of carrier and day." in answer.stdout
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
 
 
@@ -48,10 +48,10 @@ def test_without_java_it_says_so_and_runs_all_but_spark(tmp_path: Path) -> None:
     assert answer.returncode == 0, answer.stdout + answer.stderr
     flat = " ".join(answer.stdout.split())
     assert "Spark needs Java 17 or newer, and none was found." in flat
-    assert "poll_arrow() takes Spark's place." in flat
+    assert "The demo uses poll_arrow() instead of Spark." in flat
     assert "apt install openjdk-17-jre-headless" in flat
     assert re.search(r"producing \S+ 336776/336776", flat)
-    assert "336,776 flights in 207 groups: as many as the data has." in flat
+    assert "The result has all 336,776 flights, in 207 groups." in flat
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
 
 
@@ -85,7 +85,7 @@ def arguments(tmp_path: Path) -> argparse.Namespace:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows[1:], r"336,776 flights were sent, the result counts"),
+        (lambda rows: rows[1:], r"336,776 flights were sent, but the result has"),
         (
             lambda rows: [{**rows[0], "mean_delay": 1e9}, *rows[1:]],
             r"expected .*mean_delay.*, got .*1000000000",

@@ -182,7 +182,7 @@ def test_a_command_without_brokers_takes_none(capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(["-b", "h:1", "broker"])
     assert end.value.code == 2
-    assert "takes no --bootstrap" in capsys.readouterr().err
+    assert "does not take --bootstrap" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", list(cli.COMMANDS))

@@ -43,7 +43,7 @@ def test_a_result_that_says_what_the_data_says_passes():
 @pytest.mark.parametrize("found", [[], DAYS[:2], changed({2: {"flights": 5}})])
 def test_a_wrong_total_is_told_beside_the_right_one(found):
     total = sum(row["flights"] for row in found)
-    with pytest.raises(DemoError, match=f"^9 flights were sent, the stream counts {total}$"):
+    with pytest.raises(DemoError, match=f"^9 flights were sent, but the stream has {total}$"):
         check("the stream", found, DAYS)
 
 
@@ -57,7 +57,7 @@ def test_a_wrong_total_is_told_beside_the_right_one(found):
         (changed({0: {"mean_delay": None}}), DAYS[0], "'mean_delay': None"),
         (changed({1: {"mean_delay": 0.0}}), DAYS[1], "'mean_delay': 0.0"),
         ([*changed({2: {"carrier": "AA", "flights": 0}}), DAYS[2]], DAYS[2], "'flights': 0"),
-        ([*DAYS, DAYS[0] | {"flights": 0}], "no more", "'flights': 0"),
+        ([*DAYS, DAYS[0] | {"flights": 0}], "no more rows", "'flights': 0"),
     ],
 )
 def test_a_wrong_window_is_named_though_the_total_is_right(found, expected, got):
@@ -68,5 +68,5 @@ def test_a_wrong_window_is_named_though_the_total_is_right(found, expected, got)
 
 def test_a_window_that_is_missing_is_named_though_it_counts_nothing():
     nothing = {"carrier": "DL", "date": "2013-01-01", "flights": 0, "mean_delay": None}
-    with pytest.raises(DemoError, match=f"expected {re.escape(str(nothing))}, got no more"):
+    with pytest.raises(DemoError, match=f"expected {re.escape(str(nothing))}, got no more rows"):
         check("the stream", DAYS, [*DAYS, nothing])

@@ -35,12 +35,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="thalweg",
         description="Kafka for Python: client, Spark data source, embedded broker.",
-        epilog="`thalweg COMMAND --help` tells what a command takes.",
+        epilog="Run `thalweg COMMAND --help` to see the arguments of a command.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"thalweg {__version__}")
     parser.add_argument(
-        "-b", "--bootstrap", metavar="HOST:PORT", help="as after the commands that have it"
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="brokers to connect to first; you may also give this option after the command",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, about in COMMANDS.items():
@@ -105,7 +108,7 @@ def _own_arguments(
     if bootstrap is None:
         return found
     if not hasattr(found, "bootstrap"):
-        own.error("this command takes no --bootstrap")
+        own.error("this command does not take --bootstrap")
     own.set_defaults(bootstrap=bootstrap)
     return own.parse_args(given)
 

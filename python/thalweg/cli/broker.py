@@ -14,13 +14,14 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --host, --port, --nodes and --config."""
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at (default: %(default)s)"
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
     parser.add_argument(
         "--port",
         type=int,
         default=9092,
-        help="port of the first node, the others follow; 0: any (default: %(default)s)",
+        help="port of the first node; each further node uses the next port; 0 picks free ports"
+        " (default: %(default)s)",
     )
     parser.add_argument(
         "--nodes", type=int, default=1, help="number of brokers (default: %(default)s)"
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of Kafka's brokers; may be repeated",
+        help="set a broker option, for example num.partitions=3; may be repeated",
     )
 
 

@@ -16,25 +16,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_client_arguments(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
-        "-p", "--partition", type=int, metavar="N", action="append", help="default: all"
+        "-p",
+        "--partition",
+        type=int,
+        metavar="N",
+        action="append",
+        help="read only this partition; may be repeated (default: all partitions)",
     )
     parser.add_argument(
         "-o",
         "--offset",
         type=_offset,
-        help="earliest, latest, an offset, or -N for the last N of each partition (default: where"
-        " the client's options say, which without any is latest)",
+        help="where to start: earliest, latest, an offset, or -N for the last N records of each"
+        " partition (default: the group's committed offset if you set group.id, otherwise"
+        " auto.offset.reset, which is latest)",
     )
-    parser.add_argument("-c", "--count", type=int, metavar="N", help="stop after so many records")
+    parser.add_argument("-c", "--count", type=int, metavar="N", help="stop after N records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end of the topic")
     parser.add_argument(
-        "-K", "--key-separator", metavar="TEXT", help="print the key and this first"
+        "-K", "--key-separator", metavar="TEXT", help="print the key and TEXT before the value"
     )
     parser.add_argument(
         "-J",
         "--json",
         action="store_true",
-        help='a JSON object each record; bytes that are no text as {"base64": "..."}',
+        help='print each record as a JSON object; bytes that are not UTF-8 as {"base64": "..."}',
     )
 
 
@@ -84,9 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"thalweg consume: there is no topic {arguments.topic!r}", file=sys.stderr)
             return 1
         if missing := set(arguments.partition or ()) - known:
-            has = f"partitions 0 to {max(known)}" if len(known) > 1 else "partition 0 alone"
+            has = f"partitions 0 to {max(known)}" if len(known) > 1 else "only partition 0"
             numbers = ", ".join(map(str, sorted(missing)))
-            print(f"thalweg consume: {arguments.topic!r} has {has}: no {numbers}", file=sys.stderr)
+            print(
+                f"thalweg consume: topic {arguments.topic!r} has no partition {numbers}:"
+                f" it has {has}",
+                file=sys.stderr,
+            )
             return 1
         chosen = [TopicPartition(arguments.topic, each) for each in arguments.partition or known]
         consumer.assign(chosen)

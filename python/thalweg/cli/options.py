@@ -23,7 +23,7 @@ def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = F
         "--bootstrap",
         metavar="HOST:PORT",
         default=argparse.SUPPRESS if of_action else _BOOTSTRAP,
-        help=f"brokers to start from (default: {_BOOTSTRAP})",
+        help=f"brokers to connect to first (default: {_BOOTSTRAP})",
     )
     parser.add_argument(
         "-X",
@@ -33,7 +33,7 @@ def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = F
         # With the same dest, the list of the action would replace the list of the command.
         dest="action_config" if of_action else "config",
         default=[],
-        help="an option of the client, as -X linger.ms=20; may be repeated",
+        help="set a client option, for example -X linger.ms=20; may be repeated",
     )
 
 

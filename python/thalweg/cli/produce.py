@@ -21,10 +21,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_client_arguments(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
-        "-p", "--partition", type=int, metavar="N", help="default: by key, else the client chooses"
+        "-p",
+        "--partition",
+        type=int,
+        metavar="N",
+        help="partition for all records (default: the client chooses, by key if there is one)",
     )
     parser.add_argument(
-        "-K", "--key-separator", metavar="TEXT", help="each line is a key, this text, a value"
+        "-K",
+        "--key-separator",
+        metavar="TEXT",
+        help="split each line at the first TEXT into key and value",
     )
     parser.add_argument(
         "-H",
@@ -32,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a header of every record; may be repeated",
+        help="add a header to every record; may be repeated",
     )
     parser.add_argument(
-        "-Z", "--null", action="store_true", help="an empty value is a null (with -K)"
+        "-Z", "--null", action="store_true", help="send an empty value as null (only with -K)"
     )
 
 

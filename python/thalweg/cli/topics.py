@@ -13,22 +13,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_client_arguments(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="print the names of all topics")
-    describe = actions.add_parser("describe", help="print partitions, leaders, replicas")
+    describe = actions.add_parser(
+        "describe", help="print the partitions, leaders and replicas of topics"
+    )
     describe.add_argument("names", nargs="+", metavar="TOPIC")
-    create = actions.add_parser("create", help="make a topic")
+    create = actions.add_parser("create", help="create topics")
     create.add_argument("names", nargs="+", metavar="TOPIC")
     create.add_argument(
-        "--partitions", type=int, metavar="N", default=-1, help="default: the broker's"
+        "--partitions",
+        type=int,
+        metavar="N",
+        default=-1,
+        help="number of partitions (default: the broker's num.partitions)",
     )
     create.add_argument(
-        "--replication-factor", type=int, metavar="N", default=-1, help="default: the broker's"
+        "--replication-factor",
+        type=int,
+        metavar="N",
+        default=-1,
+        help="replicas of each partition (default: the broker's default.replication.factor)",
     )
     create.add_argument(
         "--topic-config",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an option of the topic, as retention.ms=-1; may be repeated",
+        help="set a topic option, for example retention.ms=-1; may be repeated",
     )
     delete = actions.add_parser("delete", help="delete topics and their records")
     delete.add_argument("names", nargs="+", metavar="TOPIC")

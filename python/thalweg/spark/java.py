@@ -75,11 +75,11 @@ def check(home: Path) -> Java | str:
         return f"{home} does not run ({error})"
     match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text)
     if match is None:
-        return f"{home} does not tell its version"
+        return f"{home} does not print its version"
     # Java 8 reports its version as 1.8.
     version = int(match[2] or 0) if match[1] == "1" else int(match[1])
     if version < VERSION_MIN:
-        return f"{home} is Java {version}"
+        return f"{home} is Java {version}, older than Java {VERSION_MIN}"
     if not re.search(rf"^{re.escape(_MODULE)}\b", modules, re.MULTILINE):
         return f"{home} lacks the module {_MODULE}"
     return Java(home, version)
