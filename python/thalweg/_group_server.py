@@ -101,7 +101,7 @@ class GroupServer:
                 ids = {name: topic_id for name, topic_id, _ in rows}
                 self._topics = TopicsChanged(counts, {}, ids)
                 return at_ms, self._topics
-        raise ValueError(f"the broker hands over {row[0]!r}")
+        raise ValueError(f"unknown event of the broker: {row[0]!r}")
 
     def _step(self, groups: Groups, event: GroupEvent, now: float) -> None:
         try:

@@ -452,7 +452,7 @@ def test_a_broker_without_the_protocol_is_named():
     error = errors.IncompatibleBrokerVersion("no ConsumerGroupHeartbeat")
     actions = talk.step(Answered(talk.sent.token, None, error))
     assert isinstance(actions[-1], Fail)
-    assert "lacks the consumer group protocol" in str(actions[-1].error)
+    assert "does not support the consumer group protocol" in str(actions[-1].error)
     assert "group_protocol='classic'" in str(actions[-1].error)
 
 

@@ -558,14 +558,14 @@ def test_what_no_retry_cures_is_raised_once_and_tried_again_by_the_next_poll(cod
     [
         (
             26,
-            r"joining group 'g': .* session_timeout_ms of 45000: .*group\.min\.session",
+            r"joining group 'g': .* session_timeout_ms=45000\. .*group\.min\.session",
         ),
         (
             23,
             r"joining group 'g': no assignor of this member \(spread\) .*partition_assignment",
         ),
         (81, r"joining group 'g': .* group\.max\.size"),
-        (30, r"joining group 'g': .* READ on the group"),
+        (30, r"joining group 'g': .* no READ permission for the group"),
         (24, r"joining group 'g'$"),
     ],
 )

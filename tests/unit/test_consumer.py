@@ -79,11 +79,11 @@ def test_from_config_takes_a_mapping_and_topics(fake):
 @pytest.mark.parametrize(
     "strategy, problem",
     [
-        ("rang", "names 'rang', which is no assignor"),
+        ("rang", "names 'rang', which is not an assignor"),
         (["range", "no.such.Class"], "cannot be imported"),
-        ([3], "no AbstractPartitionAssignor"),
+        ([3], "neither an AbstractPartitionAssignor nor"),
         ([], "is empty"),
-        (["range", "range"], "two assignors of one name"),
+        (["range", "range"], "two assignors with the same name"),
     ],
 )
 def test_assignors_are_checked_with_and_without_a_group(fake, group_id, strategy, problem):

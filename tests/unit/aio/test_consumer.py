@@ -14,7 +14,7 @@ from thalweg.structs import TopicPartition
 
 @pytest.mark.parametrize("group_id", [None, "g"])
 def test_assignors_are_checked_with_and_without_a_group(group_id):
-    with pytest.raises(KafkaConfigurationError, match="names 'rang', which is no assignor"):
+    with pytest.raises(KafkaConfigurationError, match="names 'rang', which is not an assignor"):
         AIOKafkaConsumer(group_id=group_id, partition_assignment_strategy="rang")
 
 

@@ -82,7 +82,7 @@ def test_the_default_can_be_resolved():
         (["thalweg.structs.TopicPartition"], "AbstractPartitionAssignor"),
         ([3], "3"),
         ([""], "''"),
-        (["range", RangePartitionAssignor], "two assignors of one name: range, range"),
+        (["range", RangePartitionAssignor], "two assignors with the same name: range, range"),
     ],
 )
 def test_what_is_no_assignor_is_an_error_of_the_configuration(strategy, problem):
@@ -109,5 +109,7 @@ def test_a_group_is_cooperative_only_if_all_assignors_are(strategy, protocol):
 
 
 def test_assignors_with_no_protocol_in_common_are_an_error():
-    with pytest.raises(KafkaConfigurationError, match="in common: range, newer"):
+    with pytest.raises(
+        KafkaConfigurationError, match="without a common rebalance protocol: range, newer"
+    ):
         common_protocol(resolved(["range", Newer]))

@@ -251,7 +251,7 @@ def test_joins_assignments_and_leaves_are_logged(
     who = "consumer app of group g, member m"
     assert caplog.messages == [
         f"{who}: joined generation 1, as the leader of 1",
-        f"{who}, generation 1: has {many}; new are {many}",
+        f"{who}, generation 1: is assigned {many}; added: {many}",
         f"{who}, generation 1: gives up {many}",
         f"{who}: leaves the group",
     ]

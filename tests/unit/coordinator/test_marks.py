@@ -254,7 +254,9 @@ def test_marks_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
     log.hand_out(100)
     log.mark(*range(1, 19, 2))
-    with pytest.raises(IllegalStateError, match=r"10 ranges .* t-0 .* at offset 2 or before"):
+    with pytest.raises(
+        IllegalStateError, match=r"10 separate ranges .* t-0\. .* at offset 2 or before"
+    ):
         log.mark(30)
     assert log.committed() is None
     log.mark(*range(0, 31))

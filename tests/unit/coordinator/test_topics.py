@@ -79,7 +79,7 @@ def test_a_topic_survives_two_answers_that_do_not_know_it(world: Any, by_pattern
 
 def test_a_name_that_is_no_topic_is_warned_of_once(world: Any, caplog: Any) -> None:
     def warned() -> int:
-        return caplog.text.count("topic tpyo is subscribed to and does not exist")
+        return caplog.text.count("the subscribed topic tpyo does not exist")
 
     world.topics.subscribe(["t", "tpyo"], None)
     answers(world, row("t"), row("tpyo", code=UNKNOWN))

@@ -92,7 +92,7 @@ def joined(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
             for row in rows
         ]
     except (KafkaProtocolError, UnicodeDecodeError) as error:
-        raise KafkaProtocolError(f"the subscription of a member: {error}") from error
+        raise KafkaProtocolError(f"cannot read the subscription of a member: {error}") from error
 
 
 def _partitions(made: Any) -> list[TopicPartition]:

@@ -48,7 +48,8 @@ def by_name(name: str) -> AbstractPartitionAssignor:
     if not module:
         known = ", ".join(map(repr, _BUILT_IN))
         raise _wrong(
-            f"names {name!r}, which is no assignor: give one of {known}, or a class's path"
+            f"names {name!r}, which is not an assignor: use one of {known}, or the import path of"
+            " a class"
         )
     try:
         return _checked(getattr(importlib.import_module(module), attribute))
@@ -79,7 +80,7 @@ def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
     if not found:
         raise _wrong("is empty: a member needs at least one assignor")
     if len(set(names)) < len(names):
-        raise _wrong(f"has two assignors of one name: {', '.join(names)}")
+        raise _wrong(f"has two assignors with the same name: {', '.join(names)}")
     return tuple(found)
 
 
@@ -88,7 +89,10 @@ def _checked(given: Any) -> AbstractPartitionAssignor:
         given = given()
     if isinstance(given, AbstractPartitionAssignor):
         return given
-    raise _wrong(f"has {given!r}, which is no AbstractPartitionAssignor, nor the name of one")
+    raise _wrong(
+        f"contains {given!r}, which is neither an AbstractPartitionAssignor nor the name of an"
+        " assignor"
+    )
 
 
 def _wrong(rest: str) -> KafkaConfigurationError:
@@ -109,5 +113,5 @@ def common_protocol(assignors: Sequence[AbstractPartitionAssignor]) -> Rebalance
         common.intersection_update(each.supported_protocols())
     if not common:
         names = ", ".join(each.name for each in assignors)
-        raise _wrong(f"has assignors with no rebalance protocol in common: {names}")
+        raise _wrong(f"has assignors without a common rebalance protocol: {names}")
     return RebalanceProtocol(max(common))

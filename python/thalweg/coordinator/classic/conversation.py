@@ -111,7 +111,10 @@ class Conversation:
         """
         kind, protocol = body.get("ProtocolType"), body["ProtocolName"] or ""
         if kind not in (None, requests.PROTOCOL_TYPE) or protocol not in offered:
-            raise InconsistentGroupProtocolError(f"the group has chosen {kind} {protocol!r}")
+            raise InconsistentGroupProtocolError(
+                f"the group chose the assignor {protocol!r} (protocol type {kind!r}), which this"
+                " member did not offer. Check partition_assignment_strategy of all members"
+            )
         self.protocol = protocol
         self.generation, self.member_id = body["GenerationId"], body["MemberId"]
         self._is_ordered = self.is_beating = True
@@ -125,7 +128,10 @@ class Conversation:
             KafkaProtocolError: If the bytes are not an assignment.
         """
         if body.get("ProtocolName") not in (None, self.protocol):
-            raise InconsistentGroupProtocolError(f"synced for {body['ProtocolName']!r}")
+            raise InconsistentGroupProtocolError(
+                f"the assignment is of the assignor {body['ProtocolName']!r}, but the group chose"
+                f" {self.protocol!r}"
+            )
         data = body["Assignment"]
         try:
             # A leader may omit members, which then get no partitions.

@@ -178,8 +178,8 @@ class ClassicMember:
         joining = self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
         if joining or (self.state is MemberState.UNJOINED and self.generation >= 0):
             return RebalanceInProgressError(
-                "the group rebalances: poll until it is done, then commit again what is still"
-                " assigned"
+                "the group is rebalancing. Call poll() until it is done, then commit again for the"
+                " partitions that are still assigned"
             )
         return CommitFailedError()
 
@@ -348,7 +348,8 @@ class ClassicMember:
             Fail(
                 FencedInstanceIdError(
                     f"another consumer of group {self._settings.group_id} uses group_instance_id"
-                    f" {self._settings.group_instance_id!r}"
+                    f" {self._settings.group_instance_id!r} and has replaced this one. Set a"
+                    " different group_instance_id for each consumer"
                 )
             )
         )
@@ -384,7 +385,10 @@ class ClassicMember:
             case Verdict.FENCED:
                 self._fail()
             case Verdict.TELL:
-                self._actions.append(Raise(for_code(code)("heartbeat")))
+                kind, group = for_code(code), self._settings.group_id
+                self._actions.append(
+                    Raise(kind(f"the heartbeat to group {group!r} failed: {kind.description}"))
+                )
 
     # ------------------------------------------------------------------ going
 

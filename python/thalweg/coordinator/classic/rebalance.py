@@ -124,7 +124,7 @@ class Rebalance:
         self.is_prepared = False
         if any(each.topic not in (self.topics or ()) for each in given.assigned_partitions):
             # It is for an older subscription: join again, with the partitions owned now.
-            self.reason = "the assignment is not of the present subscription"
+            self.reason = "the assignment is for an older subscription"
             return []
         actions: list[MemberAction] = []
         conversation = self._conversation

@@ -17,19 +17,21 @@ __all__ = ["refusal"]
 
 _WHY: Final[Mapping[int, str]] = {
     InvalidSessionTimeoutError.errno: (
-        "the broker takes no session_timeout_ms of {session_timeout_ms}: it has to lie between the"
-        " broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
+        "the broker does not accept session_timeout_ms={session_timeout_ms}. Set it to a value from"
+        " group.min.session.timeout.ms to group.max.session.timeout.ms of the broker"
     ),
     InconsistentGroupProtocolError.errno: (
-        "no assignor of this member ({assignors}) is one that all members of the group have: make"
-        " their partition_assignment_strategy share one, or use another group_id. A group of"
-        " another kind than consumers', or of group_protocol='consumer', says so too"
+        "no assignor of this member ({assignors}) is supported by all members of the group. Set"
+        " partition_assignment_strategy so that all members have an assignor in common, or use"
+        " another group_id. You also get this error if the group uses another protocol type, or"
+        " group_protocol='consumer'"
     ),
     GroupMaxSizeReachedError.errno: (
-        "the group has as many members as the broker's group.max.size allows"
+        "the group already has the maximum number of members. Raise group.max.size of the broker,"
+        " or start fewer consumers"
     ),
     GroupAuthorizationFailedError.errno: (
-        "this client's principal needs the right READ on the group"
+        "this client's principal has no READ permission for the group. Add an ACL that allows it"
     ),
 }
 

@@ -106,7 +106,7 @@ class Roster:
     def replace_static(self, old_id: str, new: GroupMember) -> None:
         """Replaces a static member that has returned with a new id. It keeps its place."""
         if new.instance_id is None or self._static.get(new.instance_id) != old_id:
-            raise AssertionError(f"{old_id} is no static member")
+            raise AssertionError(f"{old_id} is not a static member")
         self.members = {
             new.member_id if each == old_id else each: new if each == old_id else member
             for each, member in self.members.items()

@@ -97,14 +97,15 @@ def reason(body: Mapping[str, Any] | None, error: KafkaError | None) -> KafkaErr
         error = for_code(body["ErrorCode"])(*filter(None, [body.get("ErrorMessage")]))
     if isinstance(error, UnsupportedVersionError):
         return UnsupportedVersionError(
-            "the broker lacks the consumer group protocol of KIP-848, or the version of it that"
-            f" this subscription needs: use group_protocol='classic' ({error})"
+            "the broker does not support the consumer group protocol (KIP-848), or the version of"
+            " it that this subscription needs. Use a newer broker, or group_protocol='classic'"
+            f" ({error})"
         )
     if isinstance(error, UnreleasedInstanceIdError):
         return UnreleasedInstanceIdError(
-            f"{error.args[0] if error.args else error}: another consumer with this"
-            " group_instance_id is in the group, or ended without leaving it and is remembered"
-            " until its session times out"
+            "another consumer with this group_instance_id is in the group, or it ended without"
+            " leaving and its session has not timed out yet. Stop the other consumer, or use"
+            f" another group_instance_id ({error.args[0] if error.args else error})"
         )
     return error or NoError()
 

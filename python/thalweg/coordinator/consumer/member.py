@@ -136,14 +136,20 @@ class ConsumerMember:
         """
         if self.state in _LOST or (self.state is _S.JOINING and self._was_lost):
             return CommitFailedError(
-                "the group has given this consumer's partitions to others, as it was not heard of"
-                " in time, or did not poll within max_poll_interval_ms: it joins anew with the"
-                " next poll()"
+                "the group gave this consumer's partitions to other members, because its heartbeats"
+                " did not arrive in time, or it did not poll within max_poll_interval_ms. Call"
+                " poll() to join the group again. If polls were too far apart, raise"
+                " max_poll_interval_ms or lower max_poll_records"
             )
         if self.state is _S.JOINING:
-            return RebalanceInProgressError("the consumer is joining its group: poll() again")
+            return RebalanceInProgressError(
+                "the consumer is joining its group. Call poll() until it has joined, then commit"
+                " again"
+            )
         if self.generation < 0:
-            return CommitFailedError("the consumer is not in its group")
+            return CommitFailedError(
+                "the consumer is not a member of its group. Call subscribe() and poll() to join it"
+            )
         return None
 
     def next_deadline(self) -> float | None:

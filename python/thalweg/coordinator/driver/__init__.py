@@ -252,8 +252,9 @@ class Driver:
             return None
         if self._config["group_id"] is None or self._config["group_protocol"] != "consumer":
             raise UnsupportedOperationError(
-                "a SubscriptionPattern is evaluated by the broker, which takes a group_id and"
-                " group_protocol='consumer'; a plain str or re.Pattern is evaluated here"
+                "a SubscriptionPattern needs group_id and group_protocol='consumer', because the"
+                " broker evaluates it. Set them, or pass a str or re.Pattern, which the client"
+                " evaluates"
             )
         return str(pattern)
 

@@ -31,7 +31,7 @@ class GroupLog:
             return
         match action:
             case Assign(assigned, added):
-                self._say(group, f"has {_some(assigned)}; new are {_some(added)}")
+                self._say(group, f"is assigned {_some(assigned)}; added: {_some(added)}")
             case Revoke(partitions) if partitions:
                 self._say(group, f"gives up {_some(partitions)}")
             case Lose(partitions):

@@ -320,12 +320,16 @@ def _mark_of(record: Any) -> tuple[TopicPartition, int, int]:
 
 def _not_a_record(given: Any, call: str) -> TypeError:
     kind = type(given).__name__
-    return TypeError(f"{call}() takes a ConsumerRecord, several, or poll()'s dict, not a {kind}")
+    return TypeError(
+        f"{call}() takes a ConsumerRecord, several of them, or the dict that poll() returned, not a"
+        f" {kind}"
+    )
 
 
 def _too_many(where: TopicPartition, offset: int) -> IllegalStateError:
     return IllegalStateError(
-        f"mark(): {RANGES_MAX} ranges of finished records of {where.topic}-{where.partition} wait"
-        f" for unfinished records between them, the first one at offset {offset} or before. Mark"
-        " those, or say with mark_through() that all before a record is finished."
+        f"mark() cannot hold more than {RANGES_MAX} separate ranges of finished records of"
+        f" {where.topic}-{where.partition}. The first unfinished record is at offset {offset} or"
+        " before. Mark the unfinished records, or call mark_through() to mark a record and every"
+        " earlier record."
     )

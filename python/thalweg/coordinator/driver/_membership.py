@@ -426,8 +426,8 @@ class Membership:
 
     def _leave_is_given_up(self, token: int, sent: _Sent) -> None:
         log.warning(
-            "consumer of group %s could not tell the group that it leaves: %s. The group keeps its"
-            " partitions for it until its session times out.",
+            "a consumer of group %s could not leave the group: %s. Its partitions stay assigned to"
+            " it until its session times out.",
             self._config["group_id"],
             sent.failure or "no answer in time",
         )

@@ -180,7 +180,7 @@ class CommittedOffsets:
             self._consumer.set_committed(found)
         except (RetriableError, *_STALE_MEMBER) as error:
             # A stale member soon gets its new epoch, and the next attempt uses it.
-            log.debug("looking for committed offsets: %s", error)
+            log.debug("could not fetch committed offsets: %s; trying again", error)
             self._fetch_due_ms = now_ms() + self._fetch_backoff.failed()
             return self._fetch_due_ms
         self._fetch_backoff.reset()
@@ -287,7 +287,7 @@ class CommittedOffsets:
             except StaleMemberEpochError as error:
                 raise _MovedOnError(str(error)) from error
 
-        return (yield from self._retry(once, timeout_ms, "finding committed offsets"))
+        return (yield from self._retry(once, timeout_ms, "fetching committed offsets"))
 
     # ------------------------------------------------------------------ committing
 
@@ -307,7 +307,7 @@ class CommittedOffsets:
         if gone:
             names = ", ".join(f"{each.topic}-{each.partition}" for each in gone)
             raise CommitFailedError(
-                f"the group took {names} away before the commit succeeded, and other members may"
+                f"this consumer gave up {names} before the commit succeeded, and other members may"
                 " have committed later offsets since. Commit again for the partitions that are"
                 " still assigned."
             )
@@ -344,7 +344,7 @@ class CommittedOffsets:
             self._refuse_departed(chosen, asked_at)
             group = self._member.group_metadata()
             if group == stale:
-                raise _MovedOnError("the new epoch is not known yet")
+                raise _MovedOnError("the new epoch of the member is not known yet")
             began_ms = now_ms()
             answer = yield Wait(self._requests.commit(group, chosen), until_ms)
             error = self._judged(answer, group)
@@ -407,7 +407,7 @@ class CommittedOffsets:
         if issubclass(kind, (*_STALE_MEMBER, RebalanceInProgressError)):
             self._member.commit_answered(kind.errno, group.generation_id)
         if issubclass(kind, StaleMemberEpochError) and group.member_id:
-            return _MovedOnError("the member's epoch has moved on")
+            return _MovedOnError("the group has a newer epoch for this member")
         if issubclass(kind, _STALE_MEMBER):
             return _commit_failed(kind, member=bool(group.member_id))
         return kind(f"committing the offset of {where.topic}-{where.partition}: {kind.description}")
@@ -470,7 +470,9 @@ class CommittedOffsets:
             return None, failed
         error = self._judged(answer, commit.group)
         if isinstance(error, _MovedOnError):  # only the application can send it again
-            error = StaleMemberEpochError("the member's epoch has moved on: commit again")
+            error = StaleMemberEpochError(
+                "the group has a newer epoch for this member: commit again"
+            )
         return answer, error
 
     def _retry(
@@ -513,7 +515,8 @@ def _fetched(
     offsets, errors = read
     if errors:
         where, kind = min(errors.items(), key=lambda each: each[0])
-        raise kind(f"the committed offset of {where.topic}-{where.partition}")
+        name = f"{where.topic}-{where.partition}"
+        raise kind(f"fetching the committed offset of {name}: {kind.description}")
     return offsets
 
 
@@ -521,13 +524,13 @@ def _commit_failed(kind: type[Any], *, member: bool) -> CommitFailedError:
     """Returns an error that says why a commit was refused permanently, and what to do."""
     if member:
         return CommitFailedError(
-            f"the group has gone on without this consumer ({kind.message}): its partitions are"
-            " another member's, which reads on from the last offsets committed. It joins again in"
-            " the next poll(). If polls were too far apart, raise max_poll_interval_ms or lower"
+            f"the group continued without this consumer ({kind.message}). Other members now have"
+            " its partitions and continue from the last committed offsets. The next poll() joins"
+            " the group again. If polls were too far apart, raise max_poll_interval_ms or lower"
             " max_poll_records."
         )
     return CommitFailedError(
-        f"the group does not know this consumer as a member ({kind.message}): it has active"
-        " members, so that only they may commit. Use another group_id with assign(), or"
-        " commit while no other consumer is subscribed in the group."
+        f"this consumer is not a member of the group ({kind.message}). The group has active"
+        " members, so only they may commit. Use another group_id with assign(), or commit while no"
+        " other consumer is subscribed in the group."
     )

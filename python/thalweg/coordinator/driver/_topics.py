@@ -153,7 +153,7 @@ class Topics:
             self._look_again(self._backoff.failed())
             if not isinstance(error, RetriableError):
                 raise
-            log.debug("looking for the subscribed topics: %s", error)
+            log.debug("could not look up the subscribed topics: %s; trying again", error)
             return None
         self._backoff.reset()
         if self._asks_ids:
@@ -243,6 +243,8 @@ class Topics:
         """
         to_tell = absent & self._absent
         for name in sorted(to_tell - self._told_absent):
-            log.warning("topic %s is subscribed to and does not exist (yet)", name)
+            log.warning(
+                "the subscribed topic %s does not exist (yet). Check its name, or create it", name
+            )
         self._told_absent = to_tell
         self._absent = absent
