@@ -70,8 +70,8 @@ def _refuse_mapping(called: str, given: Iterable[object]) -> None:
     # The message does not show the mapping: it may contain passwords.
     if any(isinstance(each, Mapping) for each in given):
         raise TypeError(
-            f"{called} takes options as keywords, not as a dict in the first place:"
-            f" {called}.from_config(options) makes one of a dict"
+            f"{called} takes options as keyword arguments, not as a dict. To pass a dict, call"
+            f" {called}.from_config(options)"
         )
 
 
@@ -87,8 +87,8 @@ def keywords_only(init: Callable[..., None]) -> Callable[..., None]:
         if given:
             _refuse_mapping(called, given)
             raise TypeError(
-                f"{called} takes keywords only, as in {called}(bootstrap_servers='host:9092'),"
-                f" got {shown(given[0])}"
+                f"{called} takes only keyword arguments, for example"
+                f" {called}(bootstrap_servers='host:9092'), got {shown(given[0])}"
             )
         init(self, **configs)
 
@@ -106,7 +106,8 @@ def constructor_topics(called: str, topics: tuple[Any, ...]) -> list[str]:
     for each in topics:
         if isinstance(each, list | tuple | set | frozenset):
             raise TypeError(
-                f"{called} takes topics one by one, as in {called}('a', 'b'), got {shown(each)}"
+                f"{called} takes topics as separate arguments, for example {called}('a', 'b'),"
+                f" got {shown(each)}"
             )
         check_topic(each)
     return list(topics)
@@ -139,7 +140,7 @@ def topics_given(topics: Any) -> list[str]:
         InvalidTopicError: If a topic name is not valid.
     """
     if isinstance(topics, str | bytes):
-        hint = f": [{reprlib.repr(topics)}]" if isinstance(topics, str) else ""
+        hint = f": use [{reprlib.repr(topics)}]" if isinstance(topics, str) else ""
         raise TypeError(f"topics must be a list of str, not one {shown(topics)}{hint}")
     found = _listed(topics, "topics", "a list of str")
     for each in found:
@@ -182,7 +183,7 @@ def partitions_named(partitions: Collection[Any]) -> list[TopicPartition]:
     for each, known in zip(partitions, found, strict=True):
         if known is None:
             one_by_one = isinstance(each, list | set | frozenset)
-            hint = "; they are given one by one, not as a list" if one_by_one else ""
+            hint = ": pass partitions as separate arguments, not as a list" if one_by_one else ""
             raise TypeError(f"each partition must be a {_PARTITION}, got {shown(each)}{hint}")
     return found
 
@@ -197,7 +198,7 @@ def partitions_given(partitions: Any) -> list[TopicPartition]:
     """
     expected = f"a list of {_PARTITION}"
     if _as(TopicPartition, partitions) is not None:
-        raise TypeError(f"partitions must be {expected}, not one: [{partitions!r}]")
+        raise TypeError(f"partitions must be {expected}, not one: use [{partitions!r}]")
     if isinstance(partitions, str | bytes):
         raise TypeError(f"partitions must be {expected}, got {shown(partitions)}")
     given = _listed(partitions, "partitions", expected)
@@ -206,7 +207,9 @@ def partitions_given(partitions: Any) -> list[TopicPartition]:
     for index, one in enumerate(given):
         each = _as(TopicPartition, one)
         if each is None:
-            raise TypeError(f"partitions must be {expected}, partitions[{index}] is {shown(one)}")
+            raise TypeError(
+                f"partitions must be {expected}, but partitions[{index}] is {shown(one)}"
+            )
         found.append(each)
         topic: Any = each.topic
         number: Any = each.partition
@@ -300,10 +303,10 @@ def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     for key, value in mapping_given(offsets, "offsets", OFFSETS).items():
         where, at = _as(TopicPartition, key), _offset_given(value)
         if where is None:
-            raise TypeError(f"offsets must be {OFFSETS}, one key is {shown(key)}")
+            raise TypeError(f"offsets must be {OFFSETS}, but one key is {shown(key)}")
         name = f"{where.topic}-{where.partition}"
         if at is None:
-            raise TypeError(f"offsets must be {OFFSETS}, that of {name} is {shown(value)}")
+            raise TypeError(f"offsets must be {OFFSETS}, but the value of {name} is {shown(value)}")
         found[where] = at
         offset: Any = at.offset
         if not hasattr(offset, "__index__"):

@@ -50,8 +50,8 @@ def tell_of_lost(producer: Any, records: int) -> None:
     if records:
         warnings.warn(
             f"{producer!r} was not closed: {records} records were not acknowledged within"
-            f" {AT_EXIT_SECONDS:g} s of the program's end and may be lost; call flush() or close(),"
-            " or use a with block",
+            f" {AT_EXIT_SECONDS:g} s after the end of the program and may be lost. Call flush() or"
+            " close(), or use a with block",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -90,8 +90,8 @@ def _close_all() -> None:
         left = core.stop_threads(AT_EXIT_SECONDS)
         if left:
             warnings.warn(
-                f"{left} callbacks of records did not run within {AT_EXIT_SECONDS:g} s of the"
-                " program's end; call close(), which waits for callbacks, or use a with block",
+                f"{left} callbacks of records did not run within {AT_EXIT_SECONDS:g} s after the"
+                " end of the program. Call close(), which waits for callbacks, or use a with block",
                 RuntimeWarning,
                 stacklevel=2,
             )

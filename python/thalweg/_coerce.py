@@ -41,7 +41,7 @@ _DURATION: Final = (
 
 def shown(option: Option, value: Any) -> str:
     """Returns a value for a message, but never the value of a secret."""
-    return "a value of another kind" if option.secret else repr(value)
+    return "the given value, which is secret and not shown" if option.secret else repr(value)
 
 
 def _limits(option: Option) -> str:
@@ -123,20 +123,22 @@ def _list(option: Option, value: Any) -> list[Any]:
 def _server(text: str) -> str:
     if "@" in text:  # the text may hold a password, so the error does not show it
         raise ValueError(
-            "has an address with '@'. Brokers take no user and password there:"
-            " give sasl_plain_username and sasl_plain_password"
+            "has an address with '@'. An address cannot contain a user and a password:"
+            " set sasl_plain_username and sasl_plain_password"
         )
     match = re.fullmatch(
         r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<name>[^\s:\[\]/]+))(?::(?P<port>\d+))?",
         text,
     )
     if match is None and text.count(":") > 1 and "]" not in text:
-        raise ValueError(f"has an IPv6 address without brackets: {text!r}")
+        raise ValueError(
+            f"has an IPv6 address without brackets: {text!r}. Write it as '[address]:port'"
+        )
     if match is None:
-        raise ValueError(f"has no address 'host[:port]' in {text!r}")
+        raise ValueError(f"has {text!r}, which is not an address 'host[:port]'")
     port = int(match["port"] or 9092)
     if not 0 < port < 65536:
-        raise ValueError(f"has a port outside 1 to 65535 in {text!r}")
+        raise ValueError(f"has {text!r}, whose port is not from 1 to 65535")
     host = match["name"] or f"[{match['v6']}]"
     return f"{host}:{port}"
 
@@ -144,11 +146,11 @@ def _server(text: str) -> str:
 def _servers(option: Option, value: Any) -> list[str]:
     parts = _list(option, value)
     if not parts or not all(isinstance(part, str) for part in parts):
-        raise ValueError("must be 'host[:port]', several joined by commas, or a list of them")
+        raise ValueError("must be 'host[:port]', several of them separated by commas, or a list")
     flat = [piece for part in parts for piece in _list(option, part)]
     found = list(dict.fromkeys(_server(part) for part in flat))
     if not found:
-        raise ValueError("names no broker")
+        raise ValueError("names no broker: give at least one 'host[:port]'")
     return found
 
 
@@ -159,7 +161,7 @@ def server_pair(text: str) -> tuple[str, int]:
 
 
 def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
-    wrong = ValueError("must be a list of (level, option, value) of three int")
+    wrong = ValueError("must be a list of tuples (level, option, value) of three int")
     try:
         rows = [tuple(map(int, row)) for row in value]
     except (TypeError, ValueError):

@@ -57,8 +57,7 @@ _TIMES: Final = "{TopicPartition: milliseconds since 1970}"
 _LONGEST_MS: Final = 2**31 - 1  # 24 days, in practice no limit
 _ASSIGNED_SHOWN_MAX: Final = 5
 _HOW_TO_GET_SOME: Final = (
-    "assign() gives partitions at once; a subscription gets its own within the calls that ask for"
-    " records"
+    "call assign(), or call subscribe() and then read records until the group assigns partitions"
 )
 
 
@@ -112,11 +111,11 @@ def subscription_given(topics: Any, pattern: Any) -> tuple[list[str], Any]:
 def _not_assigned(partition: TopicPartition, assigned: Collection[TopicPartition]) -> str:
     text = f"partition {partition.topic}-{partition.partition} is not assigned to this consumer"
     if not assigned:
-        return f"{text}, nor is any other: {_HOW_TO_GET_SOME}"
+        return f"{text}, and no other partition is: {_HOW_TO_GET_SOME}"
     first = sorted(assigned)[:_ASSIGNED_SHOWN_MAX]
     names = ", ".join(f"{each.topic}-{each.partition}" for each in first)
     more = len(assigned) - len(first)
-    return f"{text}: it has {names}{f' and {more} more' if more else ''}"
+    return f"{text}, which has {names}{f' and {more} more' if more else ''}"
 
 
 def check_any_assigned(core: Any, partitions: Collection[TopicPartition]) -> None:
@@ -181,7 +180,9 @@ def check_bytes(config: Mapping[str, Any]) -> None:
     """Raises IllegalStateError if a deserializer is set, because columns hold bytes."""
     for name in ("key_deserializer", "value_deserializer"):
         if config[name] is not None:
-            raise IllegalStateError(f"poll_arrow() gives bytes, but {name} is set")
+            raise IllegalStateError(
+                f"poll_arrow() returns bytes, but {name} is set. Do not set it, or call poll()"
+            )
 
 
 def check_limits(max_records: Any, max_bytes: Any = None) -> None:

@@ -29,7 +29,7 @@ def callback_failed(what: str, error: BaseException) -> None:
 
 def undelivered(error: BaseException) -> None:
     """Logs that a result cannot reach its asyncio future, because the loop is closed."""
-    logging.getLogger("thalweg.producer").debug("an outcome was not delivered: %s", error)
+    logging.getLogger("thalweg.producer").debug("a result was not delivered: %s", error)
 
 
 def refresh() -> None:

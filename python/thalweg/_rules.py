@@ -78,7 +78,7 @@ class _Rules:
                 self.values[first] = self.values[greatest]
             else:
                 self.found.problem(
-                    f"{first} ({self.values[first]}) is larger than {greatest}"
+                    f"{first} ({self.values[first]}) must not be larger than {greatest}"
                     f" ({self.values[greatest]})"
                 )
 
@@ -110,7 +110,7 @@ class _Rules:
             if problem is not None:
                 self.found.problem(f"{name} {problem}")
         if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:
-            self.found.problem("ssl_keyfile is given without ssl_certfile")
+            self.found.problem("ssl_keyfile needs ssl_certfile")
 
     def _stores(self) -> None:
         for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
@@ -119,11 +119,14 @@ class _Rules:
                 continue
             if (kind or "JKS").upper() != "PEM":
                 self.found.problem(
-                    f"ssl_{store}_location needs ssl_{store}_type='PEM': Java's key stores cannot"
-                    f" be read; export it with keytool and openssl, and give {target}"
+                    f"ssl_{store}_location needs ssl_{store}_type='PEM', because the client cannot"
+                    f" read Java's key stores. Export it to PEM with keytool and openssl, and set"
+                    f" {target}"
                 )
             elif target in self.explicit and self.values[target] != place:
-                self.found.problem(f"ssl_{store}_location and {target} name two files")
+                self.found.problem(
+                    f"ssl_{store}_location and {target} name different files: set only one of them"
+                )
             else:
                 self.values[target] = place
 
@@ -137,8 +140,8 @@ class _Rules:
         if names:
             protocol = self.values["security_protocol"]
             self.found.warn(
-                f"{', '.join(names)}: without effect, as security_protocol={protocol!r} {lack}"
-                f" ({instead} would use them)",
+                f"{', '.join(names)}: without effect, because security_protocol={protocol!r}"
+                f" {lack}. To use them, set it to {instead}",
                 self.ignored,
             )
 
@@ -188,7 +191,7 @@ class _Rules:
             others = [each for each in self.values["socket_options"] if tuple(each) != (6, 1, 1)]
             if others:
                 self.found.warn(
-                    f"socket_options: without effect but for TCP_NODELAY, not {others}",
+                    f"socket_options: without effect, except for TCP_NODELAY. Remove {others}",
                     self.ignored,
                 )
 
@@ -232,8 +235,8 @@ class _Rules:
         self.values["enable_idempotence"] = False
         given = " and ".join(f"{name}={self.values[name]}" for name, _ in conflicts)
         self.found.warn(
-            f"idempotence is switched off, as {given} contradicts it: retries may write a record"
-            " twice or out of order. Set enable_idempotence=False to say that this is meant"
+            f"idempotence is switched off, because {given} contradicts it. Retries may write a"
+            " record twice or out of order. If you accept this, set enable_idempotence=False"
         )
 
     def delivery(self) -> None:
@@ -271,7 +274,8 @@ class _Rules:
             return
         if codec not in _LEVELS:
             self.found.warn(
-                f"compression_level: without effect, as compression_type={codec!r} has no levels",
+                f"compression_level: without effect, because compression_type={codec!r} has no"
+                " levels",
                 self.ignored,
             )
             self.values["compression_level"] = None
@@ -285,7 +289,7 @@ class _Rules:
         """A batch must fit into buffer_memory."""
         if self.values["batch_size"] > self.values["buffer_memory"]:
             self.found.problem(
-                f"batch_size ({self.values['batch_size']}) is larger than buffer_memory"
+                f"batch_size ({self.values['batch_size']}) must not be larger than buffer_memory"
                 f" ({self.values['buffer_memory']})"
             )
 
@@ -328,14 +332,14 @@ class _Rules:
         if self.values["group_id"] is None and self.values["enable_auto_commit"]:
             if "enable_auto_commit" in self.explicit:
                 self.found.warn(
-                    "enable_auto_commit: without effect, as there is no group_id to commit to",
+                    "enable_auto_commit: without effect, because group_id is not set",
                     self.ignored,
                 )
             self.values["enable_auto_commit"] = False
         if self.values["auto_commit_marks"] and not self.values["enable_auto_commit"]:
             self.found.warn(
-                "auto_commit_marks: without effect, as there is no auto-commit: commit_marked()"
-                " commits what is marked",
+                "auto_commit_marks: without effect, because auto-commit is off. Call"
+                " commit_marked() to commit the marked records",
                 self.ignored,
             )
         if self.values["heartbeat_interval_ms"] >= self.values["session_timeout_ms"]:
@@ -370,11 +374,11 @@ class _Rules:
         elif stats_cb is not None and not interval:
             self._without_effect(["stats_cb"], "statistics_interval_ms is 0")
         elif stats_cb is None and interval:
-            self._without_effect(["statistics_interval_ms"], "there is no stats_cb")
+            self._without_effect(["statistics_interval_ms"], "stats_cb is not set")
 
     def _without_effect(self, names: list[str], reason: str) -> None:
         if names:
-            self.found.warn(f"{', '.join(names)}: without effect, as {reason}", self.ignored)
+            self.found.warn(f"{', '.join(names)}: without effect, because {reason}", self.ignored)
 
 
 _COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl, _Rules.sockets)

@@ -41,12 +41,12 @@ def _code(error: int | str | type[BrokerResponseError]) -> int:
     if isinstance(error, str):
         if error not in _CODES:
             hint = did_you_mean(error, _CODES)
-            raise ValueError(f"no error of Kafka's protocol is called {error!r}{hint}")
+            raise ValueError(f"Kafka's protocol has no error named {error!r}{hint}")
         return _CODES[error]
     if isinstance(error, type) and issubclass(error, KafkaError):
         code = getattr(error, "errno", None)
         if code is None:
-            raise ValueError(f"{error.__name__} has no error code")
+            raise ValueError(f"{error.__name__} has no error code: a broker cannot answer with it")
         return _code(code)
     if not hasattr(error, "__index__") or isinstance(error, bool):
         raise TypeError(
@@ -54,7 +54,7 @@ def _code(error: int | str | type[BrokerResponseError]) -> int:
             f" got {shown(error)}"
         )
     if error not in _CODES.values():
-        raise ValueError(f"no error of Kafka's protocol has the code {error}")
+        raise ValueError(f"Kafka's protocol has no error with the code {error}")
     return error
 
 

@@ -189,13 +189,16 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
             found.problem(_unknown(client, name))
         elif value is None and row.name == "bootstrap_servers":
             # Most likely a variable that is not set. It should not mean localhost.
-            found.problem(f"{name} is None: give 'host:port', or leave it out for localhost:9092")
+            found.problem(f"{name} is None: set it to 'host:port', or omit it for localhost:9092")
         elif value is None and row.name == "enable_auto_commit":
             values[row.name], spelt[row.name] = False, name  # as in kafka-python
         elif value is None and not row.nullable and row.kind != "reset":
             continue  # ignored, for values such as os.environ.get(...)
         elif row.name in values and values[row.name] != value:
-            found.problem(f"{spelt[row.name]!r} and {name!r} are one option with two values")
+            found.problem(
+                f"{spelt[row.name]!r} and {name!r} are names of the same option, with different"
+                " values: set only one of them"
+            )
         else:
             values[row.name], spelt[row.name] = value, name
     return values

@@ -134,7 +134,9 @@ def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None
             try:
                 value = method(value)
             except Exception:
-                log.exception("%s of an interceptor raised; it is skipped", verb)
+                log.exception(
+                    "%s of an interceptor raised; the value stays as it was before this call", verb
+                )
         return value
 
     return run

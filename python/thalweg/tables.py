@@ -28,7 +28,9 @@ def _require(library: str, extra: str) -> Any:
     try:
         return importlib.import_module(library)
     except ImportError as missing:
-        raise ImportError(f"{library} is needed: pip install 'thalweg[{extra}]'") from missing
+        raise ImportError(
+            f"{library} is not installed: pip install 'thalweg[{extra}]'"
+        ) from missing
 
 
 class RecordTable:

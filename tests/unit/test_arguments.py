@@ -108,7 +108,8 @@ def test_options_as_a_dict_are_refused_before_anything_is_opened(closed_core, pa
 )
 def test_an_option_without_its_name_is_refused(closed_core, part, name):
     kind = getattr(getattr(closed_core, part), name)
-    text = f"{name} takes keywords only, as in {name}(bootstrap_servers='host:9092'), got str 'a:1'"
+    example = f"{name}(bootstrap_servers='host:9092')"
+    text = f"{name} takes only keyword arguments, for example {example}, got str 'a:1'"
     check(lambda: kind("a:1"), TypeError, text)
     assert [each.kind.name for each in inspect.signature(kind).parameters.values()] == [
         "VAR_KEYWORD"
@@ -182,13 +183,21 @@ def test_a_number_that_is_none_is_named(consumer, call, error, text):
         (lambda c: c.highwater(None), TypeError, f"partition {A_PARTITION} None"),
         (lambda c: c.committed("t"), TypeError, f"partition {A_PARTITION} str 't'"),
         (lambda c: c.pause("t"), TypeError, f"each partition {A_PARTITION} str 't'"),
-        (lambda c: c.resume([ZERO]), TypeError, "they are given one by one, not as a list"),
-        (lambda c: c.seek_to_end([ZERO]), TypeError, "they are given one by one, not as a list"),
+        (
+            lambda c: c.resume([ZERO]),
+            TypeError,
+            "pass partitions as separate arguments, not as a list",
+        ),
+        (
+            lambda c: c.seek_to_end([ZERO]),
+            TypeError,
+            "pass partitions as separate arguments, not as a list",
+        ),
         (lambda c: c.assign("t"), TypeError, f"{PARTITIONS}, got str 't'"),
         (lambda c: c.assign(5), TypeError, f"{PARTITIONS}, got int 5"),
-        (lambda c: c.assign([ZERO, "t"]), TypeError, f"{PARTITIONS}, partitions[1] is str 't'"),
-        (lambda c: c.assign(ZERO), TypeError, f"{PARTITIONS}, not one: [{ZERO!r}]"),
-        (lambda c: c.end_offsets(ZERO), TypeError, f"{PARTITIONS}, not one: [{ZERO!r}]"),
+        (lambda c: c.assign([ZERO, "t"]), TypeError, f"{PARTITIONS}, but partitions[1] is str 't'"),
+        (lambda c: c.assign(ZERO), TypeError, f"{PARTITIONS}, not one: use [{ZERO!r}]"),
+        (lambda c: c.end_offsets(ZERO), TypeError, f"{PARTITIONS}, not one: use [{ZERO!r}]"),
         (
             lambda c: c.assign([TopicPartition._make(["t", "0"])]),
             TypeError,
@@ -223,12 +232,12 @@ def test_an_offset_that_is_none_is_named_with_its_partition(consumer, offset):
 
 
 def test_a_partition_that_is_not_assigned_is_named_with_those_that_are(consumer, fake):
-    text = "partition other-0 is not assigned to this consumer: it has t-0, t-1"
+    text = "partition other-0 is not assigned to this consumer, which has t-0, t-1"
     check(lambda: consumer.seek(OTHER, 5), ValueError, text)
     check(lambda: consumer.seek_to_end(OTHER), ValueError, text)
     check(lambda: consumer.position(OTHER), IllegalStateError, text)
     consumer.assign([TopicPartition("t", number) for number in range(9)])
-    text = "it has t-0, t-1, t-2, t-3, t-4 and 4 more"
+    text = "which has t-0, t-1, t-2, t-3, t-4 and 4 more"
     check(lambda: consumer.position(OTHER), IllegalStateError, text)
     how = "a subscription gets its own within the calls that ask for records"
     with fake.consumer.KafkaConsumer("t") as subscribed:  # has not polled yet
@@ -239,7 +248,7 @@ def test_a_partition_that_is_not_assigned_is_named_with_those_that_are(consumer,
 @pytest.mark.parametrize(
     "given, text",
     [
-        ({"topics": "t"}, "topics must be a list of str, not one str 't': ['t']"),
+        ({"topics": "t"}, "topics must be a list of str, not one str 't': use ['t']"),
         ({"topics": 5}, "topics must be a list of str, got int 5"),
         ({"topics": ["t", 5]}, "a topic's name must be a str, got int 5"),
         (
@@ -262,11 +271,11 @@ def test_what_cannot_be_subscribed_to_is_named(fake, given, text):
     "given, error, text",
     [
         ("x", TypeError, f"{OFFSETS}, got str 'x'"),
-        ({"t": 5}, TypeError, f"{OFFSETS}, one key is str 't'"),
-        ({ZERO: True}, TypeError, f"{OFFSETS}, that of t-0 is bool True"),
+        ({"t": 5}, TypeError, f"{OFFSETS}, but one key is str 't'"),
+        ({ZERO: True}, TypeError, f"{OFFSETS}, but the value of t-0 is bool True"),
         ({ZERO: -1}, ValueError, "the offset of t-0 must not be negative, got -1"),
-        ({ZERO: (1, "a", 2)}, TypeError, f"{OFFSETS}, that of t-0 is tuple (1, 'a', 2)"),
-        ({ZERO: "5"}, TypeError, f"{OFFSETS}, that of t-0 is str '5'"),
+        ({ZERO: (1, "a", 2)}, TypeError, f"{OFFSETS}, but the value of t-0 is tuple (1, 'a', 2)"),
+        ({ZERO: "5"}, TypeError, f"{OFFSETS}, but the value of t-0 is str '5'"),
         (
             {ZERO: OffsetAndMetadata._make(["5", "", -1])},
             TypeError,

@@ -91,7 +91,7 @@ def test_a_fault_is_taken_back_at_the_end_of_its_block(broker):
 
 
 def test_an_error_that_does_not_exist_is_refused(broker):
-    with pytest.raises(ValueError, match="no error of Kafka's protocol is called 'NOPE'"):
+    with pytest.raises(ValueError, match="Kafka's protocol has no error named 'NOPE'"):
         broker.faults.on().then_fail("NOPE")
     with pytest.raises(ValueError, match="has no error code"):
         broker.faults.on().then_fail(NoError.__mro__[1])
@@ -122,8 +122,8 @@ def test_nodes_and_leaders_are_moved(broker):
         (lambda f: f.on().then_silence(times=-1), ValueError, "times must be from 1"),
         (lambda f: f.on().then_delay(-1), ValueError, "ms must be from 0"),
         (lambda f: f.on().then_delay(1.5), TypeError, "ms must be"),
-        (lambda f: f.on().then_fail(9999), ValueError, "has the code 9999"),
-        (lambda f: f.on().then_fail(0), ValueError, "has the code 0"),
+        (lambda f: f.on().then_fail(9999), ValueError, "no error with the code 9999"),
+        (lambda f: f.on().then_fail(0), ValueError, "no error with the code 0"),
         (lambda f: f.on().then_fail(ValueError), TypeError, "error must be"),
         (lambda f: f.on().then_fail(None), TypeError, "error must be"),
         (

@@ -84,7 +84,10 @@ def test_the_error_is_a_value_error_and_a_kafka_error():
 def test_one_option_under_two_names_must_have_one_value():
     assert resolve("p", {"linger_ms": 3, "linger.ms": 3})["linger_ms"] == 3
     text = one_problem("p", **{"linger_ms": 3, "linger.ms": 4})
-    assert text == "'linger_ms' and 'linger.ms' are one option with two values"
+    assert text == (
+        "'linger_ms' and 'linger.ms' are names of the same option, with different values: set only"
+        " one of them"
+    )
 
 
 # ---------------------------------------------------------------- values
@@ -572,7 +575,7 @@ def test_a_first_backoff_above_the_greatest_raises_it():
     found = resolve("p", {"retry_backoff_max_ms": 10})
     assert found["retry_backoff_ms"] == 10
     text = one_problem("p", retry_backoff_ms=10, retry_backoff_max_ms=5)
-    assert text == "retry_backoff_ms (10) is larger than retry_backoff_max_ms (5)"
+    assert text == "retry_backoff_ms (10) must not be larger than retry_backoff_max_ms (5)"
 
 
 def test_connections_must_not_be_closed_under_a_request():
@@ -684,7 +687,7 @@ def test_problems_of_security_come_together_with_all_others(pem_files):
 
 def test_a_key_needs_its_certificate(pem_files):
     text = one_problem("a", security_protocol="SSL", ssl_keyfile="client.key")
-    assert text == "ssl_keyfile is given without ssl_certfile"
+    assert text == "ssl_keyfile needs ssl_certfile"
 
 
 def test_kafkas_names_of_pem_stores_are_taken(pem_files):
@@ -706,7 +709,7 @@ def test_kafkas_names_of_pem_stores_are_taken(pem_files):
 def test_javas_key_stores_are_refused_with_what_to_do():
     text = one_problem("a", security_protocol="SSL", ssl_truststore_location="trust.jks")
     assert "needs ssl_truststore_type='PEM'" in text
-    assert "give ssl_cafile" in text
+    assert "set ssl_cafile" in text
 
 
 def test_files_may_be_paths(pem_files):
@@ -816,7 +819,7 @@ def test_no_compression_is_none_or_its_name():
 
 def test_a_batch_must_fit_into_the_memory():
     text = one_problem("p", batch_size=100, buffer_memory=99)
-    assert text == "batch_size (100) is larger than buffer_memory (99)"
+    assert text == "batch_size (100) must not be larger than buffer_memory (99)"
 
 
 # ---------------------------------------------------------------- rules of consumers
@@ -851,7 +854,7 @@ def test_auto_commit_without_group_is_off_and_warned_of_only_if_asked_for():
         warnings.simplefilter("error")
         assert resolve("c", {})["enable_auto_commit"] is False
         assert resolve("c", {"group_id": "g"})["enable_auto_commit"] is True
-    with pytest.warns(IgnoredOptionWarning, match="no group_id to commit to"):
+    with pytest.warns(IgnoredOptionWarning, match="because group_id is not set"):
         resolve("c", {"enable_auto_commit": True})
 
 

@@ -150,7 +150,9 @@ def test_what_an_error_carries_survives_pickling():
 
 def test_a_batch_error_counts_its_rows_and_shows_the_first():
     error = BatchSendError(errors=[(3, KafkaTimeoutError("late")), (4, KafkaError("x"))])
-    assert str(error) == ("BatchSendError: 2 rows were not written; row 3: KafkaTimeoutError: late")
+    assert str(error) == (
+        "BatchSendError: 2 rows were not written, the first is row 3: KafkaTimeoutError: late"
+    )
     assert [row for row, _ in error.errors] == [3, 4]
 
 

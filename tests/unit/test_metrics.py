@@ -188,7 +188,7 @@ def test_a_client_that_nobody_holds_is_not_kept_by_its_timers(fake):
 def test_half_of_the_statistics_options_warns(make):
     with pytest.warns(IgnoredOptionWarning, match="statistics_interval_ms is 0"):
         make(stats_cb=print)
-    with pytest.warns(IgnoredOptionWarning, match="there is no stats_cb"):
+    with pytest.warns(IgnoredOptionWarning, match="stats_cb is not set"):
         make(statistics_interval_ms=5)
     with pytest.raises(KafkaConfigurationError, match="stats_cb must be callable"):
         make(stats_cb=5, statistics_interval_ms=5)

@@ -93,7 +93,7 @@ def test_a_missing_library_says_what_to_install(library, monkeypatch):
     # Made first, because pyarrow itself looks for pandas when it makes the table.
     method: Any = getattr(table(), f"to_{library}")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf"{library} is needed: pip install 'thalweg\["):
+    with pytest.raises(ImportError, match=rf"{library} is not installed: pip install 'thalweg\["):
         method()
     if library == "pyarrow":
         assert "3 records" in table()._repr_html_()

@@ -53,7 +53,7 @@ _HOMES = {
 }
 # What to use in place of the names of aiokafka that do not exist here.
 _ABSENT = {
-    "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, its calls by asyncio.to_thread()",
+    "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, and call it with asyncio.to_thread()",
     "AIOKafkaClient": "each client has its own connections, and takes no client object",
 }
 _MODULES = ("abc", "batch", "consumer", "errors", "helpers", "producer", "structs")

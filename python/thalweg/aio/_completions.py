@@ -40,7 +40,7 @@ class _Notifier:
         try:
             loop.call_soon_threadsafe(completions.drain)
         except RuntimeError as closed:
-            log.debug("%d outcomes were not delivered: %s", len(completions), closed)
+            log.debug("%d results were not delivered: %s", len(completions), closed)
 
 
 def _made_for(loop: AbstractEventLoop) -> Completions:

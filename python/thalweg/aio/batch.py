@@ -88,7 +88,7 @@ class BatchBuilder:
             raise ValueError("Need at least one: key or value")
         for data in (key, value):
             if data is not None and not isinstance(data, bytes | bytearray | memoryview):
-                raise TypeError(f"keys and values are bytes, not {type(data).__name__}")
+                raise TypeError(f"keys and values must be bytes, not {type(data).__name__}")
         stamp = int(time.time() * 1000) if timestamp is None else int(timestamp)
         size = self._record_bytes(stamp, key, value, pairs)
         if self.values and self._size + size > self._limit:

@@ -79,7 +79,7 @@ __all__ = [
 ]
 
 _UNUSED: Final = {
-    "consumer_timeout_ms": "async iteration waits for the next record; to wait for less, await"
+    "consumer_timeout_ms": "async iteration waits for the next record. To limit the wait, await"
     " getmany(timeout_ms=...)"
 }
 
@@ -232,7 +232,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         if self._completions is not None:
             raise IllegalStateError("the consumer is started already")
         if self._loop is not None and self._loop is not loop:
-            raise IllegalStateError("the consumer was made for another event loop")
+            raise IllegalStateError("the consumer was created for another event loop (loop=...)")
         _logging.refresh()
         self._completions = completions = _completions.attach(loop)
         try:

@@ -38,9 +38,11 @@ def create_ssl_context(
         ValueError: If `capath` is given, or both `cafile` and `cadata`.
     """
     if capath is not None:
-        raise ValueError("capath is not offered: join the certificates into one file for cafile")
+        raise ValueError("capath is not supported: join the certificates into one file for cafile")
     if cafile is not None and cadata is not None:
-        raise ValueError("cafile and cadata are both given: join the certificates into one of them")
+        raise ValueError(
+            "cafile and cadata exclude each other: join the certificates into one of them"
+        )
     options: dict[str, Any] = {
         "ssl_cafile": _text(cafile) if cadata is None else _pem(cadata),
         "ssl_certfile": _text(certfile),

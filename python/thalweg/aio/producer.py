@@ -160,7 +160,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         if self._completions is not None:
             raise IllegalStateError("the producer is started already")
         if self._loop is not None and self._loop is not loop:
-            raise IllegalStateError("the producer was made for another event loop")
+            raise IllegalStateError("the producer was created for another event loop (loop=...)")
         _logging.refresh()
         self._pid = os.getpid()
         self._completions = completions = _completions.attach(loop)
@@ -478,5 +478,5 @@ def _close_at_exit(producer: Any) -> int:
         log.warning("%r was closed with %d records not acknowledged", producer, left)
     waiting = len(producer._completions)
     if waiting:
-        log.debug("%d outcomes were not delivered: the event loop is closed", waiting)
+        log.debug("%d results were not delivered: the event loop is closed", waiting)
     return left

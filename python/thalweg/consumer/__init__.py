@@ -260,7 +260,9 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         """
         _consuming.check_limits(max_records)
         if not update_offsets:
-            raise ValueError("update_offsets=False is not offered: use seek()")
+            raise ValueError(
+                "update_offsets=False is not supported: call seek() to read the records again"
+            )
         return super().poll(_consuming.whole_ms(timeout_ms), max_records)
 
     def poll_arrow(  # type: ignore[override]
@@ -380,7 +382,9 @@ def _check_listener(listener: Any) -> None:
         raise TypeError(f"listener must be a ConsumerRebalanceListener, got {shown(listener)}")
     for name in ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"):
         if iscoroutinefunction(getattr(listener, name)):
-            raise TypeError(f"{name} is a coroutine: that takes an AIOKafkaConsumer")
+            raise TypeError(
+                f"{name} is a coroutine function: make it a plain method, or use AIOKafkaConsumer"
+            )
 
 
 def _close_at_exit(consumer: Any) -> None:

@@ -244,7 +244,7 @@ class BatchSendError(KafkaError):
         self.metadata = metadata
         if not args and self.errors:
             row, first = self.errors[0]
-            args = (f"{len(self.errors)} rows were not written; row {row}: {first}",)
+            args = (f"{len(self.errors)} rows were not written, the first is row {row}: {first}",)
         super().__init__(*args)
 
 

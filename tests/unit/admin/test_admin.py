@@ -1062,7 +1062,10 @@ def test_it_is_made_named_and_closed(fake):
 @pytest.mark.parametrize(
     "call, problem",
     [
-        (lambda a: a.alter_group_offsets("g", {ZERO: "5"}), "offsets must be .*that of t-0 is str"),
+        (
+            lambda a: a.alter_group_offsets("g", {ZERO: "5"}),
+            "offsets must be .*the value of t-0 is str",
+        ),
         (lambda a: a.alter_group_offsets("g", [ZERO]), "offsets must be .*got list"),
         (lambda a: a.reset_group_offsets("g", [ZERO]), "offset_specs must be .*got list"),
         (lambda a: a.delete_group_offsets("g", [("t",)]), r"partitions must be .*partitions\[0\]"),
