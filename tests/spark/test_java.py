@@ -32,7 +32,7 @@ def test_a_new_enough_java_is_taken(tmp_path: Path, version: str, feature: int) 
 
 @pytest.mark.parametrize(("version", "said"), [("1.8.0_412", "Java 8"), ("11.0.2", "Java 11")])
 def test_an_old_java_is_named(tmp_path: Path, version: str, said: str) -> None:
-    assert java.check(fake(tmp_path, version)) == f"{tmp_path} is {said}"
+    assert java.check(fake(tmp_path, version)) == f"{tmp_path} is {said}, older than Java 17"
 
 
 def test_a_trimmed_java_is_named(tmp_path: Path) -> None:

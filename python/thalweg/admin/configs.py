@@ -164,7 +164,10 @@ def _pairs(configs: Any) -> list[tuple[str, AlterConfigOp, str | None]]:
     if not configs:
         return []
     if not isinstance(configs, Mapping):
-        raise TypeError("alter_configs requires configs as a dict of {key: (op, value)} or value")
+        raise TypeError(
+            "alter_configs requires configs as a dict of {key: (op, value)} or {key: value},"
+            f" got {shown(configs)}"
+        )
     found = []
     for name, given in configs.items():
         op, value = given if isinstance(given, tuple) else (AlterConfigOp.SET, given)
@@ -181,9 +184,10 @@ def _resources_given(given: Any) -> list[ConfigResource]:
     found = list(given)
     for index, each in enumerate(found):
         if not (hasattr(each, "resource_type") and hasattr(each, "name")):
-            hint = f": ConfigResource('topic', {each!r})" if isinstance(each, str) else ""
+            hint = f": use ConfigResource('topic', {each!r})" if isinstance(each, str) else ""
             raise TypeError(
-                f"config_resources must be {expected}, [{index}] is {shown(each)}{hint}"
+                f"config_resources must be {expected}, but config_resources[{index}] is"
+                f" {shown(each)}{hint}"
             )
     return found
 
@@ -203,7 +207,7 @@ class ConfigRequests(Requests):
                     node = int(each.name)
                 except ValueError:
                     raise ValueError(
-                        f"a broker's name must be its node id: {each.name!r}"
+                        f"the name of a broker must be its node id, got {each.name!r}"
                     ) from None
             found[node].append(each)
         return found
@@ -426,7 +430,10 @@ class ConfigRequests(Requests):
                 rows: list[dict[str, Any]] = []
                 for name, op, value in _pairs(each.configs):
                     if not incremental and op is not AlterConfigOp.SET:
-                        raise ValueError(f"AlterConfigs cannot {op.name}; it can only SET")
+                        raise ValueError(
+                            f"option {name!r} of {each.name!r}: AlterConfigs can only SET options,"
+                            f" not {op.name}. {op.name} needs IncrementalAlterConfigs (Kafka 2.3)"
+                        )
                     row = {"Name": name, "Value": value}
                     rows.append(row | {"ConfigOperation": int(op)} if incremental else row)
                 body.append(

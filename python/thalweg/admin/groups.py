@@ -282,7 +282,9 @@ class GroupRequests(PartitionRequests):
         self, group_id: str, member: MemberToRemove, node: Any
     ) -> type[BrokerResponseError]:
         if member.group_instance_id is not None or not member.member_id:
-            raise IncompatibleBrokerVersion("removing static members needs LeaveGroup 3 (2.4)")
+            raise IncompatibleBrokerVersion(
+                "removing static members needs LeaveGroup 3 (Kafka 2.4)"
+            )
         body = {"GroupId": group_id, "MemberId": member.member_id}
         answer = self._call("LeaveGroup", body, node, max_version=2)
         return for_code(answer["ErrorCode"])
@@ -398,7 +400,10 @@ class GroupRequests(PartitionRequests):
             return {}
         for where, spec in offset_specs.items():
             if not isinstance(spec, int):
-                raise TypeError(f"Unsupported reset target for {where}: {spec!r}")
+                raise TypeError(
+                    f"Unsupported reset target for {where}: {spec!r}, expected an OffsetSpec,"
+                    " OffsetTimestamp or int"
+                )
         looked_up = {
             where: spec
             for where, spec in offset_specs.items()

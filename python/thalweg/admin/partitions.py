@@ -160,7 +160,8 @@ class PartitionRequests(Requests):
             for leader, theirs in leaders.items():
                 moved |= theirs if leader < 0 else ask(leader, sorted(theirs))
             if moved and (node is not None or time.monotonic() + backoff > deadline):
-                raise NotLeaderForPartitionError(f"no leader found in time for {sorted(moved)}")
+                names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(moved))
+                raise NotLeaderForPartitionError(f"no leader found in time for {names}")
             pending = moved
             if pending:
                 time.sleep(backoff)
@@ -246,9 +247,11 @@ class PartitionRequests(Requests):
         level = IsolationLevel.build_from(isolation_level)
         expected = "{TopicPartition: OffsetSpec or int}"
         mapping_given(topic_partition_specs, "topic_partition_specs", expected)
-        for spec in topic_partition_specs.values():
+        for where, spec in topic_partition_specs.items():
             if not isinstance(spec, int):
-                raise TypeError(f"Unsupported ts type {type(spec)}, expected int or OffsetSpec")
+                raise TypeError(
+                    f"Unsupported ts type {type(spec)} for {where}, expected int or OffsetSpec"
+                )
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
         def ask(leader: int, theirs: list[TopicPartition]) -> set[TopicPartition]:
@@ -285,7 +288,8 @@ class PartitionRequests(Requests):
                     if issubclass(kind, InvalidMetadataError):
                         moved.add(where)
                     elif kind is not NoError:
-                        raise kind(f"the offset of {where.topic}-{where.partition}")
+                        name = f"{where.topic}-{where.partition}"
+                        raise kind(f"looking up the offset of {name}: {kind.description}")
                     else:
                         found[where] = OffsetAndTimestamp(
                             row["Offset"], row["Timestamp"], row.get("LeaderEpoch", -1)
@@ -427,7 +431,8 @@ class PartitionRequests(Requests):
         for where, nodes in reassignments.items():
             if nodes is not None and not (nodes and all(isinstance(each, int) for each in nodes)):
                 raise ValueError(
-                    f"Replica list for {where} must be non-empty, of int; use None to cancel"
+                    f"Replica list for {where} must be non-empty, of int. Use None to cancel the"
+                    " reassignment"
                 )
             topics[where[0]].append(
                 {"PartitionIndex": where[1], "Replicas": None if nodes is None else list(nodes)}

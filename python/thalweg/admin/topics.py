@@ -55,7 +55,7 @@ class NewTopic:
 def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
     """Returns the request's topics; `new_topics` is as for `create_topics`."""
     if isinstance(new_topics, str):
-        raise TypeError("new_topics must be a list or dict, not one str")
+        raise TypeError(f"new_topics must be a list or dict, not one str: use [{new_topics!r}]")
     found: list[NewTopic] = []
     if isinstance(new_topics, Mapping):
         for name, data in new_topics.items():
@@ -246,7 +246,7 @@ class TopicRequests(Requests):
             TypeError: If `topics` is one str.
         """
         if isinstance(topics, str):
-            raise TypeError("topics must be a list of names, not one str")
+            raise TypeError(f"topics must be a list of names, not one str: use [{topics!r}]")
         names = list(topics)
         body: dict[str, Any] = {"TimeoutMs": self._timeout(timeout_ms)}
         if self._client.negotiate("DeleteTopics", "controller") >= _ID_DELETE_VERSION:

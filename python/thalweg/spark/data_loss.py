@@ -39,4 +39,4 @@ def report(*, fail: bool, kind: str, detail: str) -> None:
     message = f"[KAFKA_DATA_LOSS.{kind}] {detail}"
     if fail:
         raise DataLossError(f"{message} {_ADVICE}")
-    log.warning("%s Reading goes on, as failOnDataLoss is false.", message)
+    log.warning("%s The query continues, because failOnDataLoss is false.", message)

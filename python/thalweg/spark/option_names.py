@@ -48,7 +48,7 @@ READ: Final = (
 WRITE: Final = ("topic", "includeHeaders")
 # Entries that load(path), load([paths]), start(path), queryName() and checkpointLocation add.
 _SPARKS: Final = ("path", "paths", "queryname", "checkpointlocation")
-_NO_EFFECT: Final = {"groupidprefix": "no consumer of thalweg's source joins or names a group"}
+_NO_EFFECT: Final = {"groupidprefix": "the consumers of thalweg's source do not join a group"}
 
 _CLOSE: Final = 0.75  # ratio of difflib: one or two wrong letters, or a missing word
 
@@ -75,18 +75,18 @@ def check_names(names: Iterable[str], side: Side) -> None:
             continue
         elif name in elsewhere:
             other = "write" if side == "read" else "read"
-            _warn(f"option '{elsewhere[name]}' is ignored: it is one of a {other}")
+            _warn(f"option '{elsewhere[name]}' is ignored: it is an option of a {other}")
         else:
             nearest = _nearest(name, ours, side)
             if nearest is not None:
                 raise ValueError(f"Option '{name}' is not known: did you mean '{nearest}'?")
-            _warn(f"option '{name}' is ignored: neither thalweg nor the client has it")
+            _warn(f"option '{name}' is ignored: thalweg and its client have no such option")
 
 
 def _check_client_option(name: str, side: Side) -> None:
     problem = unknown_option("c" if side == "read" else "p", name.removeprefix("kafka."))
     if problem is not None:
-        raise ValueError(f"Option '{name}' is not one of the client's: {problem}")
+        raise ValueError(f"Option '{name}' is not an option of the client: {problem}")
 
 
 def _nearest(name: str, ours: Iterable[str], side: Side) -> str | None:

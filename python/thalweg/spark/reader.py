@@ -125,7 +125,7 @@ def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa
                 kind="COULD_NOT_READ_OFFSET_RANGE",
                 detail=(
                     f"Offsets {start} to {end - 1} of {offset_range.topic}-"
-                    f"{offset_range.partition} are gone."
+                    f"{offset_range.partition} are no longer available."
                 ),
             )
     except OffsetOutOfRangeError as error:

@@ -94,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return to_json(self._latest())
         except KafkaError as error:
-            log.warning("the latest offsets are not known: %s", error)
+            log.warning("could not get the latest offsets for the progress of the query: %s", error)
             return None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -183,7 +183,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         deleted = {tp: offset for tp, offset in begin.items() if tp not in until}
         if deleted:
             data_loss.report(
-                fail=fail, kind="PARTITIONS_DELETED", detail=f"Gone: {_names(deleted)}."
+                fail=fail, kind="PARTITIONS_DELETED", detail=f"Deleted: {_names(deleted)}."
             )
         for tp, offset in sorted(begin.items()):
             if until.get(tp, offset) < offset:

@@ -44,8 +44,8 @@ class BatchWriter(DataSourceArrowWriter):
         """
         if overwrite:
             raise ValueError(
-                "Save mode Overwrite not allowed for Kafka. Use .mode('append'): a topic can "
-                "only be added to."
+                "Save mode Overwrite not allowed for Kafka. Use .mode('append'): records can only "
+                "be appended to a topic."
             )
         check_sink_schema(schema, options.topic)
         self._options = options
@@ -137,7 +137,7 @@ def _by_topic(
     if topics.null_count:
         raise ValueError(
             "[KAFKA_NULL_TOPIC_IN_DATA] The Kafka topic column has a null value. Set a topic for "
-            "each row, or the option 'topic' for all of them."
+            "each row, or set the option 'topic' for all rows."
         )
     for topic in sorted(pc.unique(topics).to_pylist()):
         yield topic, rows.filter(pc.equal(topics, topic))

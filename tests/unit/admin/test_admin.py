@@ -1069,7 +1069,10 @@ def test_it_is_made_named_and_closed(fake):
         (lambda a: a.alter_group_offsets("g", [ZERO]), "offsets must be .*got list"),
         (lambda a: a.reset_group_offsets("g", [ZERO]), "offset_specs must be .*got list"),
         (lambda a: a.delete_group_offsets("g", [("t",)]), r"partitions must be .*partitions\[0\]"),
-        (lambda a: a.describe_configs(["work"]), r"\[0\] is str 'work': ConfigResource\('topic'"),
+        (
+            lambda a: a.describe_configs(["work"]),
+            r"\[0\] is str 'work': use ConfigResource\('topic'",
+        ),
         (lambda a: a.describe_configs("work"), "config_resources must be .*got str"),
         (lambda a: a.describe_configs(ConfigResource("topic", "t")), "got ConfigResource"),
         (lambda a: a.alter_configs({"topic": "t"}), "config_resources must be .*got dict"),
