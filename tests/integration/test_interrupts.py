@@ -335,7 +335,10 @@ def test_close_after_an_interrupted_close_closes_the_serializer(silent: Embedded
             return value
         def close(self):
             print("closed", flush=True)
-    producer = KafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=0, value_serializer=Kept())
+    producer = KafkaProducer(
+        bootstrap_servers=sys.argv[1], linger_ms=0, value_serializer=Kept(),
+        request_timeout_ms=500, delivery_timeout_ms=2000,
+    )
     producer.send("t", b"v")
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:

@@ -239,7 +239,7 @@ def test_a_partition_that_is_not_assigned_is_named_with_those_that_are(consumer,
     consumer.assign([TopicPartition("t", number) for number in range(9)])
     text = "which has t-0, t-1, t-2, t-3, t-4 and 4 more"
     check(lambda: consumer.position(OTHER), IllegalStateError, text)
-    how = "a subscription gets its own within the calls that ask for records"
+    how = "or call subscribe() and then read records until the group assigns partitions"
     with fake.consumer.KafkaConsumer("t") as subscribed:  # has not polled yet
         check(lambda: subscribed.seek(ZERO, 0), ValueError, how)
         check(lambda: subscribed.seek_to_beginning(), ValueError, how)
