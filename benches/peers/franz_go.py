@@ -31,7 +31,7 @@ def command(case: Case) -> list[str]:
 def _program() -> Path:
     go = shutil.which("go")
     if go is None:
-        raise RuntimeError("franz-go is left out: no go on PATH (https://go.dev/doc/install)")
+        raise RuntimeError("franz-go is left out: go is not on PATH (https://go.dev/doc/install)")
     print("building franz-go's program ...", flush=True)
     program = _FOLDER / "program"
     # In the tree, with permissions that let the folder be removed.

@@ -119,7 +119,7 @@ def test_payloads_are_of_their_size_distinct_and_half_compressible(size):
 def test_without_a_go_tool_chain_franz_go_is_left_out_with_the_reason(monkeypatch):
     monkeypatch.setenv("PATH", "")
     franz_go._program.cache_clear()
-    with pytest.raises(RuntimeError, match="no go on PATH"):
+    with pytest.raises(RuntimeError, match="go is not on PATH"):
         run(Entrant("franz-go", ""), CASES[0])
 
 

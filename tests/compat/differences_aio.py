@@ -45,7 +45,7 @@ DEFAULTS: Final = {
         **_OF_BOTH,
         "client_id": "one with a number of its own for each client",
         "client_rack": "the same: none",
-        "consumer_timeout_ms": "iteration goes on, as aiokafka's does whatever this says",
+        "consumer_timeout_ms": "iteration continues whatever this says, as with aiokafka",
         "max_poll_records": "Kafka's own: 500",
         "partition_assignment_strategy": "Kafka's own since 3.0 (KIP-726)",
         "session_timeout_ms": "Kafka's own since 3.0 (KIP-735)",

@@ -57,7 +57,7 @@ def shake(world: World) -> None:
         world.change_topics(world.broker.topics | {topic: world.broker.topics[topic] + 1})
     elif what < 0.93:
         topic = chance.choice(sorted(world.broker.topics))
-        ids = world.broker.ids | {topic: f"{topic}-made-anew-at-{world.clock.now}"}
+        ids = world.broker.ids | {topic: f"{topic}-made-again-at-{world.clock.now}"}
         world.change_topics(world.broker.topics, ids)
 
 

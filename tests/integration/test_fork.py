@@ -80,7 +80,7 @@ def work():
     print("child done", flush=True)
 
 assert in_child(work) == 0
-# The parent goes on.
+# The parent continues.
 assert producer.send(topic, b"after").get(20).offset == 1
 assert next(consumer).value == b"after"
 assert topic in admin.list_topics()
@@ -195,7 +195,7 @@ assert unsent.get(0).offset == 1
 
 
 def test_a_child_makes_clients_of_its_own(broker: Broker) -> None:
-    topic = broker.create_topic("anew")
+    topic = broker.create_topic("again")
     source = f"""{PRELUDE}{OPEN}
 def work():
     with KafkaProducer(bootstrap_servers=servers) as mine:

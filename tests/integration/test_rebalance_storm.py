@@ -115,7 +115,7 @@ WRONG: dict[str, tuple[str, str]] = {
         "0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 C 0 11",
         "11 of 0: 10 were read",
     ),
-    "what stays being taken": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 V 5 0, 2 1 A 6 0", "was told"),
+    "what stays being taken": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 V 5 0, 2 1 A 6 0", "heard of"),
     "what stays being lost": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 L 6 0", "has lost"),
     "what is not taken and is missing": ("0 1 A 5 0, 1 1 A 6", "was not told"),
     "a pause": ("0 1 A 5 0, 9 1 R 0 0 9 8000", "left 0@0 for 8.0 s"),

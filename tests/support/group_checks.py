@@ -81,7 +81,7 @@ def check_stays(history: History, protocol: str) -> None:
             if event.kind == "V":
                 given_up.update(dict.fromkeys(event.partitions, event.numbers[0]))
             elif event.kind == "A":
-                told = f"member {member.number} was told {last} and then {event}"
+                told = f"member {member.number} heard of {last} and then {event}"
                 for each in event.partitions & given_up.keys():
                     assert event.numbers[0] >= given_up.pop(each) + ahead, told
                 if protocol == "classic" and last is not None and last.kind == "V":

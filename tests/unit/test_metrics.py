@@ -113,7 +113,7 @@ def test_a_reporter_is_told_what_there_is_what_comes_and_what_goes(make, fake):
     tx = MetricName("request-total", "producer-metrics", (("client-id", "me"),))
     assert (reporter.metrics[sent].value(), reporter.metrics[tx].value()) == (7.0, 3.0)
     figures["producer-metrics"]["record-send-total"] = 8.0
-    assert reporter.metrics[sent].value() == 8.0, "read again, it is read anew"
+    assert reporter.metrics[sent].value() == 8.0, "each read takes the current value"
     figures["producer-metrics"]["request-total"] = 4.0
     assert reporter.metrics[tx].value() == 3.0, "and others are of the same moment"
     producer.close()

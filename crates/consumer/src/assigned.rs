@@ -438,9 +438,9 @@ impl Assigned {
         if let Ahead::From(_) = ahead {
             // The fetch was dropped before its end, so records fetched ahead do not follow the
             // position.
-            let anew = self.stamp();
+            let stamp = self.stamp();
             if let Some(state) = self.partitions.get_mut(partition) {
-                state.stamp = anew;
+                state.stamp = stamp;
             }
         }
     }

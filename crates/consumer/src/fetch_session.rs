@@ -380,9 +380,9 @@ mod tests {
     #[test]
     fn a_partition_assigned_anew_is_sent_and_not_forgotten() {
         let mut session = opened();
-        let mut anew = wanted(9, 100);
-        anew.partition = TopicPartition::new("t", 0);
-        let plan = next(&mut session, vec![anew, wanted(1, 0), wanted(2, 0)]);
+        let mut recreated = wanted(9, 100);
+        recreated.partition = TopicPartition::new("t", 0);
+        let plan = next(&mut session, vec![recreated, wanted(1, 0), wanted(2, 0)]);
         assert_eq!(handles(&plan.send), [9]);
         assert!(plan.forget.is_empty());
     }

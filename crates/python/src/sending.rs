@@ -102,7 +102,7 @@ impl Sending {
         }
         match error {
             NotAppended::Fail(error) => {
-                // Only its future reports it, so a transaction must be told.
+                // Only its future reports it, so a transaction must learn of it.
                 core.appender.accumulator.note_refused(&error.to_string());
                 Ok(Some(Err(error)))
             }

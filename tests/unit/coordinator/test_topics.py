@@ -98,8 +98,8 @@ def test_an_answer_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any
         world.topics._names_due_ms = world.now_ms
         assert answers(world, row("t", 1)) is None
     assert answers(world, row("t", 5)).partitions == {"t": 5}
-    found = answers(world, row("t", 2, topic_id="made anew"))
-    assert (found.partitions, found.ids) == ({"t": 2}, {"t": "made anew"})
+    found = answers(world, row("t", 2, topic_id="made again"))
+    assert (found.partitions, found.ids) == ({"t": 2}, {"t": "made again"})
 
 
 def test_a_topic_that_was_refused_is_not_kept(world: Any) -> None:

@@ -104,7 +104,7 @@ fn answers_that_cannot_be_read_are_told_of_once_and_asked_for_again() {
     world.broker.append("t", 0, 20, plain(10, 10));
     world.advance(Duration::from_secs(2));
     let again: Vec<_> = std::iter::from_fn(|| world.fetcher.poll_warning()).collect();
-    assert_eq!(again.len(), 1, "a new trouble is told of again");
+    assert_eq!(again.len(), 1, "a new problem is reported again");
 }
 
 #[test]

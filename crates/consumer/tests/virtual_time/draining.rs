@@ -128,7 +128,7 @@ fn one_drain_never_mixes_two_fetches_and_the_next_fetch_is_on_its_way_meanwhile(
     world.run();
     assert!(
         world.broker.fetches().len() > asked,
-        "the next fetch is on its way"
+        "the next fetch is in flight"
     );
     assert_eq!(world.buffered(), [1, 0]);
     let second = world.drain(usize::MAX).expect("records");
@@ -214,7 +214,7 @@ fn results_from_before_a_seek_are_thrown_away() {
     assert_eq!(
         world.answers.len(),
         1,
-        "an answer for offset 10 is on its way"
+        "an answer for offset 10 is in flight"
     );
     world.consumer.seek(&tp(0), 3, -1).expect("assigned");
     world.hold_answers = false;
@@ -258,7 +258,7 @@ fn a_partition_assigned_again_does_not_get_the_old_answers() {
     assert_eq!(
         world.drain(100).expect("records").offsets(0)[0],
         0,
-        "it begins anew, at earliest"
+        "it begins again, at earliest"
     );
 }
 
@@ -318,7 +318,7 @@ fn resuming_what_is_not_paused_changes_nothing() {
     world.hold_answers = true;
     world.broker.append("t", 0, 20, plain(10, 10));
     world.run();
-    assert_eq!(world.answers.len(), 1, "an answer is on its way");
+    assert_eq!(world.answers.len(), 1, "an answer is in flight");
     world.consumer.resume(&[tp(0), tp(1)]).expect("assigned");
     world.hold_answers = false;
     world.run();

@@ -255,7 +255,7 @@ fn a_position_that_was_sought_is_not_refused_with_what_holds_of_another() {
     let refused = world.consumer.find_position(&tp(1));
     assert!(
         matches!(refused, Err(ConsumerError::NoOffsetForPartition { .. })),
-        "left to who asks for it: {refused:?}"
+        "left to the caller that asks for it: {refused:?}"
     );
 }
 

@@ -148,7 +148,7 @@ fn aged_out_records_are_an_error_or_are_skipped_and_counted() {
         fail_on_data_loss: false,
         ..range(5, 30)
     };
-    let (offsets, _, reader) = read(&mut lenient, tolerant).expect("goes on");
+    let (offsets, _, reader) = read(&mut lenient, tolerant).expect("it continues");
     assert_eq!(offsets, (25..30).collect::<Vec<_>>());
     assert_eq!(reader.lost(), [(5, 25)]);
 

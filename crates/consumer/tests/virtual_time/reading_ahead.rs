@@ -120,7 +120,7 @@ fn an_answer_that_comes_after_a_seek_is_not_taken() {
     let mut world = of_batches(4);
     world.hold_answers = true;
     steps(&mut world, 3);
-    assert_eq!(asked(&world), 10, "on its way");
+    assert_eq!(asked(&world), 10, "in flight");
     world.consumer.seek(&tp(0), 5, -1).expect("assigned");
     world.hold_answers = false;
     world.run();
