@@ -30,7 +30,7 @@ OPTIONS: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms"
 
 @pytest.fixture(autouse=True)
 def only_the_heap_of_the_test() -> Iterator[None]:
-    """Keeps the collector away from what earlier tests left, which takes it 0.1 s to look through."""
+    """Keeps the collector from looking through what earlier tests left, which takes 0.1 s."""
     gc.collect()
     gc.freeze()
     yield
