@@ -188,7 +188,7 @@ def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
                 continue  # reported clearly, and the consumer may continue
     assert [each.offset for each in found] == list(range(ROWS))
     assert not answers
-    assert "an answer of node 1 with records cannot be read" in caplog.text
+    assert "a response of node 1 with records cannot be read" in caplog.text
 
 
 def test_a_wrong_correlation_id_ends_the_connection(
