@@ -701,7 +701,8 @@ def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Client
         stopping.cancel()
         await asyncio.gather(flushing, stopping, return_exceptions=True)
         assert flushing.cancelled()
-        assert stopping.cancelled()
+        # If this thread was not scheduled for a while, stop() has ended before the cancel.
+        assert stopping.cancelled() or stopping.result() is None
         await producer.stop()
         assert producer.closed
         assert sorted(each.result().offset for each in futures) == list(range(100))
