@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import (
     ConsumerInterceptor,
+    KafkaProducer,
     OffsetAndMetadata,
     ProducerInterceptor,
     ProducerRecord,
@@ -223,3 +225,25 @@ def test_iteration_passes_over_many_records_that_are_kept(
     producer.send_many(topic, [*[b"kept"] * 200_000, b"last"], partition=0).get(60)
     consumer = clients.consumer(embedded, topic, interceptor_classes=[KeepingAll()])
     assert next(consumer).offset == 200_000
+
+
+def test_threads_that_close_a_producer_at_once_close_its_interceptor_once(
+    embedded: Broker,
+) -> None:
+    closed = []
+
+    class Counted(ProducerInterceptor):
+        def close(self) -> None:
+            closed.append(self)
+
+    for number in range(1, 21):
+        producer = KafkaProducer(
+            bootstrap_servers=embedded.bootstrap_servers, interceptor_classes=[Counted()]
+        )
+        threads = [threading.Thread(target=producer.close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive()
+        assert len(closed) == number

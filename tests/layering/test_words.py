@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.layering.conventions import tracked
 from tests.support.paths import ROOT
 
 # A pattern for each phrase, and what to write.
@@ -32,10 +32,7 @@ EXEMPT = {"CONTRIBUTING.md", "tests/layering/test_words.py"}
 
 
 def _files() -> Iterator[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    for name in listed.stdout.split("\0"):
+    for name in tracked():
         path = ROOT / name
         if path.suffix in READ and name not in EXEMPT and path.is_file():
             yield path

@@ -48,7 +48,8 @@ pub enum ConsumerError {
 
     /// A batch fails its checksum, cannot be decompressed, or has a broken structure.
     #[error(
-        "corrupt record batch in {partition} at offset {offset}: {reason}. To skip it, seek to an offset after it"
+        "corrupt record batch in {partition} at offset {offset}: {reason}. \
+         To skip it, seek to an offset after it"
     )]
     CorruptBatch {
         partition: TopicPartition,

@@ -161,11 +161,12 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         if timeout is not None:
             duration_given(timeout, "timeout", "seconds")
         # Not `closed`: a close() that Ctrl-C interrupts leaves the rest to the next one.
-        is_first = self._open_in == os.getpid()
-        failed_before = records_failed(super().metrics()) if is_first else 0
+        pid = os.getpid()
+        failed_before = records_failed(super().metrics()) if self._open_in == pid else 0
         began = time.monotonic()
         super().close(timeout)
-        if not is_first:
+        # Looked at once more: another thread may have closed it meanwhile.
+        if self._open_in != pid:
             return
         self._open_in = 0
         left = records_failed(super().metrics()) - failed_before
