@@ -33,6 +33,7 @@ fn the_same_seed_gives_the_same_history() {
 
 #[test]
 fn nothing_is_lost_or_doubled_in_a_storm() {
+    let (mut runs, mut disturbances) = (0, 0);
     for seed in seeds("storm", 0, 200) {
         let scenario = Scenario {
             faults: FaultPlan::stormy(),
@@ -46,12 +47,14 @@ fn nothing_is_lost_or_doubled_in_a_storm() {
             0,
             "seed {seed}: two minutes are enough for all"
         );
-        let disturbances = report.disturbances;
-        assert!(
-            disturbances > 10,
-            "seed {seed}: too calm a storm: {disturbances}"
-        );
+        runs += 1;
+        disturbances += report.disturbances;
     }
+    // One storm of thousands may be calm, so only their mean is checked.
+    assert!(
+        disturbances > 20 * runs,
+        "too calm: {disturbances} disturbances in {runs} storms"
+    );
 }
 
 /// Checks that most records of all runs together are acknowledged, and not only each partition's

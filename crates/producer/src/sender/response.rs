@@ -255,8 +255,7 @@ impl Sender {
             if !batch.maybe_written || is_planted(Bug::Renumbered) {
                 slot.break_off(batch.order);
             } else if unknown_producer || !slot.start_search(batch) {
-                // Nobody can find out whether it is written.
-                slot.sequences.break_off();
+                slot.break_off_in_doubt();
             }
         }
         lost_place || trouble.retriable

@@ -169,6 +169,14 @@ impl Slot {
         }
     }
 
+    /// Ends the epoch although nobody can find out whether the oldest batch is in the log. A gap
+    /// that was found after it is forgotten: `mend` would wait until the batches before that gap
+    /// are done, and the leader refuses this one each time.
+    pub(crate) fn break_off_in_doubt(&mut self) {
+        self.broken_at = None;
+        self.sequences.break_off();
+    }
+
     pub(crate) fn is_behind_gap(&self, order: Order) -> bool {
         self.broken_at.is_some_and(|at| order >= at)
     }
