@@ -92,6 +92,7 @@ pub(crate) async fn append(
 /// Reads all partitions while they are written, and to their ends once everything is sent.
 pub(crate) async fn read_all(
     consumer: &ConsumerClient,
+    world: &World,
     lanes: Lanes,
     is_sent: &Cell<bool>,
 ) -> Reads {
@@ -118,7 +119,7 @@ pub(crate) async fn read_all(
             Ok(Err(ConsumerError::TopicAuthorizationFailed { .. })) => refusals += 1,
             Ok(Err(error)) => errors.push(error.to_string()),
             // Nothing arrived for long. It is done if all positions are at the ends of the logs.
-            Err(_) if is_sent.get() && at_the_end(consumer, &partitions) => break,
+            Err(_) if is_sent.get() && at_the_end(consumer, world, &partitions) => break,
             Ok(Ok(())) | Err(_) => {}
         }
         if World::now() >= deadline {
@@ -142,12 +143,13 @@ pub(crate) struct Reads {
     pub(crate) refusals: u64,
 }
 
-fn at_the_end(consumer: &ConsumerClient, partitions: &[TopicPartition]) -> bool {
+/// Asks the broker for the ends: those that the consumer knows may be old, since answers get lost.
+fn at_the_end(consumer: &ConsumerClient, world: &World, partitions: &[TopicPartition]) -> bool {
     let subscription = consumer.consumer().subscription();
-    let isolation = consumer.consumer().config().isolation_level;
-    partitions
-        .iter()
-        .all(|partition| matches!(subscription.lag(partition, isolation), Ok(Some(0))))
+    partitions.iter().all(|partition| {
+        let position = subscription.position(partition).ok().flatten();
+        position.is_some_and(|position| position.offset == world.end_offset(partition))
+    })
 }
 
 struct Sink {

@@ -250,7 +250,7 @@ impl Scenario {
             (sending.history, took, failed_probes)
         };
         let disturbing = world.disturb(self.faults.clone(), self.lanes(), disturbance, end);
-        let reading = read_all(&reader, self.lanes(), &is_sent);
+        let reading = read_all(&reader, &world, self.lanes(), &is_sent);
         let ((mut history, took, failed_probes), live, losses) =
             tokio::join!(sending, reading, disturbing);
         history.lose(losses);
@@ -263,7 +263,7 @@ impl Scenario {
         let mut errors = live.errors;
         if history.has_losses() {
             let last = self::reader(&mut world);
-            let log = read_all(&last, self.lanes(), &is_sent).await;
+            let log = read_all(&last, &world, self.lanes(), &is_sent).await;
             errors.extend(log.errors);
             history.take_reads(log.history);
         } else {

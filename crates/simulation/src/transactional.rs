@@ -153,7 +153,7 @@ impl TransactionalScenario {
         };
         let end = World::now() + self.takes;
         let disturbing = world.disturb(self.faults.clone(), self.lanes(), disturbance, end);
-        let reading = read_all(&consumer, self.lanes(), &is_sent);
+        let reading = read_all(&consumer, &world, self.lanes(), &is_sent);
         let (is_stuck, reads, _) = tokio::join!(writing, reading, disturbing);
         let (reads, mut errors) = (reads.history, reads.errors);
         if world.was_flooded() {
