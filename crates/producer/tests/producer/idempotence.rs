@@ -588,6 +588,29 @@ fn a_batch_that_was_given_up_leaves_those_before_it_in_doubt() {
 }
 
 #[test]
+fn a_batch_in_doubt_before_a_known_gap_is_not_sent_without_end() {
+    // The first two batches are written. The second fails for good, so the first cannot be searched
+    // for, and the restarted broker refuses it. The third is certainly not written: a gap.
+    let (mut world, _) = warm(config());
+    world.script(vec![Reaction::Hold; 3]);
+    let sent = ["1", "2", "3"].map(|value| world.send_alone(0, value));
+    for reaction in [
+        Reaction::RefuseAfterWriting(ErrorCode::REQUEST_TIMED_OUT),
+        Reaction::RefuseAfterWriting(ErrorCode::INVALID_REQUEST),
+        Reaction::Refuse(ErrorCode::INVALID_RECORD),
+    ] {
+        world.brokers.release_with(&reaction);
+    }
+    world.brokers.restart();
+    world.advance_ms(5_000);
+    let in_doubt = sent.each_ref().map(|one| error(one).possibly_written());
+    assert_eq!(in_doubt, [true, true, false]);
+    let next = world.send_alone(0, "4");
+    assert!(matches!(outcome(&next), Some(Ok(_))));
+    assert_eq!(world.values(0), ["0", "1", "2", "4"]);
+}
+
+#[test]
 fn a_batch_behind_which_others_are_acknowledged_is_written() {
     // The first batch is written and refused with a timeout. The broker forgets it in a restart.
     let (mut world, _) = warm(config());
