@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! application thread                      I/O thread
-//!   Consumer ---- Subscription ----------- Fetcher (a cluster::Role)
-//!      |   \----- FetchBuffer  <-- data ----'  |
+//!   Consumer ---- Partitions ------------- Fetcher (a cluster::Role)
 //!      |   \----- Requests     --- asks -----> |
-//!      '--------- Notifier     --- wakes ----> |
+//!      '--------- Signals      --- wakes ----> |
 //! ```
 //! To wait for records, the caller loops: register a waker, drain, sleep until woken. The consumer
 //! does not deserialize, wait or commit. The coordinator handles committed offsets and groups, and
@@ -20,71 +19,49 @@ use std::time::Instant;
 use thalweg_cluster::metrics::MetricGroup;
 use thalweg_cluster::{Metadata, Notifier};
 
-use crate::absence::Absence;
 use crate::config::ConsumerConfig;
-use crate::drain::{Drained, drain};
+use crate::draining::drain::{Drained, drain};
+use crate::draining::sink::RecordSink;
 use crate::error::ConsumerError;
-use crate::fetch_buffer::FetchBuffer;
-use crate::fetcher::Fetcher;
-use crate::list_offsets::{ListedOffset, LookupRequest};
-use crate::memory::FetchMemory;
+use crate::fetching::fetcher::Fetcher;
+use crate::fetching::memory::FetchMemory;
 use crate::metrics::{ConsumerMetrics, PartitionFigures};
 use crate::offset_spec::{OffsetReset, OffsetSpec};
-use crate::partition_state::{FetchPosition, PartitionState};
+use crate::partitions::Partitions;
+use crate::partitions::state::{FetchPosition, PartitionState};
 use crate::pending::{Pending, pending};
-use crate::sink::RecordSink;
-use crate::stepping::InHand;
-use crate::subscription::Subscription;
+use crate::positions::absence::Absence;
+use crate::positions::list_offsets::{ListedOffset, LookupRequest};
+use crate::signals::Signals;
 use crate::sync;
 use crate::topic_partition::TopicPartition;
 
 #[derive(Debug)]
 pub struct Consumer {
     pub(crate) config: ConsumerConfig,
-    pub(crate) subscription: Subscription,
-    pub(crate) buffer: Arc<FetchBuffer>,
-    /// The fetch that [`Self::step`] reads from. It is not in the buffer, and the subscription's
-    /// position has not moved yet.
-    in_hand: Mutex<Option<InHand>>,
-    /// There is a fetch in hand. A running step may have taken it out of `in_hand`.
-    pub(crate) stepping: AtomicBool,
+    pub(crate) partitions: Arc<Partitions>,
     pub(crate) memory: Arc<FetchMemory>,
     pub(crate) metrics: ConsumerMetrics,
+    pub(crate) signals: Arc<Signals>,
     /// Partitions may be assigned at any time, even if none is assigned now.
     subscribed: AtomicBool,
     lookups: Mutex<VecDeque<LookupRequest>>,
-    /// Another thread changed something since the fetcher last looked.
-    pub(crate) changed: AtomicBool,
-    /// The fetcher wants to be woken when partitions are emptied.
-    pub(crate) attentive: AtomicBool,
-    /// A drain found nothing to take, so the bytes decoded by then do not count as decoded ahead.
-    pub(crate) starved: AtomicBool,
-    /// A drain that named some partitions found no records of them.
-    pub(crate) passed_over: AtomicBool,
-    /// Buffered data became stale, and jobs that wait for a codec may have too.
-    pub(crate) discarded: AtomicBool,
-    notifier: Arc<Notifier>,
 }
 
 impl Consumer {
     /// Creates both halves of a consumer. `notifier` wakes the actor that drives the fetcher.
     pub fn new(config: ConsumerConfig, notifier: Arc<Notifier>) -> (Arc<Self>, Fetcher) {
+        let signals = Arc::new(Signals::new(notifier));
+        let metrics = ConsumerMetrics::new(config.metrics);
+        let records_consumed = Arc::clone(&metrics.records_consumed_total);
         let consumer = Arc::new(Self {
             memory: FetchMemory::new(config.fetch_buffer_memory_bytes),
-            metrics: ConsumerMetrics::new(config.metrics),
+            metrics,
             config,
-            subscription: Subscription::default(),
+            partitions: Arc::new(Partitions::new(Arc::clone(&signals), records_consumed)),
+            signals,
             subscribed: AtomicBool::new(false),
-            buffer: Arc::default(),
-            in_hand: Mutex::default(),
-            stepping: AtomicBool::new(false),
             lookups: Mutex::default(),
-            changed: AtomicBool::new(false),
-            attentive: AtomicBool::new(true),
-            starved: AtomicBool::new(false),
-            passed_over: AtomicBool::new(false),
-            discarded: AtomicBool::new(false),
-            notifier,
         });
         let fetcher = Fetcher::new(Arc::clone(&consumer));
         (consumer, fetcher)
@@ -94,11 +71,9 @@ impl Consumer {
         &self.config
     }
 
-    /// Returns the positions, watermarks and the assignment, for immediate use. Later steps do not
-    /// move the positions that this reference shows.
-    pub fn subscription(&self) -> &Subscription {
-        self.settle();
-        &self.subscription
+    /// Returns the assignment, with the positions and watermarks.
+    pub fn partitions(&self) -> &Partitions {
+        &self.partitions
     }
 
     /// Returns the counters. An iteration adds its records at the end of each batch, and whenever
@@ -109,7 +84,6 @@ impl Consumer {
 
     /// Returns all metrics under Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
-        self.settle();
         let (isolation, config) = (self.config.isolation_level, self.config.metrics);
         let figures = |partition: &TopicPartition, state: &mut PartitionState| {
             Some(PartitionFigures {
@@ -119,13 +93,8 @@ impl Consumer {
                 closer_replica: state.closer_replica(now),
             })
         };
-        let (_, of_partitions) = self.subscription.collect(figures);
+        let (_, of_partitions) = self.partitions.collect(figures);
         self.metrics.snapshot(of_partitions, now)
-    }
-
-    /// Whether an assigned partition has been missing from the cluster for some time.
-    pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
-        self.subscription.is_absent(partition)
     }
 
     /// Returns the bytes held for undrained records: now, and the maximum so far.
@@ -136,19 +105,18 @@ impl Consumer {
     /// Returns the partitions with undrained records, in the order in which they will be served. A
     /// partition that was also fetched ahead is listed twice.
     pub fn buffered(&self) -> Vec<TopicPartition> {
-        self.settle();
-        self.buffer.buffered()
+        self.partitions.buffered()
     }
 
-    /// Stores the waker of the polling thread, see [`FetchBuffer::register`]. Register first, then
-    /// drain (or read a position), then sleep.
+    /// Stores the waker of the polling thread or task. It is woken once, by the next change worth
+    /// a check. Register first, then drain (or read a position), then sleep.
     pub fn register(&self, waker: &Waker) {
-        self.buffer.register(waker);
+        self.partitions.register(waker);
     }
 
     /// Makes a waiting poll check again, for `wakeup` or a rebalance.
     pub fn wake(&self) {
-        self.buffer.wake();
+        self.partitions.wake();
     }
 
     /// Passes at most `records_max` buffered records to the sink, starting with those left over
@@ -170,39 +138,21 @@ impl Consumer {
         records_max: usize,
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
-        self.settle();
-        self.drain_settled(only, records_max, sink)
-    }
-
-    /// Works like [`Self::drain_only`], but requires that no fetch is in hand.
-    pub(crate) fn drain_settled<S: RecordSink>(
-        &self,
-        only: &[TopicPartition],
-        records_max: usize,
-        sink: &mut S,
-    ) -> Result<Drained, ConsumerError> {
-        let (buffer, subscription) = (&self.buffer, &self.subscription);
-        let isolation = self.config.isolation_level;
-        let emptied = || self.emptied();
-        let drained = drain(
-            buffer,
-            subscription,
-            isolation,
-            only,
-            records_max,
-            sink,
-            emptied,
-        );
+        let (partitions, isolation) = (&self.partitions, self.config.isolation_level);
+        let drained = drain(partitions, isolation, only, records_max, sink);
         match &drained {
             Ok(drained) => {
                 self.metrics
                     .records_consumed_total
                     .add(drained.records as u64);
                 if drained.freed {
-                    self.emptied();
+                    self.signals.emptied();
                 }
                 if drained.records == 0 {
-                    self.found_nothing(only);
+                    if !only.is_empty() {
+                        self.partitions.lock().ask_for(only);
+                    }
+                    self.signals.found_nothing(!only.is_empty());
                 }
             }
             Err(error) => {
@@ -211,30 +161,63 @@ impl Consumer {
                 }
                 // The drain unblocked the partitions of the error. Retry them now: no response may
                 // be due.
-                self.notify();
+                self.signals.notify();
             }
         }
         drained
+    }
+
+    /// Drains one record like [`Self::drain`], for a caller that will ask for the next one too.
+    /// Only one thread at a time may call it. The sink must not run foreign code, because a
+    /// position that it reads would be that of an earlier step.
+    pub fn step<S: RecordSink>(&self, sink: &mut S) -> Result<Drained, ConsumerError> {
+        if let Some(drained) = self.partitions.step(sink) {
+            return Ok(drained);
+        }
+        let drained = self.drain_one(&[], sink);
+        if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
+            self.partitions.take_in_hand();
+        }
+        drained
+    }
+
+    /// Works like [`Self::step`], for a sink that may run foreign code and for the partitions in
+    /// `only` (all if it is empty). No fetch is in hand during the call.
+    pub fn drain_one<S: RecordSink>(
+        &self,
+        only: &[TopicPartition],
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        let drained = self.drain_only(only, 1, sink);
+        let found = drained.as_ref().is_ok_and(|drained| drained.records > 0);
+        if found && only.is_empty() && self.partitions.run_ahead(self.config.isolation_level) {
+            self.signals.emptied();
+        }
+        drained
+    }
+
+    /// Returns the number of records that all calls together have returned so far.
+    pub fn records_handed_out(&self) -> u64 {
+        drop(self.partitions.settled());
+        self.metrics.records_consumed_total.get()
     }
 
     /// Undoes the last drain, because its records did not reach the application. They are fetched
     /// and returned again. Partitions that the application has moved since then keep their
     /// position.
     pub fn take_back(&self) {
-        self.settle();
-        self.subscription.lock().take_back();
+        self.partitions.take_back();
         self.moved();
     }
 
     /// Whether a drain would find something now.
     pub fn has_drainable(&self) -> bool {
-        self.stepping.load(Ordering::SeqCst) || self.buffer.has_drainable(&self.subscription)
+        self.partitions.has_drainable()
     }
 
     /// Replaces the assignment. Partitions that stay keep their position, buffer and pause.
     pub fn assign(&self, partitions: &[TopicPartition]) {
-        self.settle();
-        self.subscription.assign(partitions);
+        self.partitions.assign(partitions);
         self.moved();
     }
 
@@ -246,7 +229,7 @@ impl Consumer {
 
     /// Returns an error if no records can ever arrive, because a wait for them would never end.
     pub fn check_subscribed(&self) -> Result<(), ConsumerError> {
-        if self.subscribed.load(Ordering::SeqCst) || self.subscription.has_assignment() {
+        if self.subscribed.load(Ordering::SeqCst) || self.partitions.has_assignment() {
             Ok(())
         } else {
             Err(ConsumerError::NotSubscribed)
@@ -261,8 +244,7 @@ impl Consumer {
         offset: i64,
         leader_epoch: i32,
     ) -> Result<(), ConsumerError> {
-        self.settle();
-        self.subscription.seek(partition, offset, leader_epoch)?;
+        self.partitions.seek(partition, offset, leader_epoch)?;
         self.moved();
         Ok(())
     }
@@ -275,9 +257,8 @@ impl Consumer {
         reset: OffsetReset,
     ) -> Result<(), ConsumerError> {
         self.all_assigned(partitions)?;
-        self.settle();
         for partition in partitions {
-            self.subscription.request_reset(partition, reset)?;
+            self.partitions.request_reset(partition, reset)?;
         }
         self.moved();
         Ok(())
@@ -294,19 +275,18 @@ impl Consumer {
 
     fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<(), ConsumerError> {
         self.all_assigned(partitions)?;
-        self.settle();
         for partition in partitions {
-            self.subscription.set_paused(partition, paused)?;
+            self.partitions.set_paused(partition, paused)?;
         }
-        self.notify();
-        self.buffer.wake();
+        self.signals.notify();
+        self.partitions.wake();
         Ok(())
     }
 
     fn all_assigned(&self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
         match partitions
             .iter()
-            .find(|partition| !self.subscription.is_assigned(partition))
+            .find(|partition| !self.partitions.is_assigned(partition))
         {
             Some(partition) => Err(ConsumerError::NotAssigned {
                 partition: partition.clone(),
@@ -321,13 +301,13 @@ impl Consumer {
         &self,
         partition: &TopicPartition,
     ) -> Result<Option<FetchPosition>, ConsumerError> {
-        let position = self.subscription().position(partition)?;
+        let position = self.partitions.position(partition)?;
         if position.is_some() {
             return Ok(position);
         }
-        match self.buffer.take_error_about(partition, &self.subscription) {
+        match self.partitions.take_error_about(partition) {
             Some(error) => {
-                self.notify();
+                self.signals.notify();
                 Err(error)
             }
             None => Ok(None),
@@ -363,14 +343,14 @@ impl Consumer {
         if self.config.group_id.is_none() {
             return Vec::new();
         }
-        self.subscription.awaiting_committed()
+        self.partitions.awaiting_committed()
     }
 
     /// Sets the offsets that the coordinator found. For `None`, the reset policy applies.
     /// Partitions that were sought or revoked in the meantime are not changed.
     pub fn set_committed(&self, offsets: &[(TopicPartition, Option<FetchPosition>)]) {
         for (partition, committed) in offsets {
-            self.subscription.set_committed(partition, *committed);
+            self.partitions.set_committed(partition, *committed);
         }
         self.moved();
     }
@@ -388,54 +368,14 @@ impl Consumer {
             completer,
         };
         self.lock_lookups().push_back(request);
-        self.notify();
+        self.signals.notify();
         pending
     }
 
-    /// A position changed from outside, so records buffered for the old position are dropped.
+    /// A position changed from outside: the fetcher and a waiting poll look again.
     fn moved(&self) {
-        self.buffer.discard_stale(&self.subscription);
-        self.discarded.store(true, Ordering::SeqCst);
-        self.notify();
-        self.buffer.wake();
-    }
-
-    fn notify(&self) {
-        self.changed.store(true, Ordering::SeqCst);
-        self.notifier.notify();
-    }
-
-    /// Works like `notify`, unless the fetcher cannot use the space before the next response. This
-    /// thread stores first and then loads. The fetcher does the opposite (see its `poll`), so at
-    /// least one of the two sees the other's change.
-    pub(crate) fn emptied(&self) {
-        self.changed.store(true, Ordering::SeqCst);
-        if self.attentive.load(Ordering::SeqCst) {
-            self.notifier.notify();
-        }
-    }
-
-    /// Only decoding can help now, and the fetcher is attentive while anything waits for it. If
-    /// the drain named partitions, a fetch may help too, because buffered records of others need
-    /// not prevent it.
-    fn found_nothing(&self, only: &[TopicPartition]) {
-        self.starved.store(true, Ordering::SeqCst);
-        if !only.is_empty() {
-            self.subscription.lock().ask_for(only);
-            self.passed_over.store(true, Ordering::SeqCst);
-            self.changed.store(true, Ordering::SeqCst);
-        }
-        if self.attentive.load(Ordering::SeqCst) {
-            self.notifier.notify();
-        }
-    }
-
-    pub(crate) fn wake_fetcher(&self) {
-        self.notifier.notify();
-    }
-
-    pub(crate) fn lock_in_hand(&self) -> MutexGuard<'_, Option<InHand>> {
-        sync::lock(&self.in_hand)
+        self.signals.notify();
+        self.partitions.wake();
     }
 
     pub(crate) fn lock_lookups(&self) -> MutexGuard<'_, VecDeque<LookupRequest>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thalweg_cluster::{ConnectionError, NodeId};
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::partition_state::FetchPosition;
+use crate::partitions::state::FetchPosition;
 use crate::topic_partition::{Listed, TopicPartition};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use thalweg_records::RecordRef;
 
 use crate::consumer::Consumer;
+use crate::draining::sink::{BatchInfo, Offer, RecordSink};
 use crate::error::ConsumerError;
-use crate::list_offsets::ListedOffset;
 use crate::offset_spec::{IsolationLevel, OffsetSpec};
 use crate::pending::Pending;
-use crate::sink::{BatchInfo, Offer, RecordSink};
+use crate::positions::list_offsets::ListedOffset;
 use crate::topic_partition::TopicPartition;
 
 /// As a start or end, means the log start offset.
@@ -205,10 +205,7 @@ impl RangeReader {
             Err(error) => return Err(error),
         };
         let reached = bounded.reached;
-        let position = self
-            .consumer
-            .subscription()
-            .position(&self.range.partition)?;
+        let position = self.consumer.partitions().position(&self.range.partition)?;
         if let Some(position) = position
             && position.offset > self.position
         {
@@ -232,7 +229,7 @@ impl RangeReader {
         let log_end = self.log_end()?;
         if now >= self.look_at {
             self.look_at = now + PATIENCE;
-            if self.consumer.is_absent(&self.range.partition) {
+            if self.consumer.partitions().is_absent(&self.range.partition) {
                 self.lose(self.position, self.range.end, "the topic was deleted")?;
                 self.stage = Stage::Done;
             } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
@@ -265,15 +262,15 @@ impl RangeReader {
     }
 
     fn log_end(&self) -> Result<Option<i64>, ConsumerError> {
-        let subscription = self.consumer.subscription();
+        let partitions = self.consumer.partitions();
         let answered = self.consumer.metrics().fetch_answered_total.get() - self.answered_before;
         // A broker that is no longer the leader responds too, with an error.
-        if answered < 2 || !subscription.is_answered_well(&self.range.partition) {
+        if answered < 2 || !partitions.is_answered_well(&self.range.partition) {
             return Ok(None);
         }
         match self.consumer.config().isolation_level {
-            IsolationLevel::ReadUncommitted => subscription.high_watermark(&self.range.partition),
-            IsolationLevel::ReadCommitted => subscription.last_stable_offset(&self.range.partition),
+            IsolationLevel::ReadUncommitted => partitions.high_watermark(&self.range.partition),
+            IsolationLevel::ReadCommitted => partitions.last_stable_offset(&self.range.partition),
         }
     }
 

@@ -108,7 +108,7 @@ impl Consumer {
 
     /// Returns the assigned partitions.
     fn assignment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
-        partition_set(py, self.core(py)?.consumer().subscription().assignment())
+        partition_set(py, self.core(py)?.consumer().partitions().assignment())
     }
 
     #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None))]
@@ -206,7 +206,7 @@ impl Consumer {
     /// Returns what a commit would write for each assigned partition with a position.
     fn positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (tp, position) in self.core(py)?.consumer().subscription().all_consumed() {
+        for (tp, position) in self.core(py)?.consumer().partitions().all_consumed() {
             dict.set_item(
                 types::topic_partition(py, &tp.topic, tp.partition)?,
                 offset_object(py, position.offset, position.leader_epoch)?,
@@ -249,13 +249,13 @@ impl Consumer {
 
     /// Returns the paused partitions.
     fn paused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
-        partition_set(py, self.core(py)?.consumer().subscription().paused())
+        partition_set(py, self.core(py)?.consumer().partitions().paused())
     }
 
     fn highwater(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         self.core(py)?
             .consumer()
-            .subscription()
+            .partitions()
             .high_watermark(&partition_of(partition))
             .map_err(|error| errors::consumer(py, &error))
     }
@@ -266,7 +266,7 @@ impl Consumer {
     fn last_stable_offset(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         self.core(py)?
             .consumer()
-            .subscription()
+            .partitions()
             .last_stable_offset(&partition_of(partition))
             .map_err(|error| errors::consumer(py, &error))
     }
@@ -276,7 +276,7 @@ impl Consumer {
         let fetched_at = self
             .core(py)?
             .consumer()
-            .subscription()
+            .partitions()
             .fetched_at(&partition_of(partition))
             .map_err(|error| errors::consumer(py, &error))?;
         Ok(fetched_at.map(|at| crate::append::now_ms() - at.elapsed().as_millis() as i64))
@@ -288,7 +288,7 @@ impl Consumer {
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let consumer = self.core(py)?.consumer();
         consumer
-            .subscription()
+            .partitions()
             .lag(&partition_of(partition), consumer.config().isolation_level)
             .map_err(|error| errors::consumer(py, &error))
     }
@@ -394,7 +394,7 @@ impl Consumer {
         let found = self
             .core(py)?
             .consumer()
-            .subscription()
+            .partitions()
             .handed_out(&partitions);
         let of_one = |out: HandedOut| (out.since, out.from, out.to, out.records);
         Ok(found.into_iter().map(|out| out.map(of_one)).collect())

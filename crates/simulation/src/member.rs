@@ -224,7 +224,7 @@ impl Member {
 
     /// Returns what a commit without arguments commits.
     pub(crate) fn commit(&mut self) -> Vec<(i32, FetchPosition)> {
-        let consumed = self.core.subscription().all_consumed();
+        let consumed = self.core.partitions().all_consumed();
         let consumed = consumed.into_iter();
         let consumed: Vec<_> = consumed
             .map(|(at, position)| (self.lanes.of(&at), position))
@@ -238,10 +238,7 @@ impl Member {
     pub(crate) fn check_positions(&mut self) {
         let lanes: Vec<i32> = self.model.next.keys().copied().collect();
         for lane in lanes {
-            let position = self
-                .core
-                .subscription()
-                .position(&self.lanes.partition(lane));
+            let position = self.core.partitions().position(&self.lanes.partition(lane));
             if let Some(position) = position.expect("the member owns it") {
                 self.check_position(lane, position.offset, "is at");
             }
@@ -266,10 +263,7 @@ impl Member {
             Some(Next::At(at)) => *at == end,
             // A seek to the end counts as read once the position is known to be there.
             Some(Next::EndFrom(_)) => {
-                let position = self
-                    .core
-                    .subscription()
-                    .position(&self.lanes.partition(lane));
+                let position = self.core.partitions().position(&self.lanes.partition(lane));
                 matches!(position, Ok(Some(position)) if position.offset == end)
             }
             _ => false,

@@ -72,7 +72,7 @@ fn a_thousand_absent_partitions_are_told_in_a_few_lines() {
 #[test]
 fn a_partition_that_comes_is_found_within_seconds() {
     let mut world = reading(&tp(7));
-    assert_eq!(world.consumer.subscription().position(&tp(7)), Ok(None));
+    assert_eq!(world.consumer.partitions().position(&tp(7)), Ok(None));
     world.broker.create("t", 8, 1);
     world.advance(Duration::from_secs(3));
     assert_eq!(world.position(7), 0);
@@ -87,7 +87,7 @@ fn a_topic_that_comes_is_found_within_seconds_and_is_nothing_to_warn_of() {
     world.run();
     world.broker.create("late", 1, 1);
     world.advance(Duration::from_secs(3));
-    let position = world.consumer.subscription().position(&late);
+    let position = world.consumer.partitions().position(&late);
     assert_eq!(position.map(|at| at.map(|at| at.offset)), Ok(Some(0)));
     assert_eq!(warnings(&mut world), [""; 0]);
 }

@@ -42,7 +42,7 @@ fn without_records() -> [(&'static str, Vec<u8>); 3] {
 }
 
 fn committable(world: &World) -> FetchPosition {
-    let positions = world.consumer.subscription().all_consumed();
+    let positions = world.consumer.partitions().all_consumed();
     assert_eq!(positions.len(), 1, "{positions:?}");
     positions[0].1
 }

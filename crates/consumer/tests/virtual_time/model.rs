@@ -180,7 +180,7 @@ impl Model {
         assert!(got.records.len() <= max);
         self.expect(&got.records);
         for partition in 0..PARTITIONS {
-            if let Ok(Some(position)) = self.world.consumer.subscription().position(&tp(partition))
+            if let Ok(Some(position)) = self.world.consumer.partitions().position(&tp(partition))
                 && got.records.iter().any(|r| r.partition == partition)
             {
                 assert_eq!(position.offset, self.next[partition as usize], "they agree");

@@ -368,7 +368,7 @@ fn a_reset_answer_for_a_revoked_partition_is_ignored() {
     world.consumer.assign(&[tp(0)]);
     world.hold_answers = false;
     world.deliver();
-    assert_eq!(world.consumer.subscription().position(&tp(0)), Ok(None));
+    assert_eq!(world.consumer.partitions().position(&tp(0)), Ok(None));
 }
 
 /// KIP-580: a leader that fails for a long time gets requests less and less often.
@@ -397,7 +397,7 @@ fn retriable_list_offsets_errors_are_retried_after_a_wait() {
     let mut world = World::new(config(), broker);
     world.assign_all(1);
     assert_eq!(resets(&world.broker).len(), 1);
-    assert_eq!(world.consumer.subscription().position(&tp(0)), Ok(None));
+    assert_eq!(world.consumer.partitions().position(&tp(0)), Ok(None));
     world.advance(Duration::from_secs(3));
     assert_eq!(resets(&world.broker).len(), 3);
     assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
@@ -888,13 +888,13 @@ fn a_topic_that_may_not_be_read_raises() {
 fn watermarks_and_lag_follow_the_fetches() {
     let mut world = World::with_topic(config(), 1, ten);
     world.drain(4).expect("records");
-    let subscription = world.consumer.subscription();
-    assert_eq!(subscription.high_watermark(&tp(0)), Ok(Some(10)));
-    assert_eq!(subscription.log_start_offset(&tp(0)), Ok(Some(0)));
-    let lag = subscription.lag(&tp(0), thalweg_consumer::IsolationLevel::ReadUncommitted);
+    let partitions = world.consumer.partitions();
+    assert_eq!(partitions.high_watermark(&tp(0)), Ok(Some(10)));
+    assert_eq!(partitions.log_start_offset(&tp(0)), Ok(Some(0)));
+    let lag = partitions.lag(&tp(0), thalweg_consumer::IsolationLevel::ReadUncommitted);
     assert_eq!(lag, Ok(Some(6)));
     assert_eq!(
-        subscription.all_consumed(),
+        partitions.all_consumed(),
         [(
             tp(0),
             FetchPosition {

@@ -102,7 +102,7 @@ fn after_any_step_everybody_sees_where_it_has_come_to() {
 
         let mut world = of_two_batches(1);
         steps(&mut world, count);
-        let committed = world.consumer.subscription().all_consumed();
+        let committed = world.consumer.partitions().all_consumed();
         assert_eq!(committed[0].1.offset, at);
 
         let mut world = of_two_batches(1);

@@ -379,7 +379,7 @@ impl World {
     pub(crate) fn position(&self, partition: i32) -> i64 {
         let position = self
             .consumer
-            .subscription()
+            .partitions()
             .position(&tp(partition))
             .expect("assigned");
         position.expect("a position is known").offset

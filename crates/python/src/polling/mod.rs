@@ -423,7 +423,7 @@ impl Core {
         py: Python<'_>,
         partition: &TopicPartition,
     ) -> PyResult<Option<i64>> {
-        let position = self.consumer().subscription().position(partition);
+        let position = self.consumer().partitions().position(partition);
         let position = position.map_err(|error| errors::consumer(py, &error))?;
         Ok(position.map(|at| at.offset))
     }

@@ -22,7 +22,7 @@ const FINAL_EPOCH: i32 = -1;
 /// The fetch of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// [`crate::partition_state::PartitionState::handle`]
+    /// [`crate::partitions::state::PartitionState::handle`]
     pub(crate) handle: u32,
     /// Place in the rotation, for requests that list all partitions.
     pub(crate) turn: u64,

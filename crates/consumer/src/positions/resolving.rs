@@ -20,20 +20,20 @@ use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
 use crate::error::ConsumerError;
-use crate::fetcher::{Fetcher, InFlight};
-use crate::list_offsets::{self, ListTarget};
+use crate::fetching::fetcher::{Fetcher, InFlight};
+use crate::fetching::survey::{ResetTarget, Survey, ValidationTarget};
 use crate::offset_spec::OffsetReset;
-use crate::partition_state::{FetchPosition, Phase};
-use crate::subscription::PARTITIONS_PER_LOCK;
-use crate::survey::{ResetTarget, Survey, ValidationTarget};
+use crate::partitions::PARTITIONS_PER_LOCK;
+use crate::partitions::state::{FetchPosition, Phase};
+use crate::positions::list_offsets::{self, ListTarget};
+use crate::positions::validation::{self, Verdict};
 use crate::topic_partition::TopicPartition;
-use crate::validation::{self, Verdict};
 
 impl Fetcher {
     /// The topic was deleted and created again, so the position has no meaning in the new log.
     pub(crate) fn log_is_gone(&self, partition: &TopicPartition) {
         let (position, stamp) = {
-            let mut assigned = self.shared.subscription.lock();
+            let mut assigned = self.shared.partitions.lock();
             let phase = assigned.get(partition).map(|state| state.phase);
             let Some(
                 Phase::Fetching(position)
@@ -52,7 +52,7 @@ impl Fetcher {
             (position, stamp)
         };
         self.truncated(partition, stamp, position, None);
-        self.shared.buffer.wake();
+        self.shared.partitions.wake();
     }
 
     /// Resets partitions without a committed offset (all, without a group) by policy. Without a
@@ -64,10 +64,10 @@ impl Fetcher {
         }
         let policy = self.shared.config.auto_offset_reset;
         for piece in survey.uncommitted.chunks(PARTITIONS_PER_LOCK) {
-            let mut assigned = self.shared.subscription.lock();
+            let mut assigned = self.shared.partitions.lock();
             for (partition, stamp) in piece {
                 // The application may have sought since the survey. The seek wins.
-                let Some(state) = assigned.current(partition, *stamp) else {
+                let Some(state) = assigned.current_named(partition, *stamp) else {
                     continue;
                 };
                 if let OffsetReset::None = policy {
@@ -85,10 +85,9 @@ impl Fetcher {
                 .map(|(tp, _)| tp.clone())
                 .collect();
             let error = ConsumerError::NoOffsetForPartition { partitions };
-            self.shared
-                .buffer
-                .push_error(error, survey.uncommitted.clone());
-            self.shared.buffer.wake();
+            let about = survey.uncommitted.clone();
+            self.shared.partitions.lock().push_error(error, about);
+            self.shared.partitions.wake();
         }
     }
 
@@ -139,7 +138,7 @@ impl Fetcher {
         for target in targets {
             self.reset_answered(target, answers.get(&target.partition), cluster, now);
         }
-        self.shared.buffer.wake();
+        self.shared.partitions.wake();
     }
 
     fn reset_answered(
@@ -149,9 +148,9 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let mut assigned = self.shared.subscription.lock();
+        let mut assigned = self.shared.partitions.lock();
         // The partition was revoked or sought, or another reset was requested in the meantime.
-        let Some(state) = assigned.current(&target.partition, target.stamp) else {
+        let Some(state) = assigned.current_named(&target.partition, target.stamp) else {
             return;
         };
         let code = answer.map(|answer| ErrorCode(answer.error_code));
@@ -170,10 +169,8 @@ impl Fetcher {
             (Some(_), Some(code)) if !list_offsets::is_retriable(code) => {
                 state.blocked = true;
                 state.asked = false;
-                drop(assigned);
                 let error = list_offsets::refusal(&target.partition, code);
-                let about = vec![(target.partition.clone(), target.stamp)];
-                self.shared.buffer.push_error(error, about);
+                assigned.push_error(error, vec![(target.partition.clone(), target.stamp)]);
             }
             _ => {
                 state.failed(now + self.backoff.after(state.attempts));
@@ -214,15 +211,18 @@ impl Fetcher {
 
     fn confirm(&mut self, targets: &[ValidationTarget]) {
         for piece in targets.chunks(PARTITIONS_PER_LOCK) {
-            let mut assigned = self.shared.subscription.lock();
+            let mut assigned = self.shared.partitions.lock();
             for target in piece {
-                if assigned.current(&target.partition, target.stamp).is_some() {
+                if assigned
+                    .current_named(&target.partition, target.stamp)
+                    .is_some()
+                {
                     assigned.enter_unmoved(&target.partition, Phase::Fetching(target.position));
                 }
             }
         }
         self.dirty = true;
-        self.shared.buffer.wake();
+        self.shared.partitions.wake();
     }
 
     pub(crate) fn on_validation(
@@ -252,28 +252,25 @@ impl Fetcher {
                     );
                 }
                 Some(Verdict::Refused(_)) | None => {
-                    let mut assigned = self.shared.subscription.lock();
-                    if let Some(state) = assigned.current(&target.partition, target.stamp) {
+                    let mut assigned = self.shared.partitions.lock();
+                    if let Some(state) = assigned.current_named(&target.partition, target.stamp) {
                         state.failed(now + self.backoff.after(state.attempts));
                     }
                     cluster.request_update();
                 }
             }
         }
-        self.shared.buffer.wake();
+        self.shared.partitions.wake();
     }
 
     fn block(&self, target: &ValidationTarget, error: ConsumerError) {
-        let mut assigned = self.shared.subscription.lock();
-        let Some(state) = assigned.current(&target.partition, target.stamp) else {
+        let mut assigned = self.shared.partitions.lock();
+        let Some(state) = assigned.current_named(&target.partition, target.stamp) else {
             return;
         };
         state.blocked = true;
         state.asked = false;
-        drop(assigned);
-        self.shared
-            .buffer
-            .push_error(error, vec![(target.partition.clone(), target.stamp)]);
+        assigned.push_error(error, vec![(target.partition.clone(), target.stamp)]);
     }
 
     /// The log no longer has what was read. This is never ignored: either a policy gives the next
@@ -285,8 +282,8 @@ impl Fetcher {
         position: FetchPosition,
         diverging: Option<FetchPosition>,
     ) {
-        let mut assigned = self.shared.subscription.lock();
-        let Some(state) = assigned.current(partition, stamp) else {
+        let mut assigned = self.shared.partitions.lock();
+        let Some(state) = assigned.current_named(partition, stamp) else {
             return;
         };
         if !matches!(state.phase, Phase::LogGone(_)) {
@@ -296,16 +293,13 @@ impl Fetcher {
             (OffsetReset::None, _) => {
                 state.blocked = true;
                 state.asked = false;
-                drop(assigned);
                 let error = ConsumerError::LogTruncation {
                     partition: partition.clone(),
                     offset: position.offset,
                     leader_epoch: position.leader_epoch,
                     diverging,
                 };
-                self.shared
-                    .buffer
-                    .push_error(error, vec![(partition.clone(), stamp)]);
+                assigned.push_error(error, vec![(partition.clone(), stamp)]);
             }
             (_, Some(at)) => {
                 assigned.enter(partition, Phase::Fetching(at));
@@ -320,7 +314,7 @@ impl Fetcher {
     fn look_again<'a>(&mut self, partitions: impl Iterator<Item = &'a TopicPartition>) {
         let partitions: Vec<_> = partitions.collect();
         for piece in partitions.chunks(PARTITIONS_PER_LOCK) {
-            let mut assigned = self.shared.subscription.lock();
+            let mut assigned = self.shared.partitions.lock();
             for partition in piece {
                 assigned.touch(partition);
             }
@@ -331,9 +325,9 @@ impl Fetcher {
     fn mark_asked<'a>(&self, partitions: impl Iterator<Item = (&'a TopicPartition, u64)>) {
         let partitions: Vec<_> = partitions.collect();
         for piece in partitions.chunks(PARTITIONS_PER_LOCK) {
-            let mut assigned = self.shared.subscription.lock();
+            let mut assigned = self.shared.partitions.lock();
             for &(partition, stamp) in piece {
-                if let Some(state) = assigned.current(partition, stamp) {
+                if let Some(state) = assigned.current_named(partition, stamp) {
                     state.asked = true;
                 }
             }
@@ -372,7 +366,7 @@ mod tests {
             let partition = TopicPartition::new("t", 0);
             consumer.assign(std::slice::from_ref(&partition));
             let stamp = consumer
-                .subscription
+                .partitions
                 .lock()
                 .get(&partition)
                 .expect("it was assigned just now")
@@ -385,7 +379,7 @@ mod tests {
                 .seek_to(std::slice::from_ref(&partition), OffsetReset::Earliest)
                 .expect("it is assigned");
             fetcher.settle_uncommitted(&survey);
-            let assigned = consumer.subscription.lock();
+            let assigned = consumer.partitions.lock();
             let state = assigned.get(&partition).expect("it is still assigned");
             assert_eq!(state.phase, Phase::AwaitReset(OffsetReset::Earliest));
             assert!(!state.blocked);

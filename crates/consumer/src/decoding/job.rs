@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! Fetcher --poll_job--> codec thread: checksum, decompress, walk --> a DecodeCell for each batch
-//!                                            |--> FetchBuffer: what is ready. Wakes a waiting poll
+//!                                            |--> Partitions: what is ready. Wakes a waiting poll
 //!                                            '--> DecodeDone --job_done--> Fetcher: next job
 //! ```
-//! The codec thread itself notifies the buffer, so that a waiting poll does not have to wait for
+//! The codec thread itself reports to the table, so that a waiting poll does not have to wait for
 //! the I/O thread's next turn. If a job's fetch was dropped, nothing holds the cells that the job
 //! fills, and their memory is freed with the job.
 //!
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_cluster::Job;
 use thalweg_records::{Decompressor, RawBatch, RecordPosition};
 
-use crate::completed_fetch::{Fault, ReadyBatch, decode};
-use crate::fetch_buffer::FetchBuffer;
-use crate::memory::{Charge, FetchMemory};
+use crate::decoding::completed_fetch::{Fault, ReadyBatch, decode};
+use crate::fetching::memory::{Charge, FetchMemory};
+use crate::partitions::Partitions;
 use crate::topic_partition::TopicPartition;
 
 /// Batches of up to this many compressed bytes share a job. A larger batch is its own job.
@@ -59,6 +59,7 @@ impl DecodeCell {
 #[derive(Debug)]
 pub struct DecodeJob {
     pub(crate) partition: TopicPartition,
+    pub(crate) handle: u32,
     pub(crate) stamp: u64,
     /// At least one, all of one fetch.
     batches: Vec<(RawBatch, Arc<DecodeCell>)>,
@@ -67,14 +68,14 @@ pub struct DecodeJob {
     memory: Arc<FetchMemory>,
     /// Keeps the frame charged while the job holds a slice of it.
     frame: Arc<Charge>,
-    buffer: Option<Arc<FetchBuffer>>,
+    partitions: Option<Arc<Partitions>>,
     reserved: Option<Charge>,
 }
 
 impl DecodeJob {
     pub(crate) fn new(
         partition: TopicPartition,
-        stamp: u64,
+        (handle, stamp): (u32, u64),
         batch: RawBatch,
         cell: Arc<DecodeCell>,
         limits: DecodeLimits,
@@ -83,13 +84,14 @@ impl DecodeJob {
     ) -> Self {
         Self {
             partition,
+            handle,
             stamp,
             compressed_bytes: batch.data.len(),
             batches: vec![(batch, cell)],
             limits,
             memory,
             frame,
-            buffer: None,
+            partitions: None,
             reserved: None,
         }
     }
@@ -126,13 +128,14 @@ impl DecodeJob {
         self.compressed_bytes = self.sizes().sum();
         Some(Self {
             partition: self.partition.clone(),
+            handle: self.handle,
             stamp: self.stamp,
             batches,
             compressed_bytes: all_bytes - self.compressed_bytes,
             limits: self.limits,
             memory: Arc::clone(&self.memory),
             frame: Arc::clone(&self.frame),
-            buffer: None,
+            partitions: None,
             reserved: None,
         })
     }
@@ -150,9 +153,9 @@ impl DecodeJob {
     }
 
     /// Reserves memory before the job goes to a codec thread.
-    pub(crate) fn start(&mut self, bytes: usize, buffer: &Arc<FetchBuffer>) {
+    pub(crate) fn start(&mut self, bytes: usize, partitions: &Arc<Partitions>) {
         self.reserved = Some(self.memory.charge_decoded(bytes));
-        self.buffer = Some(Arc::clone(buffer));
+        self.partitions = Some(Arc::clone(partitions));
     }
 }
 
@@ -175,11 +178,11 @@ impl Job for DecodeJob {
         }
         let rest = self.split_off(count);
         let compressed_bytes = self.compressed_bytes;
-        let (buffer, stamp) = (self.buffer.take(), self.stamp);
+        let (partitions, handle, stamp) = (self.partitions.take(), self.handle, self.stamp);
         // Free the frame and the reserved memory before a waiting poll is woken.
         drop(self);
-        if let Some(buffer) = buffer {
-            buffer.decoded(stamp);
+        if let Some(partitions) = partitions {
+            partitions.decoded(handle, stamp);
         }
         DecodeDone {
             compressed_bytes,

@@ -25,9 +25,10 @@ use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 use thalweg_protocol::planted::{Bug, is_planted};
 
-use crate::absence::AbsenceNote;
-use crate::distances::{Distance, Distances};
+use crate::decoding::completed_fetch::CompletedFetch;
+use crate::metrics::distances::{Distance, Distances};
 use crate::offset_spec::{IsolationLevel, OffsetReset};
+use crate::positions::absence::AbsenceNote;
 
 /// The next offset to read, and the leader epoch of the record before it (-1: unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +71,26 @@ pub(crate) struct Leader {
     pub(crate) epoch: i32,
 }
 
-/// Fetching beyond the fetch that an iteration reads, see [`crate::stepping`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The fetch that begins at the position.
+#[derive(Debug, Default)]
+pub(crate) enum Current {
+    #[default]
+    None,
+    Held(Box<CompletedFetch>),
+    /// A drain or an iteration has taken it out, and will give it back.
+    Out,
+}
+
+/// Fetching beyond the fetch that an iteration reads, see [`crate::partitions::steps`].
+#[derive(Debug, Default)]
 pub(crate) enum Ahead {
     /// The next fetch starts at the position.
+    #[default]
     No,
     /// The next fetch starts here, at the end of the fetch that is being drained.
     From(FetchPosition),
+    /// That fetch has arrived.
+    Held(Box<CompletedFetch>),
     /// The broker returned an error. The fetch from the position, once it gets there, will report
     /// it.
     GivenUp,
@@ -106,8 +120,7 @@ pub(crate) struct PartitionState {
     pub(crate) moved_at: u64,
     pub(crate) handed_out: Option<HandedOut>,
     pub(crate) paused: bool,
-    /// The next data to fetch is in the buffer already, or must not be fetched yet.
-    pub(crate) buffered: bool,
+    pub(crate) current: Current,
     pub(crate) ahead: Ahead,
     /// A request that will settle the phase is in flight.
     pub(crate) asked: bool,
@@ -150,7 +163,7 @@ impl PartitionState {
             moved_at: stamp,
             handed_out: None,
             paused: false,
-            buffered: false,
+            current: Current::None,
             ahead: Ahead::No,
             asked: false,
             blocked: false,
@@ -174,12 +187,14 @@ impl PartitionState {
         }
     }
 
-    /// Enters another phase and makes every response in flight stale.
+    /// Enters another phase and makes every response in flight stale. What the partition held was
+    /// taken out before.
     pub(crate) fn enter(&mut self, phase: Phase, stamp: u64) {
         self.phase = phase;
         self.stamp = stamp;
-        self.buffered = false;
-        self.ahead = Ahead::No;
+        if matches!(self.current, Current::Out) {
+            self.current = Current::None;
+        }
         self.asked = false;
         self.blocked = false;
         self.backoff_due = false;
@@ -212,7 +227,16 @@ impl PartitionState {
     pub(crate) fn fetch_position(&self) -> Option<FetchPosition> {
         match self.ahead {
             Ahead::From(end) => self.valid_position().and(Some(end)),
-            Ahead::No | Ahead::GivenUp => self.valid_position(),
+            Ahead::No | Ahead::Held(_) | Ahead::GivenUp => self.valid_position(),
+        }
+    }
+
+    /// Whether the next data to fetch has arrived already, or must not be fetched yet.
+    pub(crate) fn is_buffered(&self) -> bool {
+        match self.ahead {
+            Ahead::From(_) => false,
+            Ahead::Held(_) | Ahead::GivenUp => true,
+            Ahead::No => !matches!(self.current, Current::None),
         }
     }
 
@@ -224,25 +248,27 @@ impl PartitionState {
         }
     }
 
-    /// Allows a fetch of what follows `end` before the fetch that ends there is drained. This
+    /// Allows a fetch of what follows the fetch at the position before that is drained. This
     /// requires that the log was known to continue, otherwise the broker would hold the request.
     /// Returns true if this is new.
-    pub(crate) fn run_ahead(&mut self, end: FetchPosition, isolation: IsolationLevel) -> bool {
-        let goes_on = self
-            .known_end(isolation)
-            .is_some_and(|known| end.offset < known);
-        let starts = goes_on && self.buffered && self.ahead == Ahead::No;
-        if starts {
-            self.ahead = Ahead::From(end);
-            self.buffered = false;
-        }
-        starts
+    pub(crate) fn run_ahead(&mut self, isolation: IsolationLevel) -> bool {
+        let (Current::Held(fetch), Ahead::No) = (&self.current, &self.ahead) else {
+            return false;
+        };
+        let known_end = self.known_end(isolation);
+        let Some(end) = fetch
+            .end
+            .filter(|end| known_end.is_some_and(|known| end.offset < known))
+        else {
+            return false;
+        };
+        self.ahead = Ahead::From(end);
+        true
     }
 
     /// Fetches nothing until the position has reached the start of the failed fetch ahead.
     pub(crate) fn give_up_ahead(&mut self) {
         self.ahead = Ahead::GivenUp;
-        self.buffered = true;
     }
 
     /// Notes a failure: nothing is tried before `retry_at`.
@@ -265,7 +291,7 @@ impl PartitionState {
     }
 
     pub(crate) fn is_fetchable(&self, now: Instant) -> bool {
-        !self.paused && !self.buffered && self.due(now) && self.valid_position().is_some()
+        !self.paused && !self.is_buffered() && self.due(now) && self.valid_position().is_some()
     }
 
     /// Returns the closer replica while its lease lasts.

@@ -2,15 +2,14 @@
 //!
 //! ```text
 //! poll:  application's requests -> leaders -> survey -> reset / validate / fetch requests
-//! on_response:  offsets -> positions        records -> slots + jobs -> FetchBuffer -> wake
+//! on_response:  offsets -> positions        records -> slots + jobs -> Partitions -> wake
 //! poll_job: decode jobs within the memory budget, oldest first
 //! ```
-//! It is a [`Role`], without a socket or a clock. `positions` and `fetch_response` interpret
-//! responses, `fetch_request` builds requests, and this file only runs the turns.
+//! It is a [`Role`], without a socket or a clock. `positions` and `response` interpret
+//! responses, `request` builds requests, and this file only runs the turns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use thalweg_cluster::{
@@ -19,12 +18,12 @@ use thalweg_cluster::{
 use thalweg_protocol::Request;
 
 use crate::consumer::Consumer;
-use crate::decode_queue::DecodeQueue;
-use crate::fetch_session::FetchSession;
-use crate::job::{DecodeDone, DecodeJob};
-use crate::leaders::Leaders;
-use crate::list_offsets::Lookups;
-use crate::survey::{FetchChange, Look, ResetTarget, Survey, Timers, ValidationTarget};
+use crate::decoding::job::{DecodeDone, DecodeJob};
+use crate::decoding::queue::DecodeQueue;
+use crate::fetching::session::FetchSession;
+use crate::fetching::survey::{FetchChange, Look, ResetTarget, Survey, Timers, ValidationTarget};
+use crate::positions::leaders::Leaders;
+use crate::positions::list_offsets::Lookups;
 
 /// A round may make another one possible (a policy applied, a position confirmed), at most twice.
 /// Anything left then waits for the actor's next turn.
@@ -149,12 +148,12 @@ impl Fetcher {
 
     /// Runs one round: check, then request offsets, validations and records.
     fn turn(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
-        let passed_over = self.shared.passed_over.swap(false, Ordering::SeqCst);
-        self.shared.buffer.unpin(
-            &self.shared.subscription,
-            &self.shared.memory,
-            passed_over && self.is_short_of_memory(),
-        );
+        let passed_over = self.shared.signals.take_passed_over();
+        let all = passed_over && self.is_short_of_memory();
+        self.shared
+            .partitions
+            .lock()
+            .unpin(&self.shared.memory, all);
         let mut survey = self.look(now);
         self.settle_uncommitted(&survey);
         for partition in &survey.gone {
@@ -183,7 +182,7 @@ impl Fetcher {
             timers: &mut self.timers,
             now,
         };
-        let mut survey = look.at(&self.shared.subscription);
+        let mut survey = look.at(&self.shared.partitions);
         for change in std::mem::take(&mut survey.fetch) {
             match change {
                 FetchChange::Want(node, wanted) => {
@@ -225,7 +224,7 @@ impl Role for Fetcher {
         if !self.lookups.is_empty() {
             self.lookups.poll(&self.shared.config, cluster, now);
         }
-        self.dirty |= self.shared.changed.swap(false, Ordering::SeqCst);
+        self.dirty |= self.shared.signals.take_changed();
         self.dirty |= self.refresh_leaders(cluster, now);
         self.dirty |= self.next_wait().is_some_and(|at| at <= now);
         self.dirty |= std::mem::take(&mut self.waiting);
@@ -235,14 +234,7 @@ impl Role for Fetcher {
             }
             self.turn(cluster, now, now_ms);
         }
-        // Order matters. First announce that we want to be woken, then check for changes since.
-        // The other side first makes a change and then checks whether to wake us.
-        self.shared
-            .attentive
-            .store(self.is_attentive(), Ordering::SeqCst);
-        if self.shared.changed.load(Ordering::SeqCst) {
-            self.shared.wake_fetcher();
-        }
+        self.shared.signals.end_turn(self.is_attentive());
     }
 
     fn on_response(
@@ -312,7 +304,7 @@ impl Role for Fetcher {
     }
 
     fn ended(&mut self) {
-        self.shared.buffer.wake();
+        self.shared.partitions.wake();
     }
 
     fn abort(&mut self, _now: Instant) {
@@ -322,9 +314,8 @@ impl Role for Fetcher {
         self.decode.waiting.clear();
         self.in_flight.clear();
         self.nodes.clear();
-        self.shared.settle();
-        self.shared.buffer.clear();
-        self.shared.buffer.wake();
+        self.shared.partitions.clear();
+        self.shared.partitions.wake();
     }
 }
 

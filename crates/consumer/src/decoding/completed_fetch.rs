@@ -9,7 +9,7 @@
 //! ```
 //! Slots are drained strictly in order, so records stay in order even if the codec threads finish
 //! in another order. `next_offset` is the offset of the next record. A drain moves it together
-//! with the subscription's position, and an iteration moves it before that position.
+//! with the partition's position, and an iteration moves it before that position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,12 +20,10 @@ use thalweg_records::{
     batches,
 };
 
-use crate::aborted::AbortedFilter;
-#[cfg(doc)]
-use crate::assigned::Assigned;
-use crate::job::{DecodeCell, DecodeJob, DecodeLimits};
-use crate::memory::{Charge, FetchMemory};
-use crate::partition_state::FetchPosition;
+use crate::decoding::aborted::AbortedFilter;
+use crate::decoding::job::{DecodeCell, DecodeJob, DecodeLimits};
+use crate::fetching::memory::{Charge, FetchMemory};
+use crate::partitions::state::FetchPosition;
 use crate::topic_partition::TopicPartition;
 
 /// A batch that is ready to be read, and how far it was read.
@@ -85,11 +83,9 @@ pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
     /// The partition's stamp when the fetch was sent.
     pub(crate) stamp: u64,
-    /// A hint: the partition's index in the table of assigned partitions when it was last found.
-    pub(crate) index: usize,
-    /// The last stamp that existed when this fetch was last known to be wanted.
-    pub(crate) checked_at: u64,
-    /// Its place in the buffer, which sets it. Fetches put back at the front have a rank below 0.
+    /// The partition's handle in the table of assigned partitions.
+    pub(crate) handle: u32,
+    /// Its place in the order of serving, which the table sets.
     pub(crate) rank: i64,
     pub(crate) next_offset: i64,
     /// Leader epoch of the batch before `next_offset`, even if it had no records. -1 if unknown.
@@ -105,10 +101,9 @@ pub(crate) struct CompletedFetch {
 /// The state when a partition's part of a response was accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
+    pub(crate) handle: u32,
     pub(crate) stamp: u64,
     pub(crate) from: FetchPosition,
-    /// [`Assigned::last_stamp`]
-    pub(crate) last_stamp: u64,
 }
 
 /// The settings and shared objects for opening a fetch.
@@ -134,9 +129,9 @@ impl CompletedFetch {
     pub(crate) fn open(
         partition: TopicPartition,
         Accepted {
+            handle,
             stamp,
             from,
-            last_stamp,
         }: Accepted,
         data: Bytes,
         mut context: OpenContext<'_>,
@@ -144,9 +139,8 @@ impl CompletedFetch {
     ) -> Self {
         let mut fetch = Self {
             partition,
+            handle,
             stamp,
-            index: usize::MAX,
-            checked_at: last_stamp,
             rank: 0,
             next_offset: from.offset,
             leader_epoch: from.leader_epoch,
@@ -232,7 +226,7 @@ impl CompletedFetch {
         let cell = Arc::new(DecodeCell::default());
         jobs.push_back(DecodeJob::new(
             self.partition.clone(),
-            self.stamp,
+            (self.handle, self.stamp),
             batch,
             Arc::clone(&cell),
             context.limits,

@@ -21,15 +21,15 @@ use thalweg_protocol::messages::fetch::{
 };
 use thalweg_protocol::{DecodeError, ErrorCode, Str};
 
-use crate::aborted::AbortedFilter;
-use crate::completed_fetch::{Accepted, CompletedFetch, OpenContext};
+use crate::decoding::aborted::AbortedFilter;
+use crate::decoding::completed_fetch::{Accepted, CompletedFetch, OpenContext};
+use crate::decoding::job::DecodeLimits;
 use crate::error::ConsumerError;
-use crate::fetch_request::QUIET;
-use crate::fetcher::{FetchInFlight, Fetcher};
-use crate::job::DecodeLimits;
-use crate::memory::Charge;
+use crate::fetching::fetcher::{FetchInFlight, Fetcher};
+use crate::fetching::memory::Charge;
+use crate::fetching::request::QUIET;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
-use crate::partition_state::{Ahead, FetchPosition, PartitionState, Phase};
+use crate::partitions::state::{Ahead, FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// What remains to be done after checking a partition's state.
@@ -90,7 +90,7 @@ impl Fetcher {
         let frame = Arc::new(self.shared.memory.charge(frame_bytes));
         if self.take_answer(node, response, &frame, cluster, now) {
             self.served(node);
-            self.shared.buffer.wake();
+            self.shared.partitions.wake();
         }
     }
 
@@ -99,7 +99,7 @@ impl Fetcher {
     fn served(&self, node: NodeId) {
         let entry = self.nodes.get(&node);
         if entry.is_some_and(|entry| entry.session.is_aside()) {
-            self.shared.subscription.lock().serve_all();
+            self.shared.partitions.lock().serve_all();
         }
     }
 
@@ -185,9 +185,8 @@ impl Fetcher {
         match self.judge(node, &partition, &data, cluster, now) {
             Outcome::Nothing => return false,
             Outcome::Raise(error, stamp) => {
-                self.shared
-                    .buffer
-                    .push_error(error, vec![(partition, stamp)]);
+                let about = vec![(partition, stamp)];
+                self.shared.partitions.lock().push_error(error, about);
             }
             Outcome::Open(accepted) => {
                 let records = data.records.take().unwrap_or_default();
@@ -218,7 +217,7 @@ impl Fetcher {
                     context,
                     &mut self.decode.waiting,
                 );
-                self.shared.buffer.push(Box::new(fetch));
+                self.shared.partitions.lock().insert(Box::new(fetch));
             }
         }
         true
@@ -230,14 +229,13 @@ impl Fetcher {
         let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
         let position = state.fetch_position()?;
         let is_current = asked.stamp == state.stamp
-            && !state.buffered
+            && !state.is_buffered()
             && !state.paused
             && position.offset == asked.fetch_offset;
         is_current.then_some(position)
     }
 
-    /// Decides about a partition's response under the lock, and marks the partition as buffered if
-    /// its records will be opened.
+    /// Decides about a partition's response under the lock.
     fn judge(
         &mut self,
         node: NodeId,
@@ -247,8 +245,7 @@ impl Fetcher {
         now: Instant,
     ) -> Outcome {
         let closer = self.named_closer_replica(node, data, cluster, now);
-        let mut assigned = self.shared.subscription.lock();
-        let last_stamp = assigned.last_stamp();
+        let mut assigned = self.shared.partitions.lock();
         let Some(state) = assigned.edit(partition) else {
             return self.stale();
         };
@@ -259,13 +256,13 @@ impl Fetcher {
         let code = ErrorCode(data.error_code);
         if code == ErrorCode::NONE {
             let accepted = Accepted {
+                handle: state.handle,
                 stamp,
                 from,
-                last_stamp,
             };
             return self.accept(closer, state, data, accepted, now);
         }
-        if state.ahead != Ahead::No {
+        if !matches!(state.ahead, Ahead::No) {
             // The error does not concern the records before, which are being drained.
             state.give_up_ahead();
             if may_heal(code) {
@@ -345,7 +342,6 @@ impl Fetcher {
         if data.records.as_ref().is_none_or(Bytes::is_empty) {
             return Outcome::Nothing;
         }
-        state.buffered = true;
         Outcome::Open(accepted)
     }
 

@@ -22,8 +22,8 @@ use thalweg_protocol::{ApiKey, Str, Uuid};
 
 use crate::config::ConsumerConfig;
 use crate::error::ConsumerError;
-use crate::fetch_session::Plan;
-use crate::fetcher::{FetchInFlight, Fetcher, InFlight, NodeFetch};
+use crate::fetching::fetcher::{FetchInFlight, Fetcher, InFlight, NodeFetch};
+use crate::fetching::session::Plan;
 
 /// The first version with fetch sessions.
 const SESSION_VERSION: i16 = 7;
@@ -94,8 +94,8 @@ impl Fetcher {
             return;
         }
         let error = ConsumerError::Connection { node, cause };
-        self.shared.buffer.push_error(error, Vec::new());
-        self.shared.buffer.wake();
+        self.shared.partitions.lock().push_error(error, Vec::new());
+        self.shared.partitions.wake();
     }
 
     /// Returns how many bytes the next response may have: a fair share of the free memory. Returns
@@ -139,7 +139,7 @@ impl Fetcher {
         let Some(entry) = self.nodes.get(&node) else {
             return Vec::new();
         };
-        let assigned = self.shared.subscription.lock();
+        let assigned = self.shared.partitions.lock();
         let handles = assigned.asked_for().iter().copied();
         handles
             .filter(|&handle| entry.session.wants(handle))

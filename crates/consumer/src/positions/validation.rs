@@ -18,8 +18,8 @@ use thalweg_protocol::messages::offset_for_leader_epoch::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::partition_state::FetchPosition;
-use crate::survey::ValidationTarget;
+use crate::fetching::survey::ValidationTarget;
+use crate::partitions::state::FetchPosition;
 use crate::topic_partition::TopicPartition;
 
 /// Brokers with older versions do not check the epochs that consumers send.

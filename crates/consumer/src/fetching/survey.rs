@@ -15,10 +15,10 @@ use std::time::Instant;
 
 use thalweg_cluster::{Backoff, NodeId};
 
-use crate::fetch_session::Wanted;
+use crate::fetching::session::Wanted;
 use crate::offset_spec::OffsetReset;
-use crate::partition_state::{FetchPosition, PartitionState, Phase};
-use crate::subscription::{PARTITIONS_PER_LOCK, Subscription};
+use crate::partitions::state::{FetchPosition, PartitionState, Phase};
+use crate::partitions::{PARTITIONS_PER_LOCK, Partitions};
 use crate::topic_partition::TopicPartition;
 
 /// A partition whose position the leader must look up.
@@ -73,10 +73,10 @@ pub(crate) struct Look<'a> {
 impl Look<'_> {
     /// Checks one piece after the other, because a new assignment touches all partitions. A
     /// partition that is touched during the check is covered by its piece or by the next check.
-    pub(crate) fn at(&mut self, subscription: &Subscription) -> Survey {
+    pub(crate) fn at(&mut self, partitions: &Partitions) -> Survey {
         let mut survey = Survey::default();
         let (removed, touched) = {
-            let mut assigned = subscription.lock();
+            let mut assigned = partitions.lock();
             (assigned.take_removed(), assigned.take_touched())
         };
         for gone in removed {
@@ -84,7 +84,7 @@ impl Look<'_> {
             survey.count(gone.counted_at, None);
         }
         for piece in self.due(touched).chunks(PARTITIONS_PER_LOCK) {
-            let mut assigned = subscription.lock();
+            let mut assigned = partitions.lock();
             for &handle in piece {
                 if let Some((partition, state)) = assigned.by_handle(handle) {
                     state.touched = false;
@@ -117,7 +117,7 @@ impl Look<'_> {
     ) {
         self.settle(state);
         let node = state.read_replica(self.now);
-        let counted = node.filter(|_| state.buffered && !state.paused);
+        let counted = node.filter(|_| state.is_buffered() && !state.paused);
         if counted != state.counted_at {
             survey.count(state.counted_at, counted);
             state.counted_at = counted;

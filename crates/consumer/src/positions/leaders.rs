@@ -2,7 +2,7 @@
 //!
 //! A snapshot of the metadata shares the topics that did not change with the snapshot before it.
 //! Only the other topics are checked, and those that lacked a leader or a partition before. The
-//! subscription's lock is held for [`PARTITIONS_PER_LOCK`] partitions at a time.
+//! lock of the partitions is held for [`PARTITIONS_PER_LOCK`] partitions at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use std::time::Instant;
 use thalweg_cluster::{Cluster, Metadata, NodeId, Topic};
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::absence::Absence;
 use crate::error::ConsumerError;
-use crate::fetcher::Fetcher;
-use crate::partition_state::Leader;
-use crate::subscription::PARTITIONS_PER_LOCK;
+use crate::fetching::fetcher::Fetcher;
+use crate::partitions::PARTITIONS_PER_LOCK;
+use crate::partitions::state::Leader;
+use crate::positions::absence::Absence;
 use crate::topic_partition::TopicPartition;
 
 /// Maximum number of warnings about missing partitions per response.
@@ -84,10 +84,10 @@ struct Found {
 impl Fetcher {
     /// Applies new metadata and a new assignment. Returns true if there was either.
     pub(crate) fn refresh_leaders(&mut self, cluster: &mut Cluster, now: Instant) -> bool {
-        let assignment = self.shared.subscription.lock().version();
+        let assignment = self.shared.partitions.lock().version();
         let changed = assignment != self.seen_assignment;
         if changed {
-            let (version, partitions) = self.shared.subscription.versioned_assignment();
+            let (version, partitions) = self.shared.partitions.versioned_assignment();
             self.seen_assignment = version;
             self.leaders.assign(partitions);
             let topics: BTreeSet<Str> = self.leaders.topics.keys().cloned().collect();
@@ -100,12 +100,7 @@ impl Fetcher {
         }
         let answered = metadata.version != self.seen_metadata;
         self.seen_metadata = metadata.version;
-        // A new leader must confirm the current position of an iteration, not the one where it
-        // began.
-        self.shared.settle();
         let leaderless = self.take_metadata(&metadata);
-        // Settle again, because the first call does nothing while a step runs.
-        self.shared.settle();
         self.nodes
             .retain(|id, node| metadata.node(*id).is_some() || node.is_used());
         if answered && leaderless {
@@ -155,7 +150,9 @@ impl Fetcher {
     ) -> bool {
         let mut lacking = false;
         let mut absent = Vec::new();
-        let mut assigned = self.shared.subscription.lock();
+        // A new leader must confirm the current position of an iteration, not the one where it
+        // began.
+        let mut assigned = self.shared.partitions.settled();
         for partition in piece {
             let known = topic.and_then(|topic| topic.partition(partition.partition));
             let leader = known.and_then(|known| {
@@ -208,8 +205,8 @@ impl Fetcher {
                     context: topic.to_string(),
                 }
             };
-            self.shared.buffer.push_error(error, Vec::new());
-            self.shared.buffer.wake();
+            self.shared.partitions.lock().push_error(error, Vec::new());
+            self.shared.partitions.wake();
         }
     }
 

@@ -15,11 +15,10 @@
 //! growth of recent batches, and decodes the very first batch alone.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 
-use crate::assigned::Assigned;
-use crate::fetcher::Fetcher;
-use crate::job::{DecodeDone, DecodeJob};
+use crate::decoding::job::{DecodeDone, DecodeJob};
+use crate::fetching::fetcher::Fetcher;
+use crate::partitions::table::Assigned;
 
 /// Growth is counted in sixteenths.
 const UNIT: usize = 16;
@@ -89,7 +88,7 @@ impl Fetcher {
         let memory = &self.shared.memory;
         let (free, decoded) = (memory.free(), memory.decoded());
         let (mut batches, mut wanted) = self.decode.fitting(&self.decode.waiting[index], free);
-        let starved = self.shared.starved.swap(false, Ordering::SeqCst);
+        let starved = self.shared.signals.take_starved();
         let queue = &mut self.decode;
         queue.passed_over = if starved {
             decoded
@@ -111,7 +110,7 @@ impl Fetcher {
         if let Some(rest) = job.split_off(batches) {
             queue.waiting.insert(index, rest);
         }
-        job.start(wanted, &self.shared.buffer);
+        job.start(wanted, &self.shared.partitions);
         queue.running += 1;
         Some(job)
     }
@@ -120,9 +119,9 @@ impl Fetcher {
     /// when one is found or when buffered data has become stale. Searching for them every time
     /// would take quadratic time.
     fn first_job(&mut self) -> Option<usize> {
-        let mut orphaned = self.shared.discarded.swap(false, Ordering::SeqCst);
+        let mut assigned = self.shared.partitions.lock();
+        let mut orphaned = assigned.take_discarded();
         if !orphaned {
-            let assigned = self.shared.subscription.lock();
             let found = self.decode.waiting.iter().position(|job| {
                 orphaned |= job.is_orphaned();
                 orphaned || may_run(job, &assigned)
@@ -132,7 +131,6 @@ impl Fetcher {
             }
         }
         self.decode.waiting.retain(|job| !job.is_orphaned());
-        let assigned = self.shared.subscription.lock();
         let mut waiting = self.decode.waiting.iter();
         waiting.position(|job| may_run(job, &assigned))
     }
@@ -140,7 +138,7 @@ impl Fetcher {
     /// Returns the oldest job of a partition that a drain asked for in vain, once for each such
     /// drain.
     fn job_asked_for(&self) -> Option<usize> {
-        let mut assigned = self.shared.subscription.lock();
+        let mut assigned = self.shared.partitions.lock();
         let mut waiting = self.decode.waiting.iter();
         waiting.position(|job| {
             !job.is_orphaned() && may_run(job, &assigned) && assigned.serve(&job.partition)
@@ -149,7 +147,7 @@ impl Fetcher {
 
     /// Whether anything waits to be decoded that may be drained afterwards.
     pub(crate) fn has_job(&self) -> bool {
-        let assigned = self.shared.subscription.lock();
+        let assigned = self.shared.partitions.lock();
         let mut waiting = self.decode.waiting.iter();
         waiting.any(|job| !job.is_orphaned() && may_run(job, &assigned))
     }

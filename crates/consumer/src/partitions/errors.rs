@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use thalweg_protocol::planted::{Bug, is_planted};
 
-use crate::assigned::Assigned;
 use crate::error::ConsumerError;
-use crate::partition_state::Phase;
+use crate::partitions::state::Phase;
+use crate::partitions::table::Assigned;
 use crate::topic_partition::TopicPartition;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl QueuedError {
     fn is_to_be_raised(&self, assigned: &mut Assigned) -> bool {
         let mut holds = self.general;
         for (partition, stamp) in &self.about {
-            if let Some(state) = assigned.current(partition, *stamp) {
+            if let Some(state) = assigned.current_named(partition, *stamp) {
                 state.blocked = false;
                 state.backoff_due = true;
                 if state.phase == Phase::Uncommitted {
@@ -129,7 +129,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::partition_state::FetchPosition;
+    use crate::partitions::state::FetchPosition;
 
     const PARTITIONS: i32 = 4;
 

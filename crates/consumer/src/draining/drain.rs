@@ -5,19 +5,18 @@
 //! [P0 100 of 1000 | P1 1000 | ... ]  --at most n-->   100 records of P0
 //!  ^ leftovers stay in front. P0 is not fetched again before they are drained
 //! ```
-//! A drain reads one fetch after the other, in order of arrival. It moves the offset of a fetch
-//! and the subscription's position together, before it reads the next fetch. It holds no lock
-//! while records go into the sink. During that time the fetch is not in the queue, but still
-//! counts as buffered, so the I/O thread does not fetch from that position.
+//! A drain takes one fetch after the other, in order of arrival, and gives its rest back before it
+//! takes the next. The position moves then. A drain holds no lock while records go into the sink.
+//! During that time the fetch is out of the table, but still counts as buffered, so the I/O thread
+//! does not fetch from that position.
 //!
 //! A drain returns only what had arrived when it began.
 
-use crate::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
+use crate::decoding::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
+use crate::draining::sink::{BatchInfo, Offer, RecordSink};
 use crate::error::ConsumerError;
-use crate::fetch_buffer::FetchBuffer;
 use crate::offset_spec::IsolationLevel;
-use crate::sink::{BatchInfo, Offer, RecordSink};
-use crate::subscription::Subscription;
+use crate::partitions::{Partitions, Rest};
 use crate::topic_partition::TopicPartition;
 
 /// The result of one drain.
@@ -45,91 +44,56 @@ pub(crate) enum Stop {
 /// Drains at most `records_max` records of the partitions in `only` (of all if it is empty) into
 /// `sink`. Returns an error only if no record was taken. No position has moved then.
 pub(crate) fn drain<S: RecordSink>(
-    buffer: &FetchBuffer,
-    subscription: &Subscription,
+    partitions: &Partitions,
     isolation: IsolationLevel,
     only: &[TopicPartition],
     records_max: usize,
     sink: &mut S,
-    mut emptied: impl FnMut(),
 ) -> Result<Drained, ConsumerError> {
     let mut drained = Drained::default();
     if records_max == 0 {
         return Ok(drained);
     }
-    let (horizon, mut first) = buffer.begin(subscription, only)?;
-    while drained.records < records_max && !drained.refused {
-        let next = || buffer.next(subscription, only, horizon);
-        let Some(mut fetch) = first.take().or_else(next) else {
-            break;
-        };
-        let from = fetch.position();
-        let slots_before = fetch.slots.len();
-        let (taken, stop) = take(&mut fetch, records_max - drained.records, sink);
-        drained.records += taken;
-        drained.freed |= fetch.slots.len() < slots_before;
+    let (horizon, mut next) = partitions.begin_drain(only)?;
+    while let Some(mut taken) = next {
+        let slots_before = taken.fetch.slots.len();
+        let (records, stop) = take(&mut taken.fetch, records_max - drained.records, sink);
+        taken.records = records;
+        drained.records += records;
+        drained.freed |= taken.fetch.slots.len() < slots_before;
         drained.refused = stop == Stop::Refused;
-        let to = fetch.position();
-        let mut assigned = subscription.lock();
-        let (index, stamp) = (fetch.index, fetch.stamp);
-        let holds = assigned.advance(index, &fetch.partition, stamp, from.offset, to, taken);
-        if taken > 0 {
-            assigned.note_taken(index, &fetch.partition, stamp, from, taken);
+        let (handle, stamp, from) = (taken.fetch.handle, taken.fetch.stamp, taken.from);
+        let mut guard = partitions.lock();
+        if records > 0 {
+            guard.note_taken(handle, stamp, from, records);
         }
-        fetch.checked_at = assigned.last_stamp();
-        // Kafka measures once for each take from a fetch. The single steps of an iteration do not.
-        if holds && (taken > 1 || stop == Stop::Empty) {
-            assigned.measure(fetch.index, fetch.stamp, isolation);
-        }
-        match stop {
-            _ if !holds => {}
-            Stop::Empty => assigned.release(&fetch.partition, fetch.stamp),
-            Stop::Failed if drained.records == 0 => {
-                return Err(fail(*fetch, assigned));
-            }
-            _ => {
-                drop(assigned);
-                if stop == Stop::Refused && drained.records == 0 {
-                    buffer.put_last(fetch);
-                } else {
-                    buffer.put_back(fetch);
-                }
-                // The front is a batch that is still being decoded, or a corrupt one. Do not drain
-                // it in a loop.
-                if matches!(stop, Stop::NotReady) {
+        let rest = match stop {
+            Stop::Failed if drained.records == 0 => match guard.give_up(taken) {
+                Some(error) => return Err(error),
+                None => {
+                    next = guard.take_next(only, horizon);
                     continue;
                 }
-                break;
-            }
+            },
+            Stop::Empty => Rest::Empty,
+            Stop::Refused if drained.records == 0 => Rest::Last,
+            _ => Rest::First,
+        };
+        let holds = guard.give_back(taken, rest);
+        // Kafka measures once for each take from a fetch. The single steps of an iteration do not.
+        if holds && (records > 1 || stop == Stop::Empty) {
+            guard.measure(handle, stamp, isolation);
         }
-        drop(assigned);
-        drop(fetch);
-        drained.freed = true;
-        emptied();
+        // After leftovers, the next drain goes on. Their front may also be a batch that is still
+        // being decoded, which others pass.
+        let goes_on = !holds || matches!(stop, Stop::Empty | Stop::NotReady);
+        drained.freed |= !holds || stop == Stop::Empty;
+        if !goes_on || drained.refused || drained.records == records_max {
+            break;
+        }
+        next = guard.take_next(only, horizon);
     }
     Ok(drained)
-}
-
-/// Drops the fetch with a corrupt batch. The client fetches it again later, which helps if it was
-/// damaged in transit, and serves the other partitions until then.
-fn fail(
-    mut fetch: CompletedFetch,
-    mut assigned: std::sync::MutexGuard<'_, crate::assigned::Assigned>,
-) -> ConsumerError {
-    if let Some(state) = assigned.current(&fetch.partition, fetch.stamp) {
-        state.backoff_due = true;
-    }
-    assigned.release(&fetch.partition, fetch.stamp);
-    drop(assigned);
-    let reason = match fetch.slots.pop_front() {
-        Some(Slot::Failed(fault)) => fault.0,
-        _ => String::new(),
-    };
-    ConsumerError::CorruptBatch {
-        partition: fetch.partition,
-        offset: fetch.next_offset,
-        reason,
-    }
 }
 
 /// Takes at most `room` records from one fetch.
@@ -182,7 +146,7 @@ pub(crate) fn take<S: RecordSink>(
             BatchEnd::Refused => return (taken, Stop::Refused),
             BatchEnd::Full => return (taken, Stop::Full),
             BatchEnd::Broken(reason) => {
-                slots[0] = Slot::Failed(crate::completed_fetch::Fault(reason));
+                slots[0] = Slot::Failed(crate::decoding::completed_fetch::Fault(reason));
             }
         }
     }

@@ -16,7 +16,7 @@ use thalweg_cluster::{Cluster, NodeId};
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::fetch::PartitionData;
 
-use crate::fetcher::Fetcher;
+use crate::fetching::fetcher::Fetcher;
 
 /// About the time that a cluster needs to notice a lost broker: `broker.session.timeout.ms`, which
 /// is 9 s.
@@ -64,7 +64,7 @@ impl Fetcher {
         if !std::mem::take(&mut entry.is_closer) {
             return;
         }
-        self.shared.subscription.lock().give_up_replica(node);
+        self.shared.partitions.lock().give_up_replica(node);
         self.hide_rack(now);
         self.dirty = true;
     }

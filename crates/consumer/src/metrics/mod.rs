@@ -4,14 +4,17 @@
 //! Responses and snapshots have a `now`, and add to the windows what was counted since the last of
 //! them.
 
+pub(crate) mod distances;
+pub(crate) mod polls;
+
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::metrics::{Metric, MetricGroup, MetricsConfig, Sampled};
 
-use crate::distances::Distance;
-use crate::poll_metrics::PollMetrics;
+use crate::metrics::distances::Distance;
+use crate::metrics::polls::PollMetrics;
 use crate::topic_partition::TopicPartition;
 
 const GROUP: &str = "consumer-fetch-manager-metrics";
@@ -22,7 +25,8 @@ pub struct ConsumerMetrics {
     pub fetch_answered_total: Counter,
     /// Bytes of record batches before decompression.
     pub bytes_consumed_total: Counter,
-    pub records_consumed_total: Counter,
+    /// An iteration adds its records at the end of each batch, and whenever a position is read.
+    pub records_consumed_total: Arc<Counter>,
     pub fetch_session_full_total: Counter,
     pub fetch_session_incremental_total: Counter,
     pub fetch_session_reopened_total: Counter,
@@ -74,7 +78,7 @@ impl ConsumerMetrics {
         Self {
             fetch_answered_total: Counter::default(),
             bytes_consumed_total: Counter::default(),
-            records_consumed_total: Counter::default(),
+            records_consumed_total: Arc::default(),
             fetch_session_full_total: Counter::default(),
             fetch_session_incremental_total: Counter::default(),
             fetch_session_reopened_total: Counter::default(),
@@ -98,7 +102,7 @@ impl ConsumerMetrics {
         let Windows { bytes, records, .. } = &mut *windows;
         for (counter, sampled) in [
             (&self.bytes_consumed_total, bytes),
-            (&self.records_consumed_total, records),
+            (&*self.records_consumed_total, records),
         ] {
             let gained = counter.get() as f64 - sampled.total();
             if gained > 0.0 {

@@ -1,0 +1,4 @@
+//! From decoded batches to the application: `drain` moves records into a `sink`.
+
+pub(crate) mod drain;
+pub(crate) mod sink;

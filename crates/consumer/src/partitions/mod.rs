@@ -1,0 +1,502 @@
+//! The assigned partitions: positions, and what was fetched but not yet returned.
+//!
+//! ```text
+//!  application thread                             I/O thread (Fetcher)
+//!  assign, seek, pause, position --> settled() \   / lock() <-- leaders, resets, validations
+//!  drain: take, give back        --> settled()  mutex         <-- survey: what to fetch
+//!  step  --> in hand, no lock                  /   \         <-- fetches, errors
+//!                                     codec threads: decoded
+//! ```
+//! One short mutex guards all of it. The lock is held only for lookups and field writes, never to
+//! wait, decode or call out.
+//!
+//! - `table` has the partitions by name and by handle, and which of them the fetcher must check.
+//! - `state` is one partition: its phase, position, and the fetches that it holds.
+//! - `buffer` moves fetches in and out, `serving` orders them, `handing_out` moves the positions.
+//! - `steps` reads one fetch record by record, without the lock.
+//! - `errors` keeps what a poll has to raise.
+//!
+//! An iteration has a fetch *in hand*: its steps move no position in the table. Only this room
+//! knows that. [`Partitions::settled`], which every call of the application uses, first moves the
+//! position over the steps and puts the rest of the fetch back. The I/O thread works with stamps
+//! and needs no settled position, except for new leaders.
+//!
+//! This room does not know groups: the coordinator decides who owns which partition, and calls
+//! `assign` on the application's half like any other caller.
+
+mod buffer;
+mod errors;
+mod handing_out;
+mod serving;
+pub(crate) mod state;
+mod steps;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Instant;
+
+use thalweg_protocol::planted::{Bug, is_planted};
+
+pub(crate) use self::buffer::{Rest, TakenFetch};
+use self::errors::QueuedErrors;
+use self::state::{FetchPosition, HandedOut, PartitionState, Phase};
+use self::steps::InHand;
+use self::table::{Assigned, Changes};
+use crate::error::ConsumerError;
+use crate::metrics::Counter;
+use crate::offset_spec::{IsolationLevel, OffsetReset};
+use crate::positions::absence::AbsenceNote;
+use crate::signals::Signals;
+use crate::sync;
+use crate::topic_partition::TopicPartition;
+
+/// Partitions handled under one hold of the lock, about 100 microseconds.
+pub(crate) const PARTITIONS_PER_LOCK: usize = 256;
+
+/// What the lock guards.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    assigned: Assigned,
+    errors: QueuedErrors,
+    waker: Option<Waker>,
+}
+
+/// The shared state of the assigned partitions. See the module.
+#[derive(Debug)]
+pub struct Partitions {
+    state: Mutex<State>,
+    /// Locked before `state`.
+    in_hand: Mutex<InHand>,
+    changes: Arc<Changes>,
+    signals: Arc<Signals>,
+    records_consumed: Arc<Counter>,
+}
+
+/// The lock. It dereferences to the table, which nearly all callers want.
+#[derive(Debug)]
+pub(crate) struct Guard<'a> {
+    /// `None` only while it is being dropped.
+    state: Option<MutexGuard<'a, State>>,
+    signals: &'a Signals,
+}
+
+impl Guard<'_> {
+    fn state(&mut self) -> &mut State {
+        self.state
+            .as_mut()
+            .expect("it is locked until it is dropped")
+    }
+
+    /// Queues an error for the next poll. `about` has its partitions and their stamps, and is
+    /// empty if it concerns the client.
+    pub(crate) fn push_error(&mut self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
+        let state = self.state();
+        state.errors.push(error, about);
+        // This ends the steps of an iteration.
+        state.assigned.changes().note();
+    }
+
+    /// Drops errors that a seek or an assignment has made stale.
+    fn drop_stale_errors(&mut self) {
+        let State {
+            assigned, errors, ..
+        } = self.state();
+        errors.drop_stale(assigned);
+    }
+
+    fn take_error(&mut self) -> Option<ConsumerError> {
+        let State {
+            assigned, errors, ..
+        } = self.state();
+        errors.take_first(assigned)
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = Assigned;
+
+    fn deref(&self) -> &Assigned {
+        let state = self.state.as_ref();
+        &state.expect("it is locked until it is dropped").assigned
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut Assigned {
+        &mut self.state().assigned
+    }
+}
+
+impl Drop for Guard<'_> {
+    /// Frees what was dropped under the lock, now that other threads need not wait for it.
+    fn drop(&mut self) {
+        let dropped = self.take_dropped();
+        self.state = None;
+        if !dropped.is_empty() {
+            drop(dropped);
+            self.signals.emptied();
+        }
+    }
+}
+
+impl Partitions {
+    pub(crate) fn new(signals: Arc<Signals>, records_consumed: Arc<Counter>) -> Self {
+        let state = State::default();
+        let changes = Arc::clone(state.assigned.changes());
+        Self {
+            state: Mutex::new(state),
+            in_hand: Mutex::default(),
+            changes,
+            signals,
+            records_consumed,
+        }
+    }
+
+    fn guard<'a>(&'a self, state: MutexGuard<'a, State>) -> Guard<'a> {
+        Guard {
+            state: Some(state),
+            signals: &self.signals,
+        }
+    }
+
+    /// Locks the table for the I/O thread. The steps of an iteration have not moved the positions.
+    /// No other lock of the consumer may be held, see [`crate::sync`].
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.guard(sync::lock(&self.state))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn mutex(&self) -> &Mutex<State> {
+        &self.state
+    }
+
+    /// Stores the waker of the polling thread or task. It is woken once, by the next change worth
+    /// a check. Register, check, then sleep: a change in between has already woken it.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut guard = self.lock();
+        match &mut guard.state().waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Makes a waiting poll check again.
+    pub(crate) fn wake(&self) {
+        wake(self.lock());
+    }
+
+    /// Notes that batches were decoded, and wakes a waiting poll.
+    pub(crate) fn decoded(&self, handle: u32, stamp: u64) {
+        let mut guard = self.lock();
+        guard.decoded(handle, stamp);
+        wake(guard);
+    }
+
+    /// Begins a drain. Returns its horizon (fetches that arrive later are left to the next drain)
+    /// and the first fetch to drain. If an error still holds, it is returned instead, and its
+    /// partitions are retried from now on. This takes the lock only once, because there may be a
+    /// drain for each record.
+    pub(crate) fn begin_drain(
+        &self,
+        only: &[TopicPartition],
+    ) -> Result<(i64, Option<TakenFetch>), ConsumerError> {
+        let mut guard = self.settled();
+        // A drain that only returns an error counts too: it took nothing that could be taken back.
+        guard.begin_drain();
+        if let Some(error) = guard.take_error() {
+            return Err(error);
+        }
+        let horizon = guard.horizon();
+        Ok((horizon, guard.take_next(only, horizon)))
+    }
+
+    /// Takes the first error that still holds and concerns the partition, for a thread that waits
+    /// for its position. The error's partitions are retried from now on.
+    pub(crate) fn take_error_about(&self, partition: &TopicPartition) -> Option<ConsumerError> {
+        let mut guard = self.settled();
+        let State {
+            assigned, errors, ..
+        } = guard.state();
+        errors.take_about(partition, assigned)
+    }
+
+    /// Lets the fetcher continue beyond the fetch that is served next. Returns true if this is new.
+    pub(crate) fn run_ahead(&self, isolation: IsolationLevel) -> bool {
+        self.settled().run_ahead(isolation)
+    }
+
+    /// Whether a poll would find records or an error now.
+    pub(crate) fn has_drainable(&self) -> bool {
+        if self.is_in_hand() {
+            return true;
+        }
+        let mut guard = self.lock();
+        guard.has_ready() || !guard.state().errors.is_empty()
+    }
+
+    /// Returns the partitions with undrained records, in the order in which they will be served. A
+    /// partition that was also fetched ahead is listed twice.
+    pub(crate) fn buffered(&self) -> Vec<TopicPartition> {
+        self.settled().buffered()
+    }
+
+    /// The client is closed: nothing is returned any more.
+    pub(crate) fn clear(&self) {
+        self.settled().discard_all();
+    }
+
+    /// Collects a value from each partition, [`PARTITIONS_PER_LOCK`] at a time, so that no thread
+    /// waits for the lock until all are done. Starts again if the assignment changes in between.
+    pub(crate) fn collect<T>(
+        &self,
+        mut of: impl FnMut(&TopicPartition, &mut PartitionState) -> Option<T>,
+    ) -> (u64, Vec<T>) {
+        let mut found = Vec::new();
+        let (mut version, mut from) = (None, 0);
+        loop {
+            let mut assigned = self.settled();
+            let now = assigned.version();
+            if version.replace(now).is_some_and(|before| before != now) {
+                found.clear();
+                from = 0;
+            }
+            let mut seen = 0;
+            for (partition, state) in assigned.iter_mut().skip(from).take(PARTITIONS_PER_LOCK) {
+                seen += 1;
+                found.extend(of(partition, state));
+            }
+            if seen < PARTITIONS_PER_LOCK {
+                return (now, found);
+            }
+            from += seen;
+        }
+    }
+
+    /// Returns a counter that can be read without the lock. It grows with every change that may
+    /// prevent records in hand from being returned: a new phase, assignment or pause of any
+    /// partition, or an error to raise.
+    fn changes(&self) -> u64 {
+        self.changes.count()
+    }
+
+    pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
+        let mut guard = self.settled();
+        guard.assign(partitions);
+        guard.drop_stale_errors();
+    }
+
+    pub fn assignment(&self) -> Vec<TopicPartition> {
+        self.versioned_assignment().1
+    }
+
+    /// Returns the assignment with its version.
+    pub(crate) fn versioned_assignment(&self) -> (u64, Vec<TopicPartition>) {
+        self.collect(|tp, _| Some(tp.clone()))
+    }
+
+    pub fn has_assignment(&self) -> bool {
+        self.settled().iter().next().is_some()
+    }
+
+    pub fn is_assigned(&self, partition: &TopicPartition) -> bool {
+        self.settled().get(partition).is_some()
+    }
+
+    /// Moves the position. `leader_epoch` is that of the record before `offset`, -1 if unknown.
+    pub(crate) fn seek(
+        &self,
+        partition: &TopicPartition,
+        offset: i64,
+        leader_epoch: i32,
+    ) -> Result<(), ConsumerError> {
+        let position = FetchPosition {
+            offset,
+            leader_epoch,
+        };
+        let phase = if leader_epoch >= 0 {
+            Phase::AwaitValidation(position)
+        } else {
+            Phase::Fetching(position)
+        };
+        self.enter(partition, phase)
+    }
+
+    /// Requests a lazy lookup of the position by a policy, for `seek_to_beginning` and similar
+    /// calls.
+    pub(crate) fn request_reset(
+        &self,
+        partition: &TopicPartition,
+        reset: OffsetReset,
+    ) -> Result<(), ConsumerError> {
+        self.enter(partition, Phase::AwaitReset(reset))
+    }
+
+    fn enter(&self, partition: &TopicPartition, phase: Phase) -> Result<(), ConsumerError> {
+        let mut guard = self.settled();
+        if guard.enter(partition, phase) {
+            guard.drop_stale_errors();
+            Ok(())
+        } else {
+            Err(ConsumerError::NotAssigned {
+                partition: partition.clone(),
+            })
+        }
+    }
+
+    pub(crate) fn set_paused(
+        &self,
+        partition: &TopicPartition,
+        paused: bool,
+    ) -> Result<(), ConsumerError> {
+        if self.settled().set_paused(partition, paused) {
+            Ok(())
+        } else {
+            Err(ConsumerError::NotAssigned {
+                partition: partition.clone(),
+            })
+        }
+    }
+
+    pub fn paused(&self) -> Vec<TopicPartition> {
+        self.collect(|tp, s| s.paused.then(|| tp.clone())).1
+    }
+
+    /// Returns the next offset to read, or `None` while it is being looked up.
+    pub fn position(
+        &self,
+        partition: &TopicPartition,
+    ) -> Result<Option<FetchPosition>, ConsumerError> {
+        self.read(partition, PartitionState::valid_position)
+    }
+
+    pub fn high_watermark(&self, partition: &TopicPartition) -> Result<Option<i64>, ConsumerError> {
+        self.read(partition, |s| s.high_watermark)
+    }
+
+    pub fn last_stable_offset(
+        &self,
+        partition: &TopicPartition,
+    ) -> Result<Option<i64>, ConsumerError> {
+        self.read(partition, |s| s.last_stable_offset)
+    }
+
+    pub fn log_start_offset(
+        &self,
+        partition: &TopicPartition,
+    ) -> Result<Option<i64>, ConsumerError> {
+        self.read(partition, |s| s.log_start_offset)
+    }
+
+    /// Returns when a broker last responded to a fetch of the partition, with or without records.
+    pub fn fetched_at(&self, partition: &TopicPartition) -> Result<Option<Instant>, ConsumerError> {
+        self.read(partition, |s| s.fetched_at)
+    }
+
+    /// Returns the number of offsets between the position and the readable end of the log.
+    pub fn lag(
+        &self,
+        partition: &TopicPartition,
+        isolation: IsolationLevel,
+    ) -> Result<Option<i64>, ConsumerError> {
+        self.read(partition, |s| s.distance(isolation).map(|at| at.lag))
+    }
+
+    fn read<T>(
+        &self,
+        partition: &TopicPartition,
+        of: impl FnOnce(&PartitionState) -> T,
+    ) -> Result<T, ConsumerError> {
+        match self.settled().get(partition) {
+            Some(state) => Ok(of(state)),
+            None => Err(ConsumerError::NotAssigned {
+                partition: partition.clone(),
+            }),
+        }
+    }
+
+    /// Returns every known position: the offsets of a commit without arguments.
+    pub fn all_consumed(&self) -> Vec<(TopicPartition, FetchPosition)> {
+        let consumed = |tp: &TopicPartition, s: &mut PartitionState| {
+            let position = if is_planted(Bug::CommitUnreceived) {
+                s.fetch_position()
+            } else {
+                s.valid_position()
+            };
+            position.map(|position| (tp.clone(), position))
+        };
+        self.collect(consumed).1
+    }
+
+    /// Returns what was returned of each partition, or `None` if nothing was since its assignment.
+    pub fn handed_out(&self, partitions: &[TopicPartition]) -> Vec<Option<HandedOut>> {
+        let assigned = self.settled();
+        let of_one = |tp: &TopicPartition| assigned.get(tp).and_then(|state| state.handed_out);
+        partitions.iter().map(of_one).collect()
+    }
+
+    /// Whether the last response about the partition was not an error.
+    pub(crate) fn is_answered_well(&self, partition: &TopicPartition) -> bool {
+        let assigned = self.settled();
+        let state = assigned.get(partition);
+        state.is_some_and(|s| s.valid_position().is_some() && s.attempts == 0 && !s.blocked)
+    }
+
+    /// Whether two metadata responses in a row have lacked the partition.
+    pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
+        let assigned = self.settled();
+        let state = assigned.get(partition);
+        state.is_some_and(|state| state.absence == AbsenceNote::Told)
+    }
+
+    pub(crate) fn awaiting_committed(&self) -> Vec<TopicPartition> {
+        self.collect(|tp, s| (s.phase == Phase::Initializing).then(|| tp.clone()))
+            .1
+    }
+
+    /// Sets the committed offset, if the partition still waits for it. A late one changes nothing.
+    pub(crate) fn set_committed(
+        &self,
+        partition: &TopicPartition,
+        committed: Option<FetchPosition>,
+    ) {
+        let mut assigned = self.settled();
+        if assigned
+            .get(partition)
+            .is_some_and(|s| s.phase == Phase::Initializing || is_planted(Bug::LateCommitted))
+        {
+            let phase = match committed {
+                None => Phase::Uncommitted,
+                Some(position) if position.leader_epoch >= 0 => Phase::AwaitValidation(position),
+                Some(position) => Phase::Fetching(position),
+            };
+            assigned.enter(partition, phase);
+            assigned.drop_stale_errors();
+        }
+    }
+
+    /// Undoes the last drain, because its records did not reach the application.
+    pub(crate) fn take_back(&self) {
+        let mut guard = self.settled();
+        guard.take_back();
+        guard.drop_stale_errors();
+    }
+
+    pub fn has_all_positions(&self) -> bool {
+        let lacking =
+            |_: &TopicPartition, s: &mut PartitionState| s.valid_position().is_none().then_some(());
+        self.collect(lacking).1.is_empty()
+    }
+}
+
+fn wake(mut guard: Guard<'_>) {
+    // The waker is taken out first: it may run foreign code, which must not run under our lock.
+    let waker = guard.state().waker.take();
+    drop(guard);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
