@@ -14,7 +14,7 @@
 //! - `state` is one partition: its phase, position, and the fetches that it holds.
 //! - `buffer` moves fetches in and out, `serving` orders them, `handing_out` moves the positions.
 //! - `steps` reads one fetch record by record, without the lock.
-//! - `errors` keeps what a poll has to raise.
+//! - `errors` keeps what a poll has to raise, and `queries` answers the application's questions.
 //!
 //! An iteration has a fetch *in hand*: its steps move no position in the table. Only this room
 //! knows that. [`Partitions::settled`], which every call of the application uses, first moves the
@@ -27,6 +27,7 @@
 mod buffer;
 mod errors;
 mod handing_out;
+mod queries;
 mod serving;
 pub(crate) mod state;
 mod steps;
@@ -37,19 +38,17 @@ mod tests;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
-use std::time::Instant;
 
 use thalweg_protocol::planted::{Bug, is_planted};
 
 pub(crate) use self::buffer::{Rest, TakenFetch};
 use self::errors::QueuedErrors;
-use self::state::{FetchPosition, HandedOut, PartitionState, Phase};
+use self::state::{FetchPosition, Phase};
 use self::steps::InHand;
 use self::table::{Assigned, Changes};
 use crate::error::ConsumerError;
 use crate::metrics::Counter;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
-use crate::positions::absence::AbsenceNote;
 use crate::signals::Signals;
 use crate::sync;
 use crate::topic_partition::TopicPartition;
@@ -249,33 +248,6 @@ impl Partitions {
         self.settled().discard_all();
     }
 
-    /// Collects a value from each partition, [`PARTITIONS_PER_LOCK`] at a time, so that no thread
-    /// waits for the lock until all are done. Starts again if the assignment changes in between.
-    pub(crate) fn collect<T>(
-        &self,
-        mut of: impl FnMut(&TopicPartition, &mut PartitionState) -> Option<T>,
-    ) -> (u64, Vec<T>) {
-        let mut found = Vec::new();
-        let (mut version, mut from) = (None, 0);
-        loop {
-            let mut assigned = self.settled();
-            let now = assigned.version();
-            if version.replace(now).is_some_and(|before| before != now) {
-                found.clear();
-                from = 0;
-            }
-            let mut seen = 0;
-            for (partition, state) in assigned.iter_mut().skip(from).take(PARTITIONS_PER_LOCK) {
-                seen += 1;
-                found.extend(of(partition, state));
-            }
-            if seen < PARTITIONS_PER_LOCK {
-                return (now, found);
-            }
-            from += seen;
-        }
-    }
-
     /// Returns a counter that can be read without the lock. It grows with every change that may
     /// prevent records in hand from being returned: a new phase, assignment or pause of any
     /// partition, or an error to raise.
@@ -287,23 +259,6 @@ impl Partitions {
         let mut guard = self.settled();
         guard.assign(partitions);
         guard.drop_stale_errors();
-    }
-
-    pub fn assignment(&self) -> Vec<TopicPartition> {
-        self.versioned_assignment().1
-    }
-
-    /// Returns the assignment with its version.
-    pub(crate) fn versioned_assignment(&self) -> (u64, Vec<TopicPartition>) {
-        self.collect(|tp, _| Some(tp.clone()))
-    }
-
-    pub fn has_assignment(&self) -> bool {
-        self.settled().iter().next().is_some()
-    }
-
-    pub fn is_assigned(&self, partition: &TopicPartition) -> bool {
-        self.settled().get(partition).is_some()
     }
 
     /// Moves the position. `leader_epoch` is that of the record before `offset`, -1 if unknown.
@@ -361,102 +316,6 @@ impl Partitions {
         }
     }
 
-    pub fn paused(&self) -> Vec<TopicPartition> {
-        self.collect(|tp, s| s.paused.then(|| tp.clone())).1
-    }
-
-    /// Returns the next offset to read, or `None` while it is being looked up.
-    pub fn position(
-        &self,
-        partition: &TopicPartition,
-    ) -> Result<Option<FetchPosition>, ConsumerError> {
-        self.read(partition, PartitionState::valid_position)
-    }
-
-    pub fn high_watermark(&self, partition: &TopicPartition) -> Result<Option<i64>, ConsumerError> {
-        self.read(partition, |s| s.high_watermark)
-    }
-
-    pub fn last_stable_offset(
-        &self,
-        partition: &TopicPartition,
-    ) -> Result<Option<i64>, ConsumerError> {
-        self.read(partition, |s| s.last_stable_offset)
-    }
-
-    pub fn log_start_offset(
-        &self,
-        partition: &TopicPartition,
-    ) -> Result<Option<i64>, ConsumerError> {
-        self.read(partition, |s| s.log_start_offset)
-    }
-
-    /// Returns when a broker last responded to a fetch of the partition, with or without records.
-    pub fn fetched_at(&self, partition: &TopicPartition) -> Result<Option<Instant>, ConsumerError> {
-        self.read(partition, |s| s.fetched_at)
-    }
-
-    /// Returns the number of offsets between the position and the readable end of the log.
-    pub fn lag(
-        &self,
-        partition: &TopicPartition,
-        isolation: IsolationLevel,
-    ) -> Result<Option<i64>, ConsumerError> {
-        self.read(partition, |s| s.distance(isolation).map(|at| at.lag))
-    }
-
-    fn read<T>(
-        &self,
-        partition: &TopicPartition,
-        of: impl FnOnce(&PartitionState) -> T,
-    ) -> Result<T, ConsumerError> {
-        match self.settled().get(partition) {
-            Some(state) => Ok(of(state)),
-            None => Err(ConsumerError::NotAssigned {
-                partition: partition.clone(),
-            }),
-        }
-    }
-
-    /// Returns every known position: the offsets of a commit without arguments.
-    pub fn all_consumed(&self) -> Vec<(TopicPartition, FetchPosition)> {
-        let consumed = |tp: &TopicPartition, s: &mut PartitionState| {
-            let position = if is_planted(Bug::CommitUnreceived) {
-                s.fetch_position()
-            } else {
-                s.valid_position()
-            };
-            position.map(|position| (tp.clone(), position))
-        };
-        self.collect(consumed).1
-    }
-
-    /// Returns what was returned of each partition, or `None` if nothing was since its assignment.
-    pub fn handed_out(&self, partitions: &[TopicPartition]) -> Vec<Option<HandedOut>> {
-        let assigned = self.settled();
-        let of_one = |tp: &TopicPartition| assigned.get(tp).and_then(|state| state.handed_out);
-        partitions.iter().map(of_one).collect()
-    }
-
-    /// Whether the last response about the partition was not an error.
-    pub(crate) fn is_answered_well(&self, partition: &TopicPartition) -> bool {
-        let assigned = self.settled();
-        let state = assigned.get(partition);
-        state.is_some_and(|s| s.valid_position().is_some() && s.attempts == 0 && !s.blocked)
-    }
-
-    /// Whether two metadata responses in a row have lacked the partition.
-    pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
-        let assigned = self.settled();
-        let state = assigned.get(partition);
-        state.is_some_and(|state| state.absence == AbsenceNote::Told)
-    }
-
-    pub(crate) fn awaiting_committed(&self) -> Vec<TopicPartition> {
-        self.collect(|tp, s| (s.phase == Phase::Initializing).then(|| tp.clone()))
-            .1
-    }
-
     /// Sets the committed offset, if the partition still waits for it. A late one changes nothing.
     pub(crate) fn set_committed(
         &self,
@@ -483,12 +342,6 @@ impl Partitions {
         let mut guard = self.settled();
         guard.take_back();
         guard.drop_stale_errors();
-    }
-
-    pub fn has_all_positions(&self) -> bool {
-        let lacking =
-            |_: &TopicPartition, s: &mut PartitionState| s.valid_position().is_none().then_some(());
-        self.collect(lacking).1.is_empty()
     }
 }
 
