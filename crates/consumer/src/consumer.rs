@@ -374,6 +374,7 @@ impl Consumer {
 
     /// A position changed from outside: the fetcher and a waiting poll look again.
     fn moved(&self) {
+        self.partitions.drop_stale_errors();
         self.signals.notify();
         self.partitions.wake();
     }

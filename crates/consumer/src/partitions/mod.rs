@@ -99,14 +99,6 @@ impl Guard<'_> {
         state.assigned.changes().note();
     }
 
-    /// Drops errors that a seek or an assignment has made stale.
-    fn drop_stale_errors(&mut self) {
-        let State {
-            assigned, errors, ..
-        } = self.state();
-        errors.drop_stale(assigned);
-    }
-
     fn take_error(&mut self) -> Option<ConsumerError> {
         let State {
             assigned, errors, ..
@@ -256,9 +248,7 @@ impl Partitions {
     }
 
     pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
-        let mut guard = self.settled();
-        guard.assign(partitions);
-        guard.drop_stale_errors();
+        self.settled().assign(partitions);
     }
 
     /// Moves the position. `leader_epoch` is that of the record before `offset`, -1 if unknown.
@@ -291,9 +281,7 @@ impl Partitions {
     }
 
     fn enter(&self, partition: &TopicPartition, phase: Phase) -> Result<(), ConsumerError> {
-        let mut guard = self.settled();
-        if guard.enter(partition, phase) {
-            guard.drop_stale_errors();
+        if self.settled().enter(partition, phase) {
             Ok(())
         } else {
             Err(ConsumerError::NotAssigned {
@@ -333,15 +321,21 @@ impl Partitions {
                 Some(position) => Phase::Fetching(position),
             };
             assigned.enter(partition, phase);
-            assigned.drop_stale_errors();
         }
     }
 
     /// Undoes the last drain, because its records did not reach the application.
     pub(crate) fn take_back(&self) {
-        let mut guard = self.settled();
-        guard.take_back();
-        guard.drop_stale_errors();
+        self.settled().take_back();
+    }
+
+    /// Drops errors that seeks and assignments have made stale. They would not be raised anyway.
+    pub(crate) fn drop_stale_errors(&self) {
+        let mut guard = self.lock();
+        let State {
+            assigned, errors, ..
+        } = guard.state();
+        errors.drop_stale(assigned);
     }
 }
 

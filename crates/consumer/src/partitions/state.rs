@@ -192,9 +192,6 @@ impl PartitionState {
     pub(crate) fn enter(&mut self, phase: Phase, stamp: u64) {
         self.phase = phase;
         self.stamp = stamp;
-        if matches!(self.current, Current::Out) {
-            self.current = Current::None;
-        }
         self.asked = false;
         self.blocked = false;
         self.backoff_due = false;
