@@ -3,9 +3,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
+
+use thalweg_cluster::OneShot;
 
 use super::inbox::Ending;
 use crate::error::ClientError;
@@ -13,23 +15,16 @@ use crate::wait::{Blocked, block_until};
 
 type Outcome<T> = Result<T, ClientError>;
 
-#[derive(Debug)]
-struct Slot<T> {
-    outcome: Option<Outcome<T>>,
-    done: bool,
-    wakers: Vec<Waker>,
-}
-
 /// The caller's end.
 #[derive(Debug)]
 pub struct Ticket<T> {
-    slot: Arc<Mutex<Slot<T>>>,
+    slot: Arc<OneShot<Outcome<T>>>,
 }
 
 /// The actor's end. If it is dropped without an answer, the caller gets the reason why the client
 /// ended.
 pub(crate) struct Reply<T: Send + 'static> {
-    slot: Arc<Mutex<Slot<T>>>,
+    slot: Arc<OneShot<Outcome<T>>>,
     ending: Ending,
 }
 
@@ -40,11 +35,7 @@ impl<T: Send + 'static> std::fmt::Debug for Reply<T> {
 }
 
 pub(crate) fn ticket<T: Send + 'static>(ending: &Ending) -> (Reply<T>, Ticket<T>) {
-    let slot = Arc::new(Mutex::new(Slot {
-        outcome: None,
-        done: false,
-        wakers: Vec::new(),
-    }));
+    let slot = Arc::new(OneShot::default());
     (
         Reply {
             slot: Arc::clone(&slot),
@@ -54,27 +45,9 @@ pub(crate) fn ticket<T: Send + 'static>(ending: &Ending) -> (Reply<T>, Ticket<T>
     )
 }
 
-fn lock<T>(slot: &Mutex<Slot<T>>) -> MutexGuard<'_, Slot<T>> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn fill<T>(slot: &Mutex<Slot<T>>, outcome: Outcome<T>) {
-    let mut inner = lock(slot);
-    if inner.done {
-        return;
-    }
-    inner.done = true;
-    inner.outcome = Some(outcome);
-    let wakers = std::mem::take(&mut inner.wakers);
-    drop(inner);
-    for waker in wakers {
-        waker.wake();
-    }
-}
-
 impl<T: Send + 'static> Reply<T> {
     pub(crate) fn send(self, outcome: Outcome<T>) {
-        fill(&self.slot, outcome);
+        self.slot.set(outcome);
     }
 }
 
@@ -82,10 +55,10 @@ impl<T: Send + 'static> Drop for Reply<T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let slot = Arc::clone(&self.slot);
-            let tell = move |error| fill(&slot, Err(error));
+            let tell = move |error| slot.set(Err(error));
             return self.ending.tell_later(Box::new(tell));
         }
-        fill(&self.slot, Err(self.ending.error()));
+        self.slot.set(Err(self.ending.error()));
     }
 }
 
@@ -101,47 +74,34 @@ impl<T> Future for Ticket<T> {
 impl<T> Ticket<T> {
     /// Makes a ticket that is already done.
     pub(crate) fn done(outcome: Outcome<T>) -> Self {
-        Self {
-            slot: Arc::new(Mutex::new(Slot {
-                outcome: Some(outcome),
-                done: true,
-                wakers: Vec::new(),
-            })),
-        }
+        let slot = OneShot::default();
+        slot.set(outcome);
+        let slot = Arc::new(slot);
+        Self { slot }
     }
 
     pub fn is_done(&self) -> bool {
-        lock(&self.slot).done
+        self.slot.is_set()
     }
 
     /// Looks at the outcome without taking it. `None` means that it has not come yet, or was taken.
     pub fn peek<R>(&self, look: impl FnOnce(Option<&Outcome<T>>) -> R) -> R {
-        look(lock(&self.slot).outcome.as_ref())
+        self.slot.peek(look)
     }
 
     /// Takes the outcome if it is there. Otherwise `waker` is woken when it is.
     pub fn poll(&self, waker: &Waker) -> Option<Outcome<T>> {
-        let mut slot = lock(&self.slot);
-        if !slot.done && !slot.wakers.iter().any(|known| known.will_wake(waker)) {
-            slot.wakers.push(waker.clone());
-        }
-        slot.outcome.take()
+        self.slot.take_or_wait(waker)
     }
 
     /// Takes the outcome if it is there (and was not taken before).
     pub fn try_take(&self) -> Option<Outcome<T>> {
-        lock(&self.slot).outcome.take()
+        self.slot.take()
     }
 
     /// Wakes `waker` once the ticket is done, or at once if it is already.
     pub fn on_done(&self, waker: Waker) {
-        let mut slot = lock(&self.slot);
-        if slot.done {
-            drop(slot);
-            waker.wake();
-        } else {
-            slot.wakers.push(waker);
-        }
+        self.slot.on_set(waker);
     }
 
     /// Blocks this thread until the ticket is done. `interrupted` is called when a signal arrives.

@@ -1,23 +1,24 @@
 //! The outcome of a call on transactions, for whoever waits for it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
+use thalweg_cluster::OneShot;
+
 use crate::error::ProducerError;
-use crate::sync::lock;
 
 type Outcome = Result<(), ProducerError>;
 
 #[derive(Debug, Default)]
 struct Inner {
-    outcome: Option<Outcome>,
-    seen: bool,
-    wakers: Vec<Waker>,
+    outcome: OneShot<Outcome>,
+    seen: AtomicBool,
 }
 
 /// A future outcome. It is cheap to clone, and all clones report the same outcome.
 #[derive(Debug, Clone, Default)]
-pub struct TransactionTicket(Arc<Mutex<Inner>>);
+pub struct TransactionTicket(Arc<Inner>);
 
 impl TransactionTicket {
     /// Creates a ticket that already has its outcome.
@@ -29,34 +30,27 @@ impl TransactionTicket {
 
     /// Sets the outcome. Only the first one counts.
     pub(crate) fn finish(&self, outcome: Outcome) {
-        let wakers = {
-            let mut inner = lock(&self.0);
-            inner.outcome.get_or_insert(outcome);
-            std::mem::take(&mut inner.wakers)
-        };
-        for waker in wakers {
-            waker.wake();
-        }
+        self.0.outcome.set(outcome);
     }
 
     /// Returns the outcome if it is known, and marks it as seen. Otherwise wakes `waker` once it
     /// is.
     pub fn poll(&self, waker: &Waker) -> Option<Outcome> {
-        let mut inner = lock(&self.0);
-        if inner.outcome.is_none() && !inner.wakers.iter().any(|known| known.will_wake(waker)) {
-            inner.wakers.push(waker.clone());
-        }
-        inner.seen |= inner.outcome.is_some();
-        inner.outcome.clone()
+        self.0.outcome.peek_or_wait(waker, |outcome| {
+            if outcome.is_some() {
+                self.dismiss();
+            }
+            outcome.cloned()
+        })
     }
 
     /// Marks the outcome as seen, because nobody will ask for it.
     pub(crate) fn dismiss(&self) {
-        lock(&self.0).seen = true;
+        self.0.seen.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether the application has seen the outcome, or does not want it.
     pub(crate) fn was_seen(&self) -> bool {
-        lock(&self.0).seen
+        self.0.seen.load(Ordering::SeqCst)
     }
 }

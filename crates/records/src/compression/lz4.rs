@@ -21,7 +21,6 @@ use super::CodecError;
 use super::chunks::for_each_block;
 use super::lz4_high::HighEncoder;
 use super::output::Output;
-use super::xxh32::xxh32;
 
 const MAGIC: u32 = 0x184d_2204;
 const SKIPPABLE_MAGIC: u32 = 0x184d_2a50;
@@ -245,7 +244,7 @@ fn frame_header(
     }
     let (fields, rest) = input.split_at(header_len);
     let (&stored, rest) = rest.split_first().ok_or(CUT)?;
-    if checksum == HeaderChecksum::Verify && stored != (xxh32(fields) >> 8) as u8 {
+    if checksum == HeaderChecksum::Verify && stored != (XxHash32::oneshot(0, fields) >> 8) as u8 {
         return Err(CodecError::Corrupt("lz4 header checksum does not match"));
     }
     Ok((
@@ -291,7 +290,7 @@ fn block(
 
 fn check<'a>(rest: &'a [u8], bytes: &[u8], mismatch: &'static str) -> Result<&'a [u8], CodecError> {
     let (stored, rest) = take_u32(rest)?;
-    if stored == xxh32(bytes) {
+    if stored == XxHash32::oneshot(0, bytes) {
         Ok(rest)
     } else {
         Err(CodecError::Corrupt(mismatch))

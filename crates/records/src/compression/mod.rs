@@ -13,7 +13,6 @@ mod lz4;
 mod lz4_high;
 mod output;
 mod snappy;
-mod xxh32;
 mod zstd;
 
 use std::fmt;
