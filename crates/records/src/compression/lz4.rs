@@ -17,6 +17,8 @@ use lz4_flex::block::{
     get_maximum_output_size,
 };
 
+use twox_hash::XxHash32;
+
 use super::CodecError;
 use super::chunks::for_each_block;
 use super::lz4_high::HighEncoder;

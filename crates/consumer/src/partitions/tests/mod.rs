@@ -2,6 +2,7 @@
 
 mod buffer;
 mod positions;
+mod random;
 
 use super::state::FetchPosition;
 use crate::topic_partition::TopicPartition;
