@@ -95,7 +95,7 @@ _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 __version__: Final[str]
 
-# ---------------------------------------------------------------- runtime.rs
+# ---------------------------------------------------------------- interpreter/runtime.rs
 
 def set_log_level(logger: str, level: int) -> None:
     """Sets the lowest `logging` level that Rust passes on for the logger `thalweg.<name>`.
@@ -132,7 +132,7 @@ def wait_for_callbacks(timeout: float) -> None:
     Inside a callback it does nothing.
     """
 
-# ---------------------------------------------------------------- cluster.rs
+# ---------------------------------------------------------------- client/cluster.rs
 
 @final
 class ClusterMetadata:
@@ -161,7 +161,7 @@ class ClusterMetadata:
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
         """Returns the leader's node id. None: unknown partition. -1: no leader."""
 
-# ---------------------------------------------------------------- metrics.rs
+# ---------------------------------------------------------------- client/metrics.rs
 
 @final
 class Timer:
@@ -175,7 +175,7 @@ def call_every(seconds: float, f: Callable[[], object]) -> Timer:
     Late calls are not repeated. Do not call it at exit. A forked child has no timers of its
     parent."""
 
-# ---------------------------------------------------------------- producer.rs
+# ---------------------------------------------------------------- producing/producer.rs
 
 @type_check_only
 class ProducerHooks(Protocol):
@@ -336,7 +336,7 @@ class Producer(Generic[_K, _V]):
     def closed(self) -> bool:
         """Whether it was never opened, was closed, or belongs to the parent of this process."""
 
-# ---------------------------------------------------------------- async_producer.rs
+# ---------------------------------------------------------------- asyncio/producer.rs
 
 @disjoint_base
 class AsyncProducer(Generic[_K, _V]):
@@ -431,7 +431,7 @@ class AsyncProducer(Generic[_K, _V]):
 
         False before the start."""
 
-# ---------------------------------------------------------------- call.rs
+# ---------------------------------------------------------------- asyncio/call.rs
 
 @final
 class Call:
@@ -455,7 +455,7 @@ class JobCall:
     def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any: ...
     def close(self) -> None: ...
 
-# ---------------------------------------------------------------- record_future.rs
+# ---------------------------------------------------------------- asyncio/record_future.rs
 
 @final
 class RecordFuture(Awaitable[RecordMetadata]):
@@ -495,7 +495,7 @@ class RecordFuture(Awaitable[RecordMetadata]):
     def __iter__(self) -> Generator[Any, None, RecordMetadata]: ...
     def __next__(self) -> RecordFuture: ...
 
-# ---------------------------------------------------------------- completions.rs
+# ---------------------------------------------------------------- asyncio/completions.rs
 
 @final
 class Completions:
@@ -519,7 +519,7 @@ class Completions:
     def __len__(self) -> int:
         """The number of awaited futures and waiting calls."""
 
-# ---------------------------------------------------------------- futures.rs
+# ---------------------------------------------------------------- producing/futures.rs
 
 @final
 class FutureRecordMetadata:
@@ -639,7 +639,7 @@ class BatchMetadata:
     def __len__(self) -> int:
         """The number of rows given to the call, written or not."""
 
-# ---------------------------------------------------------------- records.rs
+# ---------------------------------------------------------------- convert/records.rs
 
 @final
 class ConsumerRecord(Generic[_K_co, _V_co]):
@@ -730,7 +730,7 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
     def __deepcopy__(self, memo: Any, /) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
-# ---------------------------------------------------------------- consumer.rs
+# ---------------------------------------------------------------- consuming/consumer.rs
 
 @type_check_only
 class ConsumerHooks(Protocol):
@@ -1051,7 +1051,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
 
         If it is cancelled, closing continues in the background."""
 
-# ---------------------------------------------------------------- tables.rs
+# ---------------------------------------------------------------- convert/tables.rs
 
 @final
 class RecordTable:
@@ -1073,7 +1073,7 @@ class RecordTable:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
-# ---------------------------------------------------------------- client.rs
+# ---------------------------------------------------------------- client/mod.rs
 
 _Body: TypeAlias = Mapping[str, Any] | list[tuple[int, dict[str, Any]]]
 _Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinator"], str, str]
@@ -1183,7 +1183,7 @@ class PendingRequest:
     def add_done_callback(self, f: Callable[[Self], object]) -> None:
         """Calls f(self) on the callback thread when done. If done: at once, in this thread."""
 
-# ---------------------------------------------------------------- broker.rs
+# ---------------------------------------------------------------- broker/mod.rs
 
 _FaultAction: TypeAlias = Literal["fail", "delay", "disconnect", "apply_then_disconnect", "silence"]
 
@@ -1348,7 +1348,7 @@ class EmbeddedBroker:
     def _broker_now_ms(self) -> float:
         """Returns the time on the clock of events: milliseconds since start()."""
 
-# ---------------------------------------------------------------- reader.rs
+# ---------------------------------------------------------------- consuming/reader.rs
 
 @final
 class PartitionReader:

@@ -2,7 +2,12 @@
 //!
 //! ```text
 //! Python ── extract ──▶ the crates (producer, consumer, columns, broker) ── results ──▶ Python
-//!              gil.rs: releases the GIL to wait      errors.rs: the only error map
+//!    interpreter/gil.rs: releases the GIL to wait      convert/errors.rs: the only error map
+//!
+//! producing/     the producer of both APIs        client/        any API by name
+//! consuming/     the consumer of both APIs        broker/        the embedded broker
+//! asyncio/       calls as coroutines              convert/       Python objects <-> Rust types
+//! operation.rs   a call that may have to wait     interpreter/   the GIL, callbacks, exit
 //! ```
 //! Code here that decides about Kafka's semantics is a bug: it belongs in the crate of its topic.
 
@@ -13,106 +18,62 @@
 
 use pyo3::prelude::*;
 
-mod append;
-mod async_consumer;
-mod async_producer;
-mod awaiting;
-mod batch_futures;
-mod batch_metadata;
+mod asyncio;
 mod broker;
-mod broker_groups;
-mod call;
-mod callbacks;
-mod capsules;
 mod client;
-mod cluster;
-mod completions;
-mod config;
-mod consumer;
-mod consumer_arguments;
-mod consumer_core;
-mod errors;
-mod foreign;
-mod futures;
-mod gil;
-mod heartbeats;
-mod hooks;
-mod job;
-mod list_source;
-mod lookups;
-mod loop_queue;
-mod metrics;
+mod consuming;
+mod convert;
+mod interpreter;
 mod operation;
-mod outgoing;
-mod polling;
-mod producer;
-mod producer_core;
-mod reader;
-mod record_future;
-mod record_waits;
-mod records;
-mod running_loop;
-mod runtime;
-mod send_many;
-mod sending;
-mod settings;
-mod sink;
-mod sleepers;
-mod tables;
-mod topics;
-mod transactions;
-mod types;
-mod untracked;
-mod usage;
-mod values;
+mod producing;
 
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use crate::async_consumer::AsyncConsumer;
+    use crate::asyncio::call::{Call, JobCall};
     #[pymodule_export]
-    use crate::async_producer::AsyncProducer;
+    use crate::asyncio::completions::Completions;
     #[pymodule_export]
-    use crate::batch_futures::FutureBatchMetadata;
+    use crate::asyncio::consumer::AsyncConsumer;
     #[pymodule_export]
-    use crate::batch_metadata::BatchMetadata;
+    use crate::asyncio::producer::AsyncProducer;
+    #[pymodule_export]
+    use crate::asyncio::record_future::RecordFuture;
     #[pymodule_export]
     use crate::broker::EmbeddedBroker;
     #[pymodule_export]
-    use crate::call::{Call, JobCall};
+    use crate::client::cluster::ClusterMetadata;
+    #[pymodule_export]
+    use crate::client::metrics::{Timer, call_every};
     #[pymodule_export]
     use crate::client::{Client, PendingRequest};
     #[pymodule_export]
-    use crate::cluster::ClusterMetadata;
+    use crate::consuming::consumer::Consumer;
     #[pymodule_export]
-    use crate::completions::Completions;
+    use crate::consuming::reader::PartitionReader;
     #[pymodule_export]
-    use crate::consumer::Consumer;
+    use crate::convert::records::ConsumerRecord;
     #[pymodule_export]
-    use crate::futures::FutureRecordMetadata;
+    use crate::convert::tables::{ArrowBatch, RecordTable};
     #[pymodule_export]
-    use crate::metrics::{Timer, call_every};
-    #[pymodule_export]
-    use crate::producer::Producer;
-    #[pymodule_export]
-    use crate::reader::PartitionReader;
-    #[pymodule_export]
-    use crate::record_future::RecordFuture;
-    #[pymodule_export]
-    use crate::records::ConsumerRecord;
-    #[pymodule_export]
-    use crate::runtime::{
+    use crate::interpreter::runtime::{
         begin_exit, runtime_threads, set_log_level, stop_threads, wait_for_callbacks,
     };
     #[pymodule_export]
-    use crate::tables::{ArrowBatch, RecordTable};
+    use crate::producing::batch_futures::FutureBatchMetadata;
+    #[pymodule_export]
+    use crate::producing::batch_metadata::BatchMetadata;
+    #[pymodule_export]
+    use crate::producing::futures::FutureRecordMetadata;
+    #[pymodule_export]
+    use crate::producing::producer::Producer;
 
     #[pymodule_init]
     fn init(py: pyo3::Python<'_>) {
-        thalweg_consumer::run_lock_waits(crate::gil::wait_for_lock);
-        crate::awaiting::set_send_slot::<Call>(py);
-        crate::awaiting::set_send_slot::<JobCall>(py);
-        crate::awaiting::set_send_slot::<RecordFuture>(py);
+        thalweg_consumer::run_lock_waits(crate::interpreter::gil::wait_for_lock);
+        crate::asyncio::awaiting::set_send_slot::<Call>(py);
+        crate::asyncio::awaiting::set_send_slot::<JobCall>(py);
+        crate::asyncio::awaiting::set_send_slot::<RecordFuture>(py);
     }
 
     #[pymodule_export]

@@ -11,8 +11,8 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use thalweg_network::wait::Parker;
 
-use crate::gil;
-use crate::producer_core::Core;
+use crate::interpreter::gil;
+use crate::producing::core::Core;
 
 /// A step-wise call. Dropping it gives up its wait, and does not undo what it did before.
 pub(crate) trait Operation: Send + Sync {

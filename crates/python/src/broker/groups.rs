@@ -1,0 +1,171 @@
+//! Connects the embedded broker's groups to their coordinator in Python: events to Python, views
+//! and responses from it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use thalweg_broker::{
+    GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupService, GroupTicket, GroupView,
+    MemberView,
+};
+use thalweg_protocol::dynamic::{self, StructSchema};
+use thalweg_protocol::{ApiKey, DecodeError, ErrorCode, Reader, Str};
+
+use crate::convert::values;
+use crate::interpreter::gil;
+
+/// Waits without the GIL for new events, and returns them. `None`: the broker is closed.
+pub(crate) fn next_events<'py>(
+    py: Python<'py>,
+    service: &GroupService,
+    deadline: Option<Instant>,
+) -> PyResult<Option<Bound<'py, PyList>>> {
+    let found = gil::wait(py, deadline, |waker| match service.poll_events(waker) {
+        std::task::Poll::Ready(events) => Some(events),
+        std::task::Poll::Pending => None,
+    })?;
+    let list = PyList::empty(py);
+    match found {
+        Some(None) => return Ok(None),
+        Some(Some(events)) => {
+            for event in events {
+                if let Some(event) = event_to_py(py, service, event)? {
+                    list.append(event)?;
+                }
+            }
+        }
+        None => {}
+    }
+    Ok(Some(list))
+}
+
+/// Converts an event. `None`: the request could not be read, and was answered with an error.
+fn event_to_py<'py>(
+    py: Python<'py>,
+    service: &GroupService,
+    event: GroupEvent,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let (at_ms, group) = (event.at_ms, event.group.as_str());
+    let tuple = match event.kind {
+        GroupEventKind::Expired { member } => ("expired", at_ms, group, member.as_str())
+            .into_pyobject(py)?
+            .into_any(),
+        GroupEventKind::Topics => ("topics", at_ms).into_pyobject(py)?.into_any(),
+        GroupEventKind::Deleted => ("deleted", at_ms, group).into_pyobject(py)?.into_any(),
+        GroupEventKind::Request(request) => {
+            let Ok((body, draft)) = read(&request) else {
+                let code = ErrorCode::INVALID_REQUEST;
+                py.detach(|| service.refuse(request.ticket, code));
+                return Ok(None);
+            };
+            let draft = draft.map(|draft| values::to_py(py, &draft)).transpose()?;
+            let tuple = (
+                "request",
+                request.ticket.0,
+                request.key.to_string(),
+                request.version,
+                request.client_id.as_deref().unwrap_or_default(),
+                request.client_host.as_str(),
+                at_ms,
+                group,
+                values::to_py(py, &body)?,
+                draft,
+            );
+            tuple.into_pyobject(py)?.into_any()
+        }
+    };
+    Ok(Some(tuple))
+}
+
+fn read(request: &GroupRequest) -> Result<(dynamic::Value, Option<dynamic::Value>), DecodeError> {
+    let (key, version) = (request.key, request.version);
+    let mut input = Reader::new(request.body.clone());
+    let body = dynamic::decode_request_body(key, version, &mut input)?;
+    let draft = request
+        .draft
+        .clone()
+        .map(|draft| dynamic::decode_response_body(key, version, &mut Reader::new(draft)));
+    Ok((body, draft.transpose()?))
+}
+
+/// Sends a response to a waiting request. A body that does not fit the API raises, and the client
+/// gets an error.
+pub(crate) fn answer(
+    py: Python<'_>,
+    service: &GroupService,
+    ticket: GroupTicket,
+    body: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let Some((key, version)) = py.detach(|| service.request_api(ticket)) else {
+        return Ok(false);
+    };
+    match encode(key, version, body) {
+        Ok(body) => Ok(py.detach(|| service.answer(ticket, body.into()))),
+        Err(error) => {
+            py.detach(|| service.refuse(ticket, ErrorCode::UNKNOWN_SERVER_ERROR));
+            Err(error)
+        }
+    }
+}
+
+fn encode(key: ApiKey, version: i16, body: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let schema: &StructSchema = dynamic::schema(key)
+        .map(|api| api.response.root)
+        .ok_or_else(|| PyValueError::new_err(format!("{key} has no schema")))?;
+    let value = values::struct_from_py(schema, body)?;
+    dynamic::encode_response_body(key, version, &value)
+        .map_err(|error| PyValueError::new_err(format!("{key} version {version}: {error}")))
+}
+
+/// Reads a view from a dict, with the group's ID.
+pub(crate) fn view_from_py(view: &Bound<'_, PyDict>) -> PyResult<(String, GroupView)> {
+    let view = view.as_any();
+    let kind: String = view.get_item("kind")?.extract()?;
+    let kind = GroupKind::from_name(&kind).ok_or_else(|| {
+        PyValueError::new_err(format!("kind is 'classic' or 'consumer', not {kind:?}"))
+    })?;
+    let topics: Vec<String> = view.get_item("topics")?.extract()?;
+    let members = view.get_item("members")?;
+    let members = members.cast::<PyDict>()?.iter().map(|(id, member)| {
+        let id: String = id.extract()?;
+        Ok((Str::from(id), member_from_py(&member)?))
+    });
+    let group = GroupView {
+        kind,
+        protocol_type: text(view, "protocol_type")?,
+        state: text(view, "state")?,
+        epoch: view.get_item("epoch")?.extract()?,
+        topics: topics.into_iter().map(Str::from).collect(),
+        members: members.collect::<PyResult<_>>()?,
+    };
+    Ok((view.get_item("group_id")?.extract()?, group))
+}
+
+fn member_from_py(member: &Bound<'_, PyAny>) -> PyResult<MemberView> {
+    let instance_id: Option<String> = member.get_item("instance_id")?.extract()?;
+    Ok(MemberView {
+        instance_id: instance_id.map(Str::from),
+        session_timeout_ms: member.get_item("session_timeout_ms")?.extract()?,
+        epoch: member.get_item("epoch")?.extract()?,
+        assignment_epochs: epochs_from_py(member)?,
+        heartbeat: ErrorCode(member.get_item("heartbeat")?.extract()?),
+        is_watched: member.get_item("watched")?.extract()?,
+    })
+}
+
+fn epochs_from_py(member: &Bound<'_, PyAny>) -> PyResult<BTreeMap<Str, BTreeMap<i32, i32>>> {
+    let member = member.cast::<PyDict>()?;
+    let Some(epochs) = member.get_item("assignment_epochs")? else {
+        return Ok(BTreeMap::new());
+    };
+    let epochs: BTreeMap<String, BTreeMap<i32, i32>> = epochs.extract()?;
+    let epochs = epochs.into_iter();
+    Ok(epochs.map(|(topic, of)| (Str::from(topic), of)).collect())
+}
+
+fn text(of: &Bound<'_, PyAny>, name: &str) -> PyResult<Str> {
+    Ok(Str::from(of.get_item(name)?.extract::<String>()?))
+}

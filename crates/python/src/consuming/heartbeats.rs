@@ -1,0 +1,60 @@
+//! A consumer's heartbeats: converts Python's description of them, and their results.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use thalweg_network::{HeartbeatNews, HeartbeatPlan};
+
+use crate::client;
+use crate::convert::config::duration_ms;
+use crate::convert::{errors, values};
+
+/// An API's name and its body.
+type Named<'py> = (String, Bound<'py, PyAny>);
+
+/// A response or an exception (the other one is `None`), and whether it belongs to the current
+/// heartbeats.
+type Notable<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>, bool);
+
+/// `thalweg.coordinator.steps.Heartbeats` in Python, which documents the fields.
+#[derive(FromPyObject)]
+pub(crate) struct Heartbeats<'py> {
+    api: String,
+    body: Bound<'py, PyAny>,
+    interval_ms: f64,
+    leave: Option<Named<'py>>,
+    max_poll_interval_ms: f64,
+    answer_within_ms: Option<f64>,
+}
+
+impl Heartbeats<'_> {
+    /// Returns what the core sends to the node repeatedly.
+    pub(crate) fn plan(&self, node: &Bound<'_, PyAny>) -> PyResult<HeartbeatPlan> {
+        for (name, value) in [
+            ("interval_ms", self.interval_ms),
+            ("max_poll_interval_ms", self.max_poll_interval_ms),
+            ("answer_within_ms", self.answer_within_ms.unwrap_or(1.0)),
+        ] {
+            if value.is_nan() || value < 1.0 {
+                return Err(PyValueError::new_err(format!("{name} must be at least 1")));
+            }
+        }
+        let leave = self.leave.as_ref();
+        Ok(HeartbeatPlan {
+            target: client::target(Some(node))?,
+            request: client::named_request(&self.api, &self.body)?,
+            interval: duration_ms(self.interval_ms),
+            answer_within: self.answer_within_ms.map(duration_ms),
+            leave: leave
+                .map(|(api, body)| client::named_request(api, body))
+                .transpose()?,
+            max_poll_interval: duration_ms(self.max_poll_interval_ms),
+        })
+    }
+}
+
+pub(crate) fn notable(py: Python<'_>, news: HeartbeatNews) -> PyResult<Notable<'_>> {
+    Ok(match news.outcome {
+        Ok(body) => (Some(values::to_py(py, &body)?), None, news.is_current),
+        Err(error) => (None, Some(errors::client(py, &error)), news.is_current),
+    })
+}

@@ -1,0 +1,46 @@
+//! Creates the core of a `Consumer` or an `AsyncConsumer` from its configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use thalweg_network::consumer::ConsumerClient;
+
+use crate::consuming::polling::{ConsumerHooks, Core};
+use crate::convert::config::{Options, duration_ms};
+use crate::convert::{errors, settings};
+
+/// The default of `poll_arrow_max_bytes`. A larger table no longer fits into the CPU's cache until
+/// it is read.
+const ARROW_BYTES: usize = 4 * 1024 * 1024;
+
+/// Returns a core that starts connecting in the background, and how long to wait for the
+/// connection.
+pub(crate) fn start(
+    py: Python<'_>,
+    config: &Bound<'_, PyAny>,
+    hooks: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Core, Duration)> {
+    let mut options = Options::new(config)?;
+    let client_config = settings::client(&mut options)?;
+    let mut consumer_config = settings::consumer(&mut options)?;
+    settings::align_consumer(&mut consumer_config, &client_config);
+    let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
+    let arrow_bytes = options
+        .get::<usize>("poll_arrow_max_bytes")?
+        .unwrap_or(ARROW_BYTES);
+    let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
+    options.finish()?;
+    let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
+    let client = py
+        .detach(|| ConsumerClient::start(&client_config, consumer_config))
+        .map_err(|error| errors::client(py, &error))?;
+    let core = Core::new(
+        Arc::new(client),
+        hooks,
+        max_poll_records,
+        arrow_bytes,
+        timeout,
+    );
+    Ok((core, client_config.bootstrap_timeout))
+}

@@ -1,0 +1,280 @@
+//! The only error map: every Rust error becomes a class of `thalweg.errors`, by name.
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyModule};
+use thalweg_cluster::{Address, ConnectionError, RequestError};
+use thalweg_consumer::ConsumerError;
+use thalweg_network::ClientError;
+use thalweg_producer::{FailureKind, ProducerError, TransactionFailure};
+
+use crate::convert::types;
+
+static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    Ok(ERRORS
+        .get_or_try_init(py, || py.import("thalweg.errors").map(Bound::unbind))?
+        .bind(py))
+}
+
+/// Returns an instance of `thalweg.errors.<class>(message)`, to raise or to keep in a future.
+pub(crate) fn instance<'py>(
+    py: Python<'py>,
+    class: &str,
+    message: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    module(py)?.getattr(class)?.call1((message,))
+}
+
+/// Returns an instance with keyword fields after the message.
+pub(crate) fn instance_with<'py>(
+    py: Python<'py>,
+    class: &str,
+    message: &str,
+    fields: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    module(py)?.getattr(class)?.call((message,), Some(fields))
+}
+
+/// Returns an instance for a broker's error code.
+pub(crate) fn for_code<'py>(
+    py: Python<'py>,
+    code: i16,
+    message: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    module(py)?
+        .getattr("for_code")?
+        .call1((code,))?
+        .call1((message,))
+}
+
+/// Returns `thalweg.errors.<class>(message)` as an error to raise.
+pub(crate) fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
+    match instance(py, class, message) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+/// Returns the error to raise: the given instance, or what creating it raised.
+pub(crate) fn raised(made: PyResult<Bound<'_, PyAny>>) -> PyErr {
+    match made {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+/// Converts an error of the client's core into one to raise.
+pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        ClientError::NoBrokersAvailable(causes) => raised(no_brokers(py, causes, &text)),
+        ClientError::TimedOut(_) => raise(py, "KafkaTimeoutError", &text),
+        ClientError::Connection(cause) => raise(py, connection_class(cause), &text),
+        ClientError::Request(cause) => raise(py, request_class(cause), &text),
+        ClientError::Encode(_) => raise(py, "UnsupportedVersionError", &text),
+        ClientError::Decode(_) => raise(py, "KafkaProtocolError", &text),
+        ClientError::InvalidTopic(_) => raise(py, "InvalidTopicError", &text),
+        ClientError::Broker { code, .. } => raised(for_code(py, code.0, &text)),
+        ClientError::UnknownNode(_) => raise(py, "UnknownBrokerIdError", &text),
+        ClientError::Configuration(_) => raise(py, "KafkaConfigurationError", &text),
+        ClientError::System(_) => PyOSError::new_err(text),
+        ClientError::Failed(_) => raise(py, "KafkaError", &text),
+        ClientError::Producer(cause) => raised(producer(py, cause)),
+        ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
+        ClientError::Interrupted => interrupted(py),
+    }
+}
+
+/// Returns what a signal's handler raised, or `KeyboardInterrupt` if it raised nothing.
+pub(crate) fn interrupted(py: Python<'_>) -> PyErr {
+    match py.check_signals() {
+        Err(error) => error,
+        Ok(()) => PyKeyboardInterrupt::new_err(()),
+    }
+}
+
+fn no_brokers<'py>(
+    py: Python<'py>,
+    causes: &[(Address, String)],
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let addresses = PyDict::new(py);
+    for (address, cause) in causes {
+        addresses.set_item(address.to_string(), cause)?;
+    }
+    let fields = PyDict::new(py);
+    fields.set_item("addresses", addresses)?;
+    instance_with(py, "NoBrokersAvailable", text, &fields)
+}
+
+/// Returns why a connection failed.
+pub(crate) fn connection(py: Python<'_>, error: &ConnectionError) -> PyErr {
+    raise(py, connection_class(error), &error.to_string())
+}
+
+fn connection_class(error: &ConnectionError) -> &'static str {
+    match error {
+        ConnectionError::Authentication { .. } => "SaslAuthenticationFailedError",
+        ConnectionError::Unsupported { .. } => "UnsupportedVersionError",
+        ConnectionError::Malformed(_) => "KafkaProtocolError",
+        ConnectionError::WrongCorrelationId { .. } | ConnectionError::Unsolicited(_) => {
+            "CorrelationIdError"
+        }
+        ConnectionError::RequestTimedOut { .. }
+        | ConnectionError::SetupTimedOut { .. }
+        | ConnectionError::StepTimedOut { .. }
+        | ConnectionError::Unanswered { .. } => "KafkaTimeoutError",
+        ConnectionError::ClientClosed => "IllegalStateError",
+        _ => "KafkaConnectionError",
+    }
+}
+
+fn request_class(error: &RequestError) -> &'static str {
+    match error {
+        RequestError::Disconnected { cause, .. } => connection_class(cause),
+        RequestError::NotReady { .. } => "NodeNotReadyError",
+        RequestError::UnsupportedVersion(_) => "IncompatibleBrokerVersion",
+    }
+}
+
+/// Returns the error of a record without acknowledgement, to keep in its future.
+pub(crate) fn producer<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bound<'py, PyAny>> {
+    let made = producer_instance(py, error)?;
+    if error.possibly_written() {
+        made.setattr("possibly_written", true)?;
+    }
+    Ok(made)
+}
+
+fn producer_instance<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bound<'py, PyAny>> {
+    let text = error.to_string();
+    match error {
+        ProducerError::DeliveryTimeout { .. } | ProducerError::ClosedBeforeDelivery { .. } => {
+            instance(py, "KafkaTimeoutError", &text)
+        }
+        ProducerError::Network { .. } => instance(py, "KafkaConnectionError", &text),
+        ProducerError::RecordTooLarge { .. } => instance(py, "RecordTooLargeError", &text),
+        ProducerError::BufferExhausted => instance(py, "BufferExhaustedError", &text),
+        ProducerError::Closed | ProducerError::IllegalState(_) => {
+            instance(py, "IllegalStateError", &text)
+        }
+        ProducerError::TransactionAborted { .. } => instance(py, "TransactionAbortedError", &text),
+        ProducerError::TransactionAbortable(failure) => {
+            let class = match failure.kind {
+                FailureKind::ToldToAbort => "TransactionAbortableError",
+                FailureKind::CommitFailed => "TransactionCommitFailedError",
+                _ => "AbortableTransactionError",
+            };
+            transaction(py, class, failure, &text)
+        }
+        ProducerError::TransactionFatal(failure) => {
+            let class = match failure.kind {
+                FailureKind::Fenced => "ProducerFencedError",
+                FailureKind::NotAuthorized => "TransactionalIdAuthorizationFailedError",
+                _ => "FatalTransactionError",
+            };
+            transaction(py, class, failure, &text)
+        }
+        ProducerError::Codec { .. } => instance(py, "CorruptRecordError", &text),
+        ProducerError::Fatal(_) => instance(py, "KafkaError", &text),
+        _ => match error.code() {
+            Some(code) => for_code(py, code.0, &text),
+            None => instance(py, "KafkaError", &text),
+        },
+    }
+}
+
+/// Returns the error of a transaction. Its origin becomes its `__cause__`.
+fn transaction<'py>(
+    py: Python<'py>,
+    class: &str,
+    failure: &TransactionFailure,
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let error = instance(py, class, text)?;
+    let cause = match &failure.record {
+        Some(record) => Some(producer(py, record)?),
+        None if failure.code.is_error() => Some(for_code(py, failure.code.0, &failure.reason)?),
+        None => None,
+    };
+    error.setattr("__cause__", cause)?;
+    Ok(error)
+}
+
+/// Converts an error about a partition or a lookup into one to raise.
+pub(crate) fn consumer(py: Python<'_>, error: &ConsumerError) -> PyErr {
+    raised(consumer_instance(py, error))
+}
+
+fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bound<'py, PyAny>> {
+    let text = error.to_string();
+    let fields = PyDict::new(py);
+    match error {
+        ConsumerError::NoOffsetForPartition { partitions } => {
+            let list = PyList::empty(py);
+            for tp in partitions {
+                list.append(types::topic_partition(py, &tp.topic, tp.partition)?)?;
+            }
+            fields.set_item("partitions", list)?;
+            instance_with(py, "NoOffsetForPartitionError", &text, &fields)
+        }
+        ConsumerError::OffsetOutOfRange {
+            partition, offset, ..
+        } => {
+            let offsets = PyDict::new(py);
+            let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
+            offsets.set_item(tp, offset)?;
+            fields.set_item("offsets", offsets)?;
+            instance_with(py, "OffsetOutOfRangeError", &text, &fields)
+        }
+        ConsumerError::CorruptBatch {
+            partition, offset, ..
+        } => {
+            let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
+            fields.set_item("topic_partition", tp)?;
+            fields.set_item("offset", offset)?;
+            instance_with(py, "CorruptRecordError", &text, &fields)
+        }
+        ConsumerError::LogTruncation {
+            partition,
+            offset,
+            diverging,
+            ..
+        } => {
+            let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
+            let diverging = diverging
+                .map(|at| types::offset_and_metadata(py, at.offset, "", at.leader_epoch))
+                .transpose()?;
+            let divergent_offsets = PyDict::new(py);
+            divergent_offsets.set_item(&tp, diverging)?;
+            let offsets = PyDict::new(py);
+            offsets.set_item(tp, offset)?;
+            fields.set_item("offsets", offsets)?;
+            module(py)?
+                .getattr("LogTruncationError")?
+                .call((divergent_offsets, text), Some(&fields))
+        }
+        ConsumerError::TopicAuthorizationFailed { .. } => {
+            instance(py, "TopicAuthorizationFailedError", &text)
+        }
+        ConsumerError::GroupAuthorizationFailed { .. } => {
+            instance(py, "GroupAuthorizationFailedError", &text)
+        }
+        ConsumerError::CommitFailed { .. } => instance(py, "CommitFailedError", &text),
+        ConsumerError::PartitionCommitFailed { code, .. } | ConsumerError::Broker { code, .. } => {
+            for_code(py, code.0, &text)
+        }
+        ConsumerError::Timeout { .. } | ConsumerError::PositionTimeout { .. } => {
+            instance(py, "KafkaTimeoutError", &text)
+        }
+        ConsumerError::Connection { cause, .. } => instance(py, connection_class(cause), &text),
+        ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
+        ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
+        // NotAssigned, NotSubscribed, NoGroupId, Closed, and later errors of the core about a call
+        // at the wrong moment.
+        _ => instance(py, "IllegalStateError", &text),
+    }
+}

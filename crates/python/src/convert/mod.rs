@@ -1,0 +1,20 @@
+//! Conversions between Python objects and the types of the crates.
+//!
+//! ```text
+//! config.rs     resolved options of Python. settings.rs: the crates' configurations from them
+//! values.rs     dicts <-> requests and responses by name
+//! types.rs      the classes of `thalweg.structs`
+//! errors.rs     the only error map
+//! sink.rs       drained records as objects. records.rs: `ConsumerRecord`
+//! tables.rs     drained records as columns. capsules.rs: Arrow's C structs
+//! ```
+
+pub(crate) mod capsules;
+pub(crate) mod config;
+pub(crate) mod errors;
+pub(crate) mod records;
+pub(crate) mod settings;
+pub(crate) mod sink;
+pub(crate) mod tables;
+pub(crate) mod types;
+pub(crate) mod values;

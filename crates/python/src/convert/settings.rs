@@ -1,0 +1,237 @@
+//! Converts resolved options to the configuration structs of the crates.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use thalweg_cluster::Address;
+use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
+use thalweg_network::sasl::{SaslConfig, Secret};
+use thalweg_network::tls::Pem;
+use thalweg_network::{ClientConfig, SecurityProtocol};
+use thalweg_producer::{Acks, Partitioner, ProducerConfig};
+use thalweg_protocol::Str;
+use thalweg_records::Compression;
+
+use crate::convert::config::{Options, duration_ms};
+
+/// Reads the options of every client, `CoreClientConfig` in Python.
+pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
+    let mut config = ClientConfig::default();
+    let servers: Vec<(String, u16)> = options.get("bootstrap_servers")?.unwrap_or_default();
+    config.bootstrap_servers = servers
+        .into_iter()
+        .map(|(host, port)| Address::new(host, port))
+        .collect();
+    config.client_id = options.get("client_id")?;
+    options.set_ms("bootstrap_timeout_ms", &mut config.bootstrap_timeout)?;
+    options.set_ms("request_timeout_ms", &mut config.request_timeout)?;
+    config.connections_max_idle = match options.get::<f64>("connections_max_idle_ms")? {
+        Some(ms) => duration_ms(ms),
+        None => duration_ms(f64::INFINITY),
+    };
+    options.set_ms("reconnect_backoff_ms", &mut config.reconnect_backoff)?;
+    options.set_ms(
+        "reconnect_backoff_max_ms",
+        &mut config.reconnect_backoff_max,
+    )?;
+    options.set_ms("retry_backoff_ms", &mut config.retry_backoff)?;
+    options.set_ms("retry_backoff_max_ms", &mut config.retry_backoff_max)?;
+    options.set_ms(
+        "socket_connection_setup_timeout_ms",
+        &mut config.socket_connection_setup_timeout,
+    )?;
+    options.set_ms(
+        "socket_connection_setup_timeout_max_ms",
+        &mut config.socket_connection_setup_timeout_max,
+    )?;
+    options.set(
+        "max_in_flight_requests_per_connection",
+        &mut config.max_in_flight_requests_per_connection,
+    )?;
+    options.set(
+        "receive_message_max_bytes",
+        &mut config.receive_message_max_bytes,
+    )?;
+    config.receive_buffer_bytes = options.get("receive_buffer_bytes")?;
+    config.send_buffer_bytes = options.get("send_buffer_bytes")?;
+    options.set("metrics_num_samples", &mut config.metrics.num_samples)?;
+    options.set_ms(
+        "metrics_sample_window_ms",
+        &mut config.metrics.sample_window,
+    )?;
+    options.set_ms("metadata_max_age_ms", &mut config.metadata_max_age)?;
+    options.set_ms("metadata_max_idle_ms", &mut config.metadata_max_idle)?;
+    if let Some(strategy) = options.get::<String>("metadata_recovery_strategy")? {
+        config.metadata_recovery_rebootstrap = strategy == "rebootstrap";
+    }
+    options.set_ms(
+        "metadata_recovery_rebootstrap_trigger_ms",
+        &mut config.metadata_recovery_rebootstrap_trigger,
+    )?;
+    options.set(
+        "allow_auto_create_topics",
+        &mut config.allow_auto_create_topics,
+    )?;
+    // The table has these options, but they have no effect here: names are already resolved, and
+    // TCP_NODELAY is always on. `thalweg.config` warns about other values.
+    for ignored in ["client_dns_lookup", "socket_options"] {
+        options.ignore(ignored);
+    }
+    security(options, &mut config)?;
+    Ok(config)
+}
+
+fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()> {
+    if let Some(name) = options.get::<String>("security_protocol")? {
+        config.security_protocol = SecurityProtocol::from_name(&name).ok_or_else(|| {
+            PyValueError::new_err(format!("security_protocol {name:?} is unknown"))
+        })?;
+    }
+    options.set("ssl_check_hostname", &mut config.tls.check_hostname)?;
+    config.tls.ca = options.get("ssl_cafile")?.map(pem);
+    config.tls.cert = options.get("ssl_certfile")?.map(pem);
+    config.tls.key = options.get("ssl_keyfile")?.map(pem);
+    config.tls.crl = options.get("ssl_crlfile")?.map(pem);
+    let mechanism: Option<String> = options.get("sasl_mechanism")?;
+    let username: Option<String> = options.get("sasl_plain_username")?;
+    let password: Option<String> = options.get("sasl_plain_password")?;
+    config.sasl = match mechanism.as_deref() {
+        Some("PLAIN") => Some(SaslConfig::Plain {
+            username: username.unwrap_or_default(),
+            password: Secret::new(password.unwrap_or_default()),
+        }),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "sasl_mechanism {other:?} is unknown"
+            )));
+        }
+        None => None,
+    };
+    Ok(())
+}
+
+/// Reads PEM text, or the path of a file with it.
+fn pem(text: String) -> Pem {
+    if text.contains("-----BEGIN ") {
+        Pem::Inline(text)
+    } else {
+        Pem::File(text.into())
+    }
+}
+
+/// `thalweg.config` has checked every value. An unknown one must not become a default.
+fn unknown(option: &str, word: &str) -> PyErr {
+    PyValueError::new_err(format!("{option} {word:?} is unknown"))
+}
+
+/// Reads a producer's options, `CoreProducerConfig` in Python, except those of the binding itself.
+pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
+    let acks = match options.get::<i64>("acks")? {
+        Some(0) => Acks::None,
+        Some(1) => Acks::Leader,
+        Some(-1) | None => Acks::All,
+        Some(other) => return Err(unknown("acks", &other.to_string())),
+    };
+    let mut config = ProducerConfig {
+        acks,
+        ..ProducerConfig::default()
+    };
+    options.set("enable_idempotence", &mut config.enable_idempotence)?;
+    config.transactional_id = options.get("transactional_id")?;
+    options.set_ms("transaction_timeout_ms", &mut config.transaction_timeout)?;
+    options.set_ms("delivery_timeout_ms", &mut config.delivery_timeout)?;
+    if let Some(retries) = options.get::<i64>("retries")? {
+        config.retries = u32::try_from(retries).unwrap_or(u32::MAX);
+    }
+    if let Some(name) = options.get::<String>("compression_type")? {
+        config.compression =
+            Compression::from_name(&name).ok_or_else(|| unknown("compression_type", &name))?;
+    }
+    config.compression_level = options.get("compression_level")?;
+    options.set("batch_size", &mut config.batch_size)?;
+    options.set_ms("linger_ms", &mut config.linger)?;
+    options.set("buffer_memory", &mut config.buffer_memory)?;
+    options.set("max_request_size", &mut config.max_request_size)?;
+    if let Some(name) = options.get::<String>("partitioner")? {
+        config.partitioner = match name.as_str() {
+            "round_robin" => Partitioner::RoundRobin,
+            "consistent_random" => Partitioner::ConsistentRandom,
+            "default" | "murmur2_random" => Partitioner::BuiltIn,
+            other => return Err(unknown("partitioner", other)),
+        };
+    }
+    options.set(
+        "partitioner_ignore_keys",
+        &mut config.partitioner_ignore_keys,
+    )?;
+    options.set(
+        "partitioner_adaptive_partitioning_enable",
+        &mut config.partitioner_adaptive_partitioning,
+    )?;
+    options.set_ms(
+        "partitioner_availability_timeout_ms",
+        &mut config.partitioner_availability_timeout,
+    )?;
+    Ok(config)
+}
+
+/// Reads a consumer's options, `CoreConsumerConfig` in Python, except those of the binding itself.
+pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
+    let group_id = options.get::<String>("group_id")?.map(Str::from);
+    let mut config = ConsumerConfig {
+        group_id,
+        ..ConsumerConfig::default()
+    };
+    options.ignore("group_instance_id");
+    if let Some(rack) = options.get::<String>("client_rack")? {
+        config.client_rack = Str::from(rack);
+    }
+    let duration = options.get::<f64>("auto_offset_reset_by_duration_ms")?;
+    if let Some(name) = options.get::<String>("auto_offset_reset")? {
+        config.auto_offset_reset = match name.as_str() {
+            "earliest" => OffsetReset::Earliest,
+            "none" => OffsetReset::None,
+            "by_duration" => OffsetReset::ByDuration(duration_ms(duration.unwrap_or(0.0))),
+            "latest" => OffsetReset::Latest,
+            other => return Err(unknown("auto_offset_reset", other)),
+        };
+    }
+    if let Some(name) = options.get::<String>("isolation_level")? {
+        config.isolation_level = match name.as_str() {
+            "read_committed" => IsolationLevel::ReadCommitted,
+            "read_uncommitted" => IsolationLevel::ReadUncommitted,
+            other => return Err(unknown("isolation_level", other)),
+        };
+    }
+    options.set("check_crcs", &mut config.check_crcs)?;
+    options.set("fetch_min_bytes", &mut config.fetch_min_bytes)?;
+    options.set_ms("fetch_max_wait_ms", &mut config.fetch_max_wait)?;
+    options.set("fetch_max_bytes", &mut config.fetch_max_bytes)?;
+    options.set(
+        "max_partition_fetch_bytes",
+        &mut config.max_partition_fetch_bytes,
+    )?;
+    options.set("fetch_buffer_memory", &mut config.fetch_buffer_memory_bytes)?;
+    options.set(
+        "enable_incremental_fetch_sessions",
+        &mut config.enable_incremental_fetch_sessions,
+    )?;
+    Ok(config)
+}
+
+/// Copies the retry and request times that a producer shares with its client.
+pub(crate) fn align_producer(config: &mut ProducerConfig, client: &ClientConfig) {
+    config.request_timeout = client.request_timeout;
+    config.retry_backoff = client.retry_backoff;
+    config.retry_backoff_max = client.retry_backoff_max;
+    config.max_in_flight_requests_per_connection = client.max_in_flight_requests_per_connection;
+    config.metrics = client.metrics;
+}
+
+/// Copies the retry and request times that a consumer shares with its client.
+pub(crate) fn align_consumer(config: &mut ConsumerConfig, client: &ClientConfig) {
+    config.request_timeout = client.request_timeout;
+    config.retry_backoff = client.retry_backoff;
+    config.retry_backoff_max = client.retry_backoff_max;
+    config.metadata_max_age = client.metadata_max_age;
+    config.metrics = client.metrics;
+}

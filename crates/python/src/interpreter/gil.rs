@@ -1,0 +1,91 @@
+//! The only module that releases the GIL to wait. The waits check for signals.
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use thalweg_network::ClientError;
+use thalweg_network::wait::{Blocked, block_until};
+
+use crate::convert::config::duration_ms;
+use crate::convert::errors;
+
+/// Whether a signal's handler raised, and what it raised. Called during a wait.
+fn signalled(raised: &mut Option<PyErr>) -> bool {
+    Python::attach(|py| match py.check_signals() {
+        Ok(()) => false,
+        Err(error) => {
+            *raised = Some(error);
+            true
+        }
+    })
+}
+
+/// Waits without the GIL until `poll` returns something, or returns `None` after the deadline. A
+/// signal whose handler raises (Ctrl-C) ends the wait with that exception.
+///
+/// `poll` must register the waker before it checks.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    deadline: Option<Instant>,
+    poll: impl FnMut(&Waker) -> Option<T> + Send,
+) -> PyResult<Option<T>> {
+    let mut raised = None;
+    let mut interrupted = || signalled(&mut raised);
+    match py.detach(|| block_until(deadline, &mut interrupted, poll)) {
+        Ok(found) => Ok(Some(found)),
+        Err(Blocked::TimedOut) => Ok(None),
+        Err(Blocked::Interrupted) => Err(raised.unwrap_or_else(|| errors::interrupted(py))),
+    }
+}
+
+/// Runs a wait for one of our locks, without the GIL if this thread has it.
+pub(crate) fn wait_for_lock(wait: &mut (dyn FnMut() + Send)) {
+    // SAFETY: the call has no requirements. It says whether this thread is attached.
+    if unsafe { pyo3::ffi::PyGILState_Check() } == 0 {
+        return wait();
+    }
+    Python::attach(|py| py.detach(wait));
+}
+
+/// Sleeps without the GIL until this thread's parker is woken, the deadline is over, or a signal's
+/// handler raises. The waker must be registered already.
+pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
+    let mut slept = false;
+    wait(py, deadline, |_| {
+        std::mem::replace(&mut slept, true).then_some(())
+    })?;
+    Ok(())
+}
+
+/// Runs a call of the network crate without the GIL. The call uses the given closure to ask
+/// whether a signal stops it.
+pub(crate) fn client_call<T: Send>(
+    py: Python<'_>,
+    call: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, ClientError> + Send,
+) -> PyResult<T> {
+    let mut raised = None;
+    let result = py.detach(|| call(&mut || signalled(&mut raised)));
+    match result {
+        Ok(value) => Ok(value),
+        Err(ClientError::Interrupted) => Err(raised.unwrap_or_else(|| errors::interrupted(py))),
+        Err(error) => Err(errors::client(py, &error)),
+    }
+}
+
+/// Returns when a timeout in seconds is over. `None`: never.
+pub(crate) fn deadline_seconds(timeout: Option<f64>) -> Option<Instant> {
+    let seconds = timeout.filter(|seconds| seconds.is_finite())?;
+    Some(Instant::now() + duration_ms(seconds * 1_000.0))
+}
+
+/// Returns when a timeout in milliseconds is over. `None`: never.
+pub(crate) fn deadline_ms(timeout_ms: Option<f64>) -> Option<Instant> {
+    let ms = timeout_ms.filter(|ms| ms.is_finite())?;
+    Some(Instant::now() + duration_ms(ms))
+}
+
+/// Returns the time left until a deadline.
+pub(crate) fn left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|at| at.saturating_duration_since(Instant::now()))
+}

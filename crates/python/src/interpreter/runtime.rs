@@ -1,0 +1,130 @@
+//! The process's threads and its log, for Python.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use thalweg_network::{PerProcess, Runtime, log};
+
+use crate::interpreter::{callbacks, foreign};
+
+/// Sets the lowest level that Rust passes on for the logger `thalweg.<name>`.
+#[pyfunction]
+pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
+    let level = u8::try_from(level).unwrap_or(u8::MAX);
+    match log::Logger::ALL
+        .into_iter()
+        .find(|known| known.name() == logger)
+    {
+        Some(known) => log::set_level(known, level),
+        None => {
+            return Err(PyValueError::new_err(format!(
+                "there is no logger {logger:?}"
+            )));
+        }
+    }
+    pump()
+}
+
+/// Returns the names of this process's runtime threads.
+#[pyfunction]
+pub(crate) fn runtime_threads() -> Vec<String> {
+    Runtime::existing()
+        .map(Runtime::thread_names)
+        .unwrap_or_default()
+}
+
+/// At exit, a running callback may continue for this long.
+const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
+
+/// Prevents other threads from starting application code within our calls. It is called first at
+/// exit.
+#[pyfunction]
+pub(crate) fn begin_exit() {
+    foreign::end();
+}
+
+/// Stops the runtime's threads, and returns the number of callbacks that did not run in time. It
+/// is called last at exit.
+#[pyfunction]
+#[pyo3(signature = (timeout = 1.0))]
+pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
+    let timeout =
+        crate::convert::config::duration_ms(timeout * 1_000.0).max(Duration::from_millis(1));
+    let callbacks = callbacks::current();
+    py.detach(|| {
+        foreign::wait(RUNNING_CALLBACK_MAX);
+        callbacks.stop(RUNNING_CALLBACK_MAX);
+    });
+    let left = callbacks.run_left(py, Instant::now() + timeout);
+    py.detach(|| {
+        if let Some(runtime) = Runtime::existing() {
+            runtime.shutdown(timeout);
+        }
+    });
+    left
+}
+
+/// Waits until all callbacks that are due have run, at most `timeout` seconds.
+#[pyfunction]
+#[pyo3(signature = (timeout))]
+pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
+    let deadline =
+        Instant::now().checked_add(crate::convert::config::duration_ms(timeout * 1_000.0));
+    callbacks::current().wait_until_run(py, deadline)
+}
+
+/// Makes the callback thread empty the log's queue whenever it has events.
+fn pump() -> PyResult<()> {
+    static PENDING: PerProcess<AtomicBool> = PerProcess::new();
+
+    struct Awake;
+    impl Wake for Awake {
+        fn wake(self: Arc<Self>) {
+            schedule();
+        }
+    }
+
+    fn schedule() {
+        let pending = PENDING.get_or_make(AtomicBool::default);
+        if !pending.swap(true, Ordering::AcqRel) {
+            callbacks::current().run(Box::new(|py| {
+                pending.store(false, Ordering::Release);
+                empty(py);
+            }));
+        }
+    }
+
+    fn empty(py: Python<'_>) {
+        let waker = Waker::from(Arc::new(Awake));
+        loop {
+            let events = log::drain(Some(&waker));
+            if events.is_empty() {
+                return;
+            }
+            for event in events {
+                callbacks::caught(py, || {
+                    if let Err(error) = emit(py, &event) {
+                        error.write_unraisable(py, None);
+                    }
+                });
+            }
+        }
+    }
+
+    callbacks::current().start()?;
+    schedule();
+    Ok(())
+}
+
+fn emit(py: Python<'_>, event: &log::Event) -> PyResult<()> {
+    let logging = py.import("thalweg._logging")?;
+    logging.call_method1(
+        "emit",
+        (event.logger.name(), event.level as u8, &event.message),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! `FutureBatchMetadata`: the result of a `send_many` or `send_arrow`, done with its last batch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Waker;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use thalweg_producer::{AppendedRows, BatchCompletion, ProducerError};
+
+use crate::convert::errors;
+use crate::interpreter::callbacks::{self, Work};
+use crate::producing::batch_metadata::{BatchMetadata, Settled, Written};
+use crate::producing::futures::{self, Awaited, Outcome, Sent, Wanted, when_batch_done};
+
+/// Where the rows went: as ranges, or row by row if Python steps are set.
+pub(crate) enum Rows {
+    Bulk(AppendedRows),
+    Each(Vec<Result<Sent, Py<PyAny>>>),
+}
+
+/// The error of one row.
+enum RowError {
+    Core(ProducerError),
+    Python(Py<PyAny>),
+}
+
+/// Shared by the future, its callbacks and its metadata.
+pub(crate) struct Batch {
+    rows: Rows,
+    len: usize,
+    outcome: PyOnceLock<Result<Py<PyAny>, Py<PyAny>>>,
+}
+
+impl Batch {
+    pub(crate) fn new(rows: Rows, len: usize) -> Self {
+        Self {
+            rows,
+            len,
+            outcome: PyOnceLock::new(),
+        }
+    }
+
+    fn pending(&self) -> Option<&Arc<BatchCompletion>> {
+        match &self.rows {
+            // Starts at the end: the batch appended last is usually done last.
+            Rows::Bulk(rows) => rows
+                .completions()
+                .rev()
+                .find(|completion| !completion.is_done()),
+            Rows::Each(rows) => rows
+                .iter()
+                .rev()
+                .filter_map(|row| row.as_ref().ok())
+                .map(|sent| &sent.completion)
+                .find(|completion| !completion.is_done()),
+        }
+    }
+
+    fn settle(&self, py: Python<'_>) -> (Settled, Vec<(usize, RowError)>) {
+        let mut tally = Tally::new(self.len);
+        match &self.rows {
+            Rows::Bulk(rows) => {
+                for (row, completion, index) in rows.iter() {
+                    tally.take(row, completion, index);
+                }
+                for (row, error) in rows.refused() {
+                    tally.errors.push((*row, RowError::Core(error.clone())));
+                }
+            }
+            Rows::Each(rows) => {
+                for (row, sent) in rows.iter().enumerate() {
+                    match sent {
+                        Ok(sent) => tally.take(row, &sent.completion, sent.index),
+                        Err(error) => tally
+                            .errors
+                            .push((row, RowError::Python(error.clone_ref(py)))),
+                    }
+                }
+            }
+        }
+        tally.finish()
+    }
+}
+
+/// Sums up rows by batch: it looks a partition up once per run of rows, not once per row.
+struct Tally<'a> {
+    settled: Settled,
+    errors: Vec<(usize, RowError)>,
+    /// The current run: its batch, count, first and last offset.
+    run: Option<(&'a Arc<BatchCompletion>, Written)>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(len: usize) -> Self {
+        let settled = Settled {
+            offsets: vec![-1; len],
+            count: 0,
+            partitions: BTreeMap::new(),
+        };
+        Self {
+            settled,
+            errors: Vec::new(),
+            run: None,
+        }
+    }
+
+    fn take(&mut self, row: usize, completion: &'a Arc<BatchCompletion>, index: u32) {
+        let outcome = completion
+            .outcome(index)
+            .expect("asked for once all is done");
+        let offset = match outcome {
+            Ok(written) => written.offset,
+            Err(error) => return self.errors.push((row, RowError::Core(error))),
+        };
+        self.settled.offsets[row] = offset;
+        let same = |known: &&'a Arc<BatchCompletion>| Arc::ptr_eq(known, completion);
+        if !self.run.as_ref().is_some_and(|(known, _)| same(known)) {
+            self.end_run();
+            self.run = Some((completion, (0, offset, offset)));
+        }
+        if let Some((_, (count, first, last))) = &mut self.run {
+            *count += 1;
+            *first = offset.min(*first);
+            *last = offset.max(*last);
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some((completion, (count, first, last))) = self.run.take() else {
+            return;
+        };
+        self.settled.count += count;
+        let key = (completion.topic().clone(), completion.partition());
+        let entry = self.settled.partitions.entry(key);
+        let known = entry.or_insert((0, first, last));
+        *known = (known.0 + count, known.1.min(first), known.2.max(last));
+    }
+
+    fn finish(mut self) -> (Settled, Vec<(usize, RowError)>) {
+        self.end_run();
+        self.errors.sort_by_key(|(row, _)| *row);
+        (self.settled, self.errors)
+    }
+}
+
+impl Awaited for Batch {
+    fn is_done(&self) -> bool {
+        self.pending().is_none()
+    }
+
+    fn is_orphaned(&self) -> bool {
+        self.pending()
+            .is_some_and(|completion| completion.is_orphaned())
+    }
+
+    fn poll_done(&self, waker: &Waker) -> bool {
+        while let Some(completion) = self.pending() {
+            if completion.poll_done(waker).is_pending() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn hasten(&self) {
+        match &self.rows {
+            Rows::Bulk(rows) => rows.completions().for_each(|batch| batch.hasten()),
+            Rows::Each(rows) => rows.iter().flatten().for_each(Sent::hasten),
+        }
+    }
+
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
+        let known = self.outcome.get_or_try_init(py, || -> PyResult<_> {
+            let (settled, errors) = self.settle(py);
+            let metadata = Bound::new(py, BatchMetadata::from(settled))?.into_any();
+            if errors.is_empty() {
+                return Ok(Ok(metadata.unbind()));
+            }
+            let list = PyList::empty(py);
+            for (row, error) in &errors {
+                let error = match error {
+                    RowError::Core(error) => errors::producer(py, error)?,
+                    RowError::Python(error) => error.bind(py).clone(),
+                };
+                list.append((row, error))?;
+            }
+            let fields = PyDict::new(py);
+            fields.set_item("errors", list)?;
+            fields.set_item("metadata", metadata)?;
+            let class = py.import("thalweg.errors")?.getattr("BatchSendError")?;
+            Ok(Err(class.call((), Some(&fields))?.unbind()))
+        })?;
+        Ok(match known {
+            Ok(value) => Ok(value.bind(py).clone()),
+            Err(error) => Err(error.bind(py).clone()),
+        })
+    }
+
+    /// Waits for one batch after the other, because some may be done before their turn.
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
+        match self.pending().map(Arc::clone) {
+            None => callbacks::current().run_now_or_in_turn(py, work),
+            Some(pending) => {
+                let again = Box::new(move |py: Python<'_>| self.when_done(py, work));
+                when_batch_done(py, &pending, 0, again);
+            }
+        }
+    }
+}
+
+/// The result of `send_many` or `send_arrow`. It is done when every row has its result.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct FutureBatchMetadata(Arc<Batch>);
+
+impl FutureBatchMetadata {
+    pub(crate) fn new(rows: Rows, len: usize) -> Self {
+        Self(Arc::new(Batch::new(rows, len)))
+    }
+
+    fn add(
+        &self,
+        py: Python<'_>,
+        wanted: Wanted,
+        f: Py<PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let (args, kwargs) = (
+            args.clone().unbind(),
+            kwargs.map(|given| given.clone().unbind()),
+        );
+        futures::add(py, Arc::clone(&self.0), wanted, f, args, kwargs)
+    }
+}
+
+#[pymethods]
+impl FutureBatchMetadata {
+    #[pyo3(signature = (timeout = None))]
+    fn get<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        futures::get(py, &*self.0, timeout)
+    }
+
+    #[getter]
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    #[getter]
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(futures::known(py, &*self.0)?.and_then(Result::ok))
+    }
+
+    #[getter]
+    fn exception<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(futures::known(py, &*self.0)?.and_then(Result::err))
+    }
+
+    fn succeeded(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(futures::known(py, &*self.0)?.is_some_and(|outcome| outcome.is_ok()))
+    }
+
+    fn failed(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(futures::known(py, &*self.0)?.is_some_and(|outcome| outcome.is_err()))
+    }
+
+    /// Whether it failed, and sending the failed rows again may succeed for each of them.
+    fn retriable(&self, py: Python<'_>) -> PyResult<bool> {
+        let Some(error) = self.exception(py)? else {
+            return Ok(false);
+        };
+        for item in error.getattr("errors")?.try_iter()? {
+            let retriable = item?.get_item(1)?.getattr_opt("retriable")?;
+            if !retriable.is_some_and(|flag| flag.is_truthy().unwrap_or(false)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    #[pyo3(signature = (f, *args, **kwargs))]
+    fn add_callback<'py>(
+        slf: PyRef<'py, Self>,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Value, f, args, kwargs)?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (f, *args, **kwargs))]
+    fn add_errback<'py>(
+        slf: PyRef<'py, Self>,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Exception, f, args, kwargs)?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (f, *args, **kwargs))]
+    fn add_both<'py>(
+        slf: PyRef<'py, Self>,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Both, f, args, kwargs)?;
+        Ok(slf)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len
+    }
+}

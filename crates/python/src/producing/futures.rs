@@ -1,0 +1,382 @@
+//! `FutureRecordMetadata`: the result of one send, which its batch completes.
+//!
+//! A future is a reference to the batch's completion and an index. Nothing else refers to the
+//! future, so a future that is dropped costs nothing more.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use thalweg_network::{ClientError, Generation};
+use thalweg_producer::{BatchCompletion, Callback, CompletionListener};
+
+use crate::convert::types::Sizes;
+use crate::convert::{errors, types};
+use crate::interpreter::callbacks::{self, Work};
+use crate::interpreter::gil;
+
+/// A value or an exception, both as Python objects.
+pub(crate) type Outcome<'py> = Result<Bound<'py, PyAny>, Bound<'py, PyAny>>;
+
+/// What both kinds of futures share.
+pub(crate) trait Awaited {
+    fn is_done(&self) -> bool;
+
+    /// Whether it can never be done, because it belongs to the parent of this forked process.
+    fn is_orphaned(&self) -> bool;
+
+    /// Returns true if it is done. Otherwise the waker is woken when that may have changed.
+    fn poll_done(&self, waker: &Waker) -> bool;
+
+    /// Makes its batch leave without lingering, because a thread or task waits for it.
+    fn hasten(&self);
+
+    /// Returns the result. Call it only once it is done.
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>>;
+
+    /// Runs the work once it is done, after the callbacks that are due by then.
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work);
+}
+
+/// Waits, and returns the value or raises the error.
+pub(crate) fn get<'py, A: Awaited + Sync>(
+    py: Python<'py>,
+    future: &A,
+    timeout: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !future.is_done() {
+        check_process(py, future)?;
+        future.hasten();
+        let deadline = gil::deadline_seconds(timeout);
+        let done = gil::wait(py, deadline, |waker| future.poll_done(waker).then_some(()))?;
+        if done.is_none() {
+            let seconds = timeout.unwrap_or_default();
+            let text = format!("not acknowledged within the {seconds} seconds of this get()");
+            return Err(errors::raise(py, "KafkaTimeoutError", &text));
+        }
+    }
+    future.outcome(py)?.map_err(PyErr::from_value)
+}
+
+/// Returns an error in a forked child, where nothing completes the future.
+fn check_process<A: Awaited>(py: Python<'_>, future: &A) -> PyResult<()> {
+    if future.is_orphaned() {
+        return Err(errors::client(py, &ClientError::Forked));
+    }
+    Ok(())
+}
+
+/// Returns the result if it is known.
+pub(crate) fn known<'py, A: Awaited>(
+    py: Python<'py>,
+    future: &A,
+) -> PyResult<Option<Outcome<'py>>> {
+    if future.is_done() {
+        future.outcome(py).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// The results that a callback is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    Value,
+    Exception,
+    Both,
+}
+
+/// Calls `f(*args, outcome, **kwargs)` on the callback thread, or in this thread if the result is
+/// known and no other callback is due.
+pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
+    py: Python<'_>,
+    future: Arc<A>,
+    wanted: Wanted,
+    f: Py<PyAny>,
+    args: Py<PyTuple>,
+    kwargs: Option<Py<PyDict>>,
+) -> PyResult<()> {
+    // Otherwise only a log would show the mistake, much later.
+    let given = f.bind(py);
+    if !given.is_callable() {
+        let text = format!("{} is not callable", given.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    check_process(py, &*future)?;
+    let known = Arc::clone(&future);
+    let call = move |py: Python<'_>| {
+        if let Err(error) = call(py, &*known, wanted, &f, &args, kwargs.as_ref()) {
+            callbacks::report(py, "delivery callback", error);
+        }
+    };
+    future.when_done(py, Box::new(call));
+    Ok(())
+}
+
+fn call<A: Awaited>(
+    py: Python<'_>,
+    future: &A,
+    wanted: Wanted,
+    f: &Py<PyAny>,
+    args: &Py<PyTuple>,
+    kwargs: Option<&Py<PyDict>>,
+) -> PyResult<()> {
+    let given = match (future.outcome(py)?, wanted) {
+        (Ok(value), Wanted::Value | Wanted::Both) => value,
+        (Err(error), Wanted::Exception | Wanted::Both) => error,
+        _ => return Ok(()),
+    };
+    let mut all: Vec<Bound<'_, PyAny>> = args.bind(py).iter().collect();
+    all.push(given);
+    f.call(
+        py,
+        PyTuple::new(py, all)?,
+        kwargs.map(|kwargs| kwargs.bind(py)),
+    )?;
+    Ok(())
+}
+
+/// Passes the tokens of a completed batch to the callback thread.
+pub(crate) struct Listener(Generation);
+
+impl Listener {
+    pub(crate) fn new() -> Self {
+        Self(Generation::current())
+    }
+}
+
+impl CompletionListener for Listener {
+    fn completed(&self, _: &Arc<BatchCompletion>, callbacks: Vec<Callback>) {
+        let thread = callbacks::current();
+        for callback in callbacks {
+            thread.completed(callback.token);
+        }
+    }
+
+    fn is_inherited(&self) -> bool {
+        self.0.is_inherited()
+    }
+}
+
+/// Runs the work once the record's batch is done, after the callbacks that are due by then.
+pub(crate) fn when_batch_done(
+    py: Python<'_>,
+    completion: &BatchCompletion,
+    index: u32,
+    work: Work,
+) {
+    let thread = callbacks::current();
+    let token = thread.new_token();
+    thread.register(token, work);
+    if !completion.add_callback(index, token)
+        && let Some(work) = thread.take(token)
+    {
+        thread.run_now_or_in_turn(py, work);
+    }
+}
+
+/// The place of one record: its batch and its index there.
+#[derive(Clone)]
+pub(crate) struct Sent {
+    pub(crate) completion: Arc<BatchCompletion>,
+    pub(crate) index: u32,
+    pub(crate) timestamp_ms: i64,
+    pub(crate) sizes: Sizes,
+}
+
+impl Awaited for Sent {
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.completion.is_done()
+    }
+
+    fn is_orphaned(&self) -> bool {
+        self.completion.is_orphaned()
+    }
+
+    fn poll_done(&self, waker: &Waker) -> bool {
+        self.completion.poll_done(waker).is_ready()
+    }
+
+    fn hasten(&self) {
+        self.completion.hasten();
+    }
+
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
+        let outcome = self
+            .completion
+            .outcome(self.index)
+            .expect("asked for once it is done");
+        match outcome {
+            Ok(written) => types::record_metadata(
+                py,
+                self.completion.topic(),
+                self.completion.partition(),
+                written.offset,
+                written.log_append_time_ms.unwrap_or(self.timestamp_ms),
+                self.sizes,
+            )
+            .map(Ok),
+            Err(error) => errors::producer(py, &error).map(Err),
+        }
+    }
+
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
+        when_batch_done(py, &self.completion, self.index, work);
+    }
+}
+
+/// A record that failed before it was appended.
+struct Failed(Py<PyAny>);
+
+impl Awaited for Failed {
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn is_orphaned(&self) -> bool {
+        false
+    }
+
+    fn poll_done(&self, _: &Waker) -> bool {
+        true
+    }
+
+    fn hasten(&self) {}
+
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
+        Ok(Err(self.0.bind(py).clone()))
+    }
+
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
+        callbacks::current().run_now_or_in_turn(py, work);
+    }
+}
+
+/// The result of one `send`. It completes with the record's batch.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct FutureRecordMetadata(State);
+
+enum State {
+    Sent(Sent),
+    Failed(Arc<Failed>),
+}
+
+macro_rules! with_state {
+    ($self:expr, $future:ident => $body:expr) => {
+        match &$self.0 {
+            State::Sent($future) => $body,
+            State::Failed($future) => {
+                let $future = &**$future;
+                $body
+            }
+        }
+    };
+}
+
+impl FutureRecordMetadata {
+    #[inline]
+    pub(crate) fn sent(sent: Sent) -> Self {
+        Self(State::Sent(sent))
+    }
+
+    pub(crate) fn refused(error: Py<PyAny>) -> Self {
+        Self(State::Failed(Arc::new(Failed(error))))
+    }
+
+    pub(crate) fn add(
+        &self,
+        py: Python<'_>,
+        wanted: Wanted,
+        f: Py<PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let (args, kwargs) = (
+            args.clone().unbind(),
+            kwargs.map(|given| given.clone().unbind()),
+        );
+        match &self.0 {
+            State::Sent(sent) => add(py, Arc::new(sent.clone()), wanted, f, args, kwargs),
+            State::Failed(failed) => add(py, Arc::clone(failed), wanted, f, args, kwargs),
+        }
+    }
+}
+
+#[pymethods]
+impl FutureRecordMetadata {
+    #[pyo3(signature = (timeout = None))]
+    fn get<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        with_state!(self, future => get(py, future, timeout))
+    }
+
+    #[getter]
+    fn is_done(&self) -> bool {
+        with_state!(self, future => future.is_done())
+    }
+
+    #[getter]
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(with_state!(self, future => known(py, future))?.and_then(Result::ok))
+    }
+
+    #[getter]
+    fn exception<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(with_state!(self, future => known(py, future))?.and_then(Result::err))
+    }
+
+    fn succeeded(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(with_state!(self, future => known(py, future))?.is_some_and(|outcome| outcome.is_ok()))
+    }
+
+    fn failed(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(with_state!(self, future => known(py, future))?.is_some_and(|outcome| outcome.is_err()))
+    }
+
+    fn retriable(&self, py: Python<'_>) -> PyResult<bool> {
+        match self.exception(py)? {
+            Some(error) => Ok(error
+                .getattr_opt("retriable")?
+                .is_some_and(|flag| flag.is_truthy().unwrap_or(false))),
+            None => Ok(false),
+        }
+    }
+
+    #[pyo3(signature = (f, *args, **kwargs))]
+    fn add_callback<'py>(
+        slf: PyRef<'py, Self>,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Value, f, args, kwargs)?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (f, *args, **kwargs))]
+    fn add_errback<'py>(
+        slf: PyRef<'py, Self>,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Exception, f, args, kwargs)?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (f, *args, **kwargs))]
+    fn add_both<'py>(
+        slf: PyRef<'py, Self>,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Both, f, args, kwargs)?;
+        Ok(slf)
+    }
+}

@@ -1,0 +1,227 @@
+//! `Producer`: the class that `thalweg.producer.KafkaProducer` extends.
+//!
+//! `send` without hooks runs no Python code: it finds the topic's entry by identity, takes slices
+//! of the bytes and one lock, and creates a future.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::client::{Client, Handle};
+use crate::convert::config::duration_ms;
+use crate::convert::errors;
+use crate::interpreter::gil;
+use crate::interpreter::untracked::untracked;
+use crate::operation::run;
+use crate::producing::batch_futures::FutureBatchMetadata;
+use crate::producing::core::{Bootstrap, Core, Flush, PartitionsFor};
+use crate::producing::futures::FutureRecordMetadata;
+use crate::producing::hooks::topic_name;
+use crate::producing::sending::Given;
+use crate::producing::transactions::{Group, Offset, Transacting};
+use crate::producing::{outgoing, send_many};
+
+/// The producer core.
+#[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
+pub(crate) struct Producer(OnceLock<Core>);
+
+impl Producer {
+    /// Returns the core, if it is open and belongs to this process.
+    #[inline]
+    fn core(&self, py: Python<'_>) -> PyResult<&Core> {
+        match self.0.get() {
+            Some(core) => core.check(py).map(|()| core),
+            None => Err(errors::raise(
+                py,
+                "IllegalStateError",
+                "the producer was never opened",
+            )),
+        }
+    }
+}
+
+#[pymethods]
+impl Producer {
+    #[new]
+    #[pyo3(signature = (*args, **kwargs))]
+    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        // A subclass may have an `__init__` with any signature. `_open` opens the producer.
+        let _ = (args, kwargs);
+        Self(OnceLock::new())
+    }
+
+    #[pyo3(signature = (config, hooks = None))]
+    fn _open(
+        &self,
+        py: Python<'_>,
+        config: &Bound<'_, PyAny>,
+        hooks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let core = Core::start(py, config, hooks)?;
+        run(py, &core, &mut Bootstrap::new(core.bootstrap_timeout))?;
+        self.0
+            .set(core)
+            .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))
+    }
+
+    /// Sends a record, and returns a future of its `RecordMetadata`.
+    ///
+    /// It waits at most `max_block_ms` for metadata and buffer memory, then raises
+    /// `KafkaTimeoutError` or `BufferExhaustedError`. Without a serializer, value and key are
+    /// bytes. headers is a list of (str, bytes or None). It also raises `RecordTooLargeError`,
+    /// `ValueError`, `TypeError`, and `IllegalStateError` after close.
+    #[pyo3(signature = (topic, value = None, key = None, headers = None, partition = None, timestamp_ms = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn send<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &Bound<'py, PyAny>,
+        value: Option<Bound<'py, PyAny>>,
+        key: Option<Bound<'py, PyAny>>,
+        headers: Option<Bound<'py, PyAny>>,
+        #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
+        #[pyo3(from_py_with = outgoing::timestamp_ms)] timestamp_ms: Option<i64>,
+    ) -> PyResult<Bound<'py, FutureRecordMetadata>> {
+        let core = self.core(py)?;
+        let topic = topic_name(topic)?;
+        let given = Given {
+            topic: topic.unbind(),
+            value: value.map(Bound::unbind),
+            key: key.map(Bound::unbind),
+            headers: headers.map(Bound::unbind),
+            partition,
+            timestamp_ms,
+        };
+        untracked(py, crate::producing::sending::send(py, core, given)?)
+    }
+
+    /// Sends a list of records in one call, and returns a future of their `BatchMetadata`.
+    ///
+    /// Each argument is a sequence as long as `values`; partition may also be one number for all.
+    /// If rows are not written, the future raises a `BatchSendError` with the error of each row
+    /// (docs/columns.md).
+    #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn send_many<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        keys: Option<&Bound<'py, PyAny>>,
+        headers: Option<&Bound<'py, PyAny>>,
+        partition: Option<&Bound<'py, PyAny>>,
+        timestamps_ms: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<FutureBatchMetadata> {
+        let core = self.core(py)?;
+        let topic = topic_name(topic)?;
+        let columns = send_many::columns(&topic, values, keys, headers, partition, timestamps_ms)?;
+        let mut sending = send_many::send_lists(py, core, &topic, columns, false)?;
+        let (rows, len) = run(py, core, &mut sending)?;
+        Ok(FutureBatchMetadata::new(rows, len))
+    }
+
+    /// Sends the rows of an Arrow table, data frame or stream.
+    ///
+    /// It returns a future of their `BatchMetadata`. The columns are found by name: value, key,
+    /// partition, timestamp and headers. It ignores topic, offset, `timestamp_type` and
+    /// `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
+    /// rows, in place of the column. See docs/columns.md.
+    #[pyo3(signature = (topic, data, partition = None))]
+    fn send_arrow<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &Bound<'py, PyAny>,
+        data: &Bound<'py, PyAny>,
+        #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
+    ) -> PyResult<FutureBatchMetadata> {
+        let core = self.core(py)?;
+        let topic = topic_name(topic)?;
+        let mut sending = send_many::send_columns(py, core, &topic, data, partition)?;
+        let (rows, len) = run(py, core, &mut sending)?;
+        Ok(FutureBatchMetadata::new(rows, len))
+    }
+
+    /// Waits until every record sent before has its result.
+    ///
+    /// `KafkaTimeoutError` after `timeout` seconds. None: without limit.
+    #[pyo3(signature = (timeout = None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core(py)?;
+        run(py, core, &mut Flush::new(core, timeout))
+    }
+
+    #[pyo3(signature = (timeout = None))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let Some(core) = self.0.get() else {
+            return Ok(());
+        };
+        if core.view().is_inherited() {
+            return Ok(()); // its connections are the parent's
+        }
+        let deadline = gil::deadline_seconds(timeout).unwrap_or_else(far_away);
+        gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+    }
+
+    fn init_transactions(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, self.core(py)?, &mut Transacting::Init)
+    }
+
+    fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, self.core(py)?, &mut Transacting::Begin)
+    }
+
+    fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<()> {
+        let mut sending = Transacting::send_offsets(offsets, group);
+        run(py, self.core(py)?, &mut sending)
+    }
+
+    fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, self.core(py)?, &mut Transacting::Commit)
+    }
+
+    fn abort_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, self.core(py)?, &mut Transacting::Abort)
+    }
+
+    /// Returns the partition ids of a topic.
+    ///
+    /// It waits for metadata at most `max_block_ms`, then raises `KafkaTimeoutError`.
+    fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {
+        let core = self.core(py)?;
+        let count = run(py, core, &mut PartitionsFor::new(py, core, topic)?)?;
+        Ok((0..count).collect())
+    }
+
+    /// Whether a broker is connected.
+    fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
+        let core = self.core(py)?;
+        crate::client::is_connected(py, core.client.view())
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        match self.0.get() {
+            Some(core) => core.metrics(py),
+            None => self.core(py)?.metrics(py),
+        }
+    }
+
+    #[getter]
+    fn client(&self, py: Python<'_>) -> PyResult<Client> {
+        let core = self.core(py)?;
+        Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
+    }
+
+    /// Whether it was never opened, was closed, or belongs to the parent of this process.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.get().is_none_or(|core| core.view().check().is_err())
+    }
+}
+
+/// Returns a deadline for waits without a limit.
+pub(crate) fn far_away() -> Instant {
+    Instant::now() + duration_ms(f64::INFINITY)
+}
