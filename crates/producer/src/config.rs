@@ -8,7 +8,7 @@ use std::time::Duration;
 use thalweg_cluster::metrics::MetricsConfig;
 use thalweg_records::Compression;
 
-use crate::partitioner::Partitioner;
+use crate::partitioning::partitioner::Partitioner;
 
 /// Which acknowledgement the producer waits for before a record counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -13,48 +13,39 @@
 //! mutex). [`Sender`] belongs to the I/O thread. The two sides meet in a queue of ready partitions,
 //! in the metadata snapshot, and in the completions.
 //!
+//! ```text
+//! accumulator/    takes records         batch/          batches, records and their memory
+//! partitioning/   chooses partitions    sender/         sends batches, from drain to outcome
+//! transactions/   the coordinator's requests of a transactional producer
+//! idempotence.rs  sequence numbers and epochs
+//! ```
 //! This crate does not block, read a clock, do I/O, or know Python.
 #![forbid(unsafe_code)]
 
 mod accumulator;
-mod batch_completion;
-mod buffer_pool;
-mod bulk;
-mod chunk;
-mod compression_ratio;
+mod batch;
 mod config;
 mod error;
-mod gate;
 mod idempotence;
-mod incomplete;
 mod metrics;
-mod murmur2;
-mod open_batch;
-mod partition_queue;
-mod partition_table;
-mod partitioner;
-mod random;
-mod ready_queue;
-mod record;
+mod partitioning;
 mod sender;
-mod split;
 mod sync;
-mod topic;
 mod transactions;
 
+pub use accumulator::bulk::{AppendedRows, BulkAppend, BulkStep, RecordSource};
+pub use accumulator::incomplete::FlushTicket;
 pub use accumulator::{Accumulator, AppendRefusal, Appended};
-pub use batch_completion::{
+pub use batch::buffer_pool::{BufferPool, BufferWait};
+pub use batch::chunk::{Chunk, Reservation};
+pub use batch::completion::{
     Acknowledged, BatchCompletion, Callback, CompletionListener, Failure, Piece, Written,
 };
-pub use buffer_pool::{BufferPool, BufferWait};
-pub use bulk::{AppendedRows, BulkAppend, BulkStep, RecordSource};
-pub use chunk::{Chunk, Reservation};
+pub use batch::record::Record;
 pub use config::{Acks, ProducerConfig};
 pub use error::{FailureKind, ProducerError, TransactionFailure};
-pub use incomplete::FlushTicket;
 pub use metrics::{ProducerMetrics, Timed};
-pub use partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
-pub use record::Record;
+pub use partitioning::partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
+pub use partitioning::topic::TopicEntry;
 pub use sender::{CodecDone, CodecJob, Sender};
-pub use topic::TopicEntry;
 pub use transactions::{GroupMetadata, GroupOffsets, OffsetToCommit, TransactionTicket};

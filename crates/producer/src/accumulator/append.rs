@@ -22,18 +22,18 @@ use std::time::Instant;
 use thalweg_records::BATCH_HEADER_LEN;
 
 use super::Accumulator;
-use crate::batch_completion::BatchCompletion;
-use crate::buffer_pool::BufferWait;
-use crate::chunk::Reservation;
+use crate::accumulator::partition_queue::{PartitionQueue, TryAppend};
+use crate::accumulator::ready_queue::Arrival;
+use crate::batch::buffer_pool::BufferWait;
+use crate::batch::chunk::Reservation;
+use crate::batch::completion::BatchCompletion;
+use crate::batch::open_batch::OpenBatch;
+use crate::batch::record::Record;
 use crate::error::ProducerError;
-use crate::open_batch::OpenBatch;
-use crate::partition_queue::{PartitionQueue, TryAppend};
-use crate::partition_table::PartitionEntry;
-use crate::partitioner::Choice;
-use crate::ready_queue::Arrival;
-use crate::record::Record;
+use crate::partitioning::partition_table::PartitionEntry;
+use crate::partitioning::partitioner::Choice;
+use crate::partitioning::topic::{Sticky, StickyRules, TopicEntry};
 use crate::sync::{lock, try_lock};
-use crate::topic::{Sticky, StickyRules, TopicEntry};
 
 /// One wait reserves at most this fraction (1/8) of all memory, unless its record is larger.
 const WAIT_SHARE: usize = 8;

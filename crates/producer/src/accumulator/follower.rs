@@ -3,14 +3,14 @@
 use std::sync::{Arc, MutexGuard};
 
 use super::Accumulator;
-use crate::batch_completion::BatchCompletion;
-use crate::bulk::Group;
-use crate::open_batch::OpenBatch;
-use crate::partition_queue::{PartitionQueue, TryAppend};
-use crate::partitioner::Choice;
-use crate::record::Record;
+use crate::accumulator::bulk::Group;
+use crate::accumulator::partition_queue::{PartitionQueue, TryAppend};
+use crate::batch::completion::BatchCompletion;
+use crate::batch::open_batch::OpenBatch;
+use crate::batch::record::Record;
+use crate::partitioning::partitioner::Choice;
+use crate::partitioning::topic::{Sticky, TopicEntry};
 use crate::sync::lock;
-use crate::topic::{Sticky, TopicEntry};
 
 impl Accumulator {
     /// Locks a batch's partition, to append the records of a group that follow the last appended

@@ -9,10 +9,23 @@
 //! All threads share the accumulator. Each topic is an entry that callers keep, and each partition
 //! has a queue with its own mutex.
 //!
+//!
+//! ```text
+//! append.rs          one record. bulk.rs, follower.rs: columns, a run of rows under one lock
+//! partition_queue.rs the batches of a partition
+//! ready_queue.rs     partitions that have something to send
+//! gate.rs            whether the producer accepts records
+//! incomplete.rs      all batches that are not done, for flush and close
+//! ```
 //! This module neither waits nor decides what happens to a batch: see `sender` for that.
 
 mod append;
+pub(crate) mod bulk;
 mod follower;
+mod gate;
+pub(crate) mod incomplete;
+pub(crate) mod partition_queue;
+pub(crate) mod ready_queue;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,17 +40,17 @@ use thalweg_records::Compression;
 
 pub use append::{AppendRefusal, Appended};
 
-use crate::batch_completion::CompletionListener;
-use crate::buffer_pool::BufferPool;
+use crate::accumulator::gate::Gate;
+use crate::accumulator::incomplete::{FlushTicket, Incomplete};
+use crate::accumulator::ready_queue::{Arrival, ReadyQueue};
+use crate::batch::buffer_pool::BufferPool;
+use crate::batch::completion::CompletionListener;
 use crate::config::ProducerConfig;
 use crate::error::ProducerError;
-use crate::gate::Gate;
-use crate::incomplete::{FlushTicket, Incomplete};
 use crate::metrics::{Buffer, ProducerMetrics};
-use crate::partitioner::Partitioner;
-use crate::ready_queue::{Arrival, ReadyQueue};
+use crate::partitioning::partitioner::Partitioner;
+use crate::partitioning::topic::TopicEntry;
 use crate::sync::lock;
-use crate::topic::TopicEntry;
 
 /// At most this fraction (1/4) of the buffer memory is reserved for the output of the codec
 /// threads.

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use thalweg_protocol::Uuid;
 use thalweg_records::{Attributes, BATCH_HEADER_LEN, BatchHeader, Compression};
 
-use crate::batch_completion::BatchCompletion;
-use crate::chunk::Chunk;
+use crate::batch::chunk::Chunk;
+use crate::batch::completion::BatchCompletion;
+use crate::batch::open_batch::OpenBatch;
 use crate::idempotence::Sequence;
-use crate::open_batch::OpenBatch;
 use crate::sender::outlets::Outlet;
 
 /// The order of batches in a partition: by age, and pieces of a split batch by their first record.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use thalweg_cluster::{Cluster, NodeId, Outgoing, RequestError};
 use thalweg_protocol::{ApiKey, Uuid};
 
-use crate::chunk::Chunk;
+use crate::batch::chunk::Chunk;
 use crate::config::Acks;
 use crate::error::ProducerError;
 use crate::metrics::SentBatch;

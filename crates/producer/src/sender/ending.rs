@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Sender;
+use crate::batch::open_batch::OpenBatch;
 use crate::error::ProducerError;
-use crate::open_batch::OpenBatch;
 use crate::sender::batch::ProducerBatch;
 use crate::sync::lock;
 

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use thalweg_protocol::{Str, Uuid};
 
+use crate::accumulator::ready_queue::Arrival;
 use crate::idempotence::{Continuity, Sequences};
-use crate::ready_queue::Arrival;
+use crate::partitioning::topic::TopicEntry;
 use crate::sender::Sender;
 use crate::sender::slot::Slot;
-use crate::topic::TopicEntry;
 
 /// The sequences of a partition that has no slot.
 #[derive(Debug)]

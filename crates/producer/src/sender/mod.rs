@@ -40,11 +40,12 @@ use thalweg_records::Compression;
 pub use codec::{CodecDone, CodecJob};
 
 use crate::accumulator::Accumulator;
+use crate::accumulator::ready_queue::Arrival;
+use crate::batch::open_batch::OpenBatch;
 use crate::config::{Acks, ProducerConfig};
 use crate::error::ProducerError;
 use crate::idempotence::ProducerIdState;
-use crate::open_batch::OpenBatch;
-use crate::ready_queue::Arrival;
+use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::{CompressJob, Done, Work};
 use crate::sender::idle::Idle;
@@ -55,7 +56,6 @@ use crate::sender::request::InFlightRequest;
 use crate::sender::slot::{Prepared, Rules, Slot, Standing};
 use crate::sender::timers::{Reason, Timers};
 use crate::sync::lock;
-use crate::topic::TopicEntry;
 use crate::transactions::TransactionManager;
 
 /// How many full batches of a partition are compressed ahead of time.

@@ -9,7 +9,7 @@ use thalweg_protocol::Uuid;
 use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::accumulator::Accumulator;
-use crate::batch_completion::{Failure, Piece, Written};
+use crate::batch::completion::{Failure, Piece, Written};
 use crate::error::ProducerError;
 use crate::idempotence::{Continuity, ProducerIdState};
 use crate::sender::batch::ProducerBatch;

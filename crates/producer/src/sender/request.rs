@@ -13,9 +13,9 @@ use thalweg_protocol::produce::{PartitionBatches, ProduceBatches, TopicBatches};
 use thalweg_protocol::{EncodeError, Str, Uuid};
 
 use crate::config::Acks;
+use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::{Order, ProducerBatch};
 use crate::sender::outlets::Outlet;
-use crate::topic::TopicEntry;
 
 /// From this version on topics go by id.
 pub(crate) const TOPIC_IDS_FROM: i16 = 13;

@@ -13,15 +13,15 @@ use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 use thalweg_protocol::planted::{Bug, is_planted};
 
+use crate::accumulator::partition_queue::Front;
 use crate::idempotence::{Continuity, Sequences};
-use crate::partition_queue::Front;
-use crate::partition_table::PartitionEntry;
+use crate::partitioning::partition_table::PartitionEntry;
+use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::{Order, ProducerBatch};
 use crate::sender::outlets::{Half, Outlet};
 use crate::sender::request::Sent;
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
-use crate::topic::TopicEntry;
 
 /// A closed batch that is being compressed, or was compressed and not sent yet.
 #[derive(Debug)]

@@ -66,7 +66,7 @@ mod tests {
 
     use thalweg_protocol::Str;
 
-    use crate::topic::TopicEntry;
+    use crate::partitioning::topic::TopicEntry;
 
     /// The instant at which the tests' virtual time starts.
     #[expect(clippy::disallowed_methods, reason = "see above")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thalweg_records::RecordSink;
 
-use crate::buffer_pool::BufferPool;
+use crate::batch::buffer_pool::BufferPool;
 
 /// Memory from the pool. It returns to the pool when it is dropped: as part of an open batch, or
 /// with the last of the `Bytes` that share it.

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use thalweg_records::record as wire;
 
-use crate::batch_completion::BatchCompletion;
-use crate::buffer_pool::BufferPool;
-use crate::chunk::{Reservation, Rope};
-use crate::record::Record;
+use crate::batch::buffer_pool::BufferPool;
+use crate::batch::chunk::{Reservation, Rope};
+use crate::batch::completion::BatchCompletion;
+use crate::batch::record::Record;
 
 #[derive(Debug)]
 pub(crate) struct OpenBatch {

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::partition_queue::PartitionQueue;
+use crate::accumulator::partition_queue::PartitionQueue;
 
 /// The size of the first segment, as a power of two.
 const FIRST_BITS: u32 = 4;

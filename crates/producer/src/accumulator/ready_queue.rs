@@ -17,8 +17,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::partitioning::topic::TopicEntry;
 use crate::sync::lock;
-use crate::topic::TopicEntry;
 
 /// A partition that the sender has to look at.
 #[derive(Debug, Clone)]

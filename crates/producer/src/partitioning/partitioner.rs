@@ -2,9 +2,9 @@
 //!
 //! A record with a key goes by a hash of the key, the same hash that other clients use for the
 //! topic: Java's murmur2, or librdkafka's CRC-32. A record without a key goes to the sticky
-//! partition, see [`crate::topic`]. Round robin ignores the key.
+//! partition, see [`crate::partitioning::topic`]. Round robin ignores the key.
 
-pub use crate::murmur2::{murmur2, to_positive};
+pub use crate::partitioning::murmur2::{murmur2, to_positive};
 
 /// How partitions are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

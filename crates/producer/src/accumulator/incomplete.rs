@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use crate::batch_completion::BatchCompletion;
+use crate::batch::completion::BatchCompletion;
 use crate::sync::lock;
 
 /// Completions by number, in the order in which their batches were opened.

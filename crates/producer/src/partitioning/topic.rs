@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex};
 use thalweg_cluster::{Metadata, NodeId};
 use thalweg_protocol::{Str, Uuid};
 
-use crate::compression_ratio::CompressionRatio;
-use crate::partition_table::{PartitionEntry, PartitionTable};
-use crate::random::SplitMix;
+use crate::batch::compression_ratio::CompressionRatio;
+use crate::partitioning::partition_table::{PartitionEntry, PartitionTable};
+use crate::partitioning::random::SplitMix;
 use crate::sync::lock;
 
 /// Draws of a partition before its load no longer counts. So many rejections mean that almost all

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::accumulator::{Accumulator, AppendRefusal};
-use crate::batch_completion::BatchCompletion;
-use crate::buffer_pool::BufferWait;
-use crate::chunk::Reservation;
+use crate::batch::buffer_pool::BufferWait;
+use crate::batch::chunk::Reservation;
+use crate::batch::completion::BatchCompletion;
+use crate::batch::record::Record;
 use crate::error::ProducerError;
-use crate::record::Record;
-use crate::topic::TopicEntry;
+use crate::partitioning::topic::TopicEntry;
 
 /// Number of rows that are grouped by partition together. Large enough for long runs, and small
 /// enough that one partition does not fill the buffer alone.

@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::buffer_pool::BufferPool;
-use crate::open_batch::OpenBatch;
-use crate::record::Record;
+use crate::batch::buffer_pool::BufferPool;
+use crate::batch::open_batch::OpenBatch;
+use crate::batch::record::Record;
 
 #[derive(Debug, Default)]
 pub(crate) struct PartitionQueue {

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use crate::chunk::{Chunk, Reservation};
+use crate::batch::chunk::{Chunk, Reservation};
 use crate::error::ProducerError;
 use crate::sync::lock;
 
