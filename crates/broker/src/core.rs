@@ -14,20 +14,21 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use thalweg_protocol::{ApiKey, Reader, Str, Uuid, frame};
 
-use crate::answer::{Outcome, ReplyTo};
-use crate::api;
+use crate::BrokerError;
 use crate::faults::FaultRegistry;
 use crate::fetch::SessionCache;
 use crate::groups::Groups;
 use crate::offsets::CommittedOffsets;
 use crate::options::BrokerOptions;
 use crate::random::Random;
+use crate::requests::answer::{Outcome, ReplyTo};
+use crate::requests::api;
+use crate::requests::wait::Wait;
 use crate::storage::validate::Codecs;
 use crate::timer::Timer;
+use crate::topology::coordinator::MovedCoordinators;
 use crate::topology::{Node, Topology};
 use crate::transactions::{Now, Transactions};
-use crate::wait::Wait;
-use crate::{BrokerError, coordinator::MovedCoordinators};
 
 /// The first retention check comes at most this long after the start, as in Kafka.
 const FIRST_RETENTION: Duration = Duration::from_secs(30);

@@ -18,15 +18,14 @@ use std::time::{Instant, SystemTime};
 
 use thalweg_protocol::ApiKey;
 
-use crate::assignment::NewReplicas;
 use crate::core::NodeAddress;
 use crate::error::ApiError;
-use crate::fault_builder::Faults;
-use crate::handlers;
+use crate::faults::builder::Faults;
 use crate::options::BrokerOptions;
 use crate::server::{BoundPort, Server, SharedCore, lock};
 use crate::topology::NewTopic;
-use crate::{BrokerConfig, BrokerError, Core, GroupService};
+use crate::topology::assignment::NewReplicas;
+use crate::{BrokerConfig, BrokerError, Core, GroupService, handlers};
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -160,7 +159,7 @@ impl EmbeddedBroker {
     /// Returns the names of all topics with their numbers of partitions.
     pub fn topics(&self) -> BTreeMap<String, i32> {
         let core = lock(&self.core);
-        let count = |topic: &crate::topic::Topic| topic.partitions.len() as i32;
+        let count = |topic: &crate::topology::topic::Topic| topic.partitions.len() as i32;
         core.topology
             .topics()
             .map(|topic| (topic.name.to_string(), count(topic)))

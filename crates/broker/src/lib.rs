@@ -4,10 +4,10 @@
 //! EmbeddedBroker --starts--> server (one thread, the sockets)
 //!       |                       | frames, now
 //!       |                       v
-//!       '----- the program --> Core --> api: table of APIs, faults --> handlers: one file per API
+//!       '----- the program --> Core --> requests: APIs, faults --> handlers: one file per API
 //!                               |-- topology: nodes, topics, leaders
-//!                               |-- partition: log, producers (dedup), waiting requests
-//!                               |     '-- storage: batches in wire form, by offset and by time
+//!                               |     '-- partition: log, producers (dedup), waiting requests
+//!                               |-- storage: batches in wire form, by offset and by time
 //!                               |-- fetch: sessions, reading, the answer's bytes
 //!                               |-- transactions: the coordinator of transactions
 //!                               |-- offsets: committed offsets of groups, and their retention
@@ -24,54 +24,37 @@
 //! outside of this crate serves them: see [`GroupService`].
 #![deny(unsafe_code)]
 
-mod answer;
-mod api;
-mod assignment;
 mod config;
-mod context;
-mod coordinator;
 mod core;
 mod embedded;
 mod error;
-mod fault_builder;
 mod faults;
 mod fetch;
-mod frames;
 mod groups;
 mod handlers;
-mod mishaps;
 mod offsets;
-mod offsets_retention;
 pub mod options;
-mod partition;
-mod pending_offsets;
 mod random;
+mod requests;
 mod server;
-#[allow(unsafe_code)]
-mod signals;
 mod storage;
-mod subject;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)] // virtual time begins at some instant
 mod tests;
 mod timer;
-mod topic;
 mod topology;
 mod transactions;
-mod wait;
-mod waiters;
-
-pub use answer::{Answer, Outcome};
 
 pub use crate::core::{Connection, Core, NodeAddress};
 pub use config::BrokerConfig;
 pub use embedded::EmbeddedBroker;
 pub use error::BrokerError;
-pub use fault_builder::{FaultBuilder, Faults};
+pub use faults::builder::{FaultBuilder, Faults};
+pub use faults::mishaps::{Lost, Refusals};
 pub use faults::{FaultAction, FaultId, FaultMatch};
 pub use groups::{
     GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupTicket, GroupView, MemberView,
 };
-pub use mishaps::{Lost, Refusals};
+pub use requests::answer::{Answer, Outcome};
+pub use requests::wait::Wait;
 pub use server::{GroupClock, GroupService};
-pub use wait::Wait;

@@ -10,11 +10,11 @@ use super::read::{PartitionRead, ReadPass};
 use super::session::{NO_SESSION, Session, SessionCache};
 use super::target::{Target, TargetKey, uses_ids};
 use crate::Core;
-use crate::answer::Pieces;
-use crate::context::Injected;
 use crate::random::Random;
+use crate::requests::answer::Pieces;
+use crate::requests::context::Injected;
+use crate::requests::waiters::Waiter;
 use crate::topology::Topology;
-use crate::waiters::Waiter;
 
 /// The partitions to read.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use thalweg_protocol::ErrorCode;
 
 use super::target::{Target, TargetKey};
-use crate::context::Injected;
-use crate::partition::Partition;
+use crate::requests::context::Injected;
 use crate::storage::{Aborted, LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
+use crate::topology::partition::Partition;
 
 /// The size of an aborted transaction in an answer. Each partition has its own list, which counts
 /// towards the answer's bytes.

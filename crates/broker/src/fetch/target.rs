@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest};
 use thalweg_protocol::{Str, Uuid};
 
-use crate::topic::{NAME_LEN_MAX, Topic};
 use crate::topology::Topology;
+use crate::topology::topic::{NAME_LEN_MAX, Topic};
 
 /// Requests name topics up to version 12, and use ids from 13 on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use super::describe::Completion;
 use super::sessions::Who;
-use crate::waiters::Waiter;
+use crate::requests::waiters::Waiter;
 
 /// The limit on requests in the queue, and on requests that wait for an answer.
 const REQUESTS_MAX: usize = 10_000;

@@ -6,9 +6,9 @@ use thalweg_protocol::{ErrorCode, Request, Str};
 use super::describe::{Completion, read, write};
 use super::events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket, Waiting};
 use crate::Core;
-use crate::answer::ReplyTo;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::answer::ReplyTo;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 /// A request that the coordinator answers, unless the handler does.
 pub(crate) trait CoordinatorRequest: Request + Subject {

@@ -32,7 +32,7 @@ pub(crate) use view::{CommitBy, Committer, RetainedSince, TopicPartition};
 pub use view::{GroupKind, GroupView, MemberView};
 
 use crate::Core;
-use crate::coordinator::CoordinatorKind;
+use crate::topology::coordinator::CoordinatorKind;
 use crate::transactions::Now;
 use events::GroupEvents;
 use sessions::Who;
@@ -223,7 +223,7 @@ impl Core {
     pub(crate) fn take_group_answer(
         &mut self,
         ticket: GroupTicket,
-        waiter: &std::sync::Arc<crate::waiters::Waiter>,
+        waiter: &std::sync::Arc<crate::requests::waiters::Waiter>,
     ) -> Option<Bytes> {
         self.groups.events.take_answer(ticket, waiter)
     }

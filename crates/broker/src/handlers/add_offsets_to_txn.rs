@@ -7,8 +7,8 @@ use thalweg_protocol::messages::add_offsets_to_txn::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse,
 };
 
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::transactions::ProducerIdAndEpoch;
 
 impl Subject for AddOffsetsToTxnRequest {}

@@ -12,9 +12,9 @@ use thalweg_protocol::messages::add_partitions_to_txn::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::context::Context;
-use crate::subject::Subject;
-use crate::topic::is_internal;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
+use crate::topology::topic::is_internal;
 use crate::transactions::{ProducerIdAndEpoch, TopicPartition};
 
 impl Subject for AddPartitionsToTxnRequest {

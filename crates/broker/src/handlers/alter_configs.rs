@@ -13,9 +13,9 @@ use super::describe_configs::{self, topics_among};
 use super::incremental_alter_configs::{check_options, find_topic, set_topic_options};
 use super::repeats;
 use crate::Core;
-use crate::context::Context;
 use crate::error::ApiError;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for AlterConfigsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {

@@ -8,11 +8,11 @@ use thalweg_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 
-use crate::answer::{Outcome, ReplyTo};
-use crate::api::{self, Call};
-use crate::context::Context;
 use crate::options::TRANSACTION_VERSION_MAX;
-use crate::subject::Subject;
+use crate::requests::answer::{Outcome, ReplyTo};
+use crate::requests::api::{self, Call};
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 /// The features never change, because nobody can finalize others at run time.
 const FEATURES_EPOCH: i64 = 0;

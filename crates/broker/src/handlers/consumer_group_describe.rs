@@ -8,9 +8,9 @@ use thalweg_protocol::messages::consumer_group_describe::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats::{self, GROUPS_PER_REQUEST_MAX};
-use crate::context::Context;
 use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for ConsumerGroupDescribeRequest {}
 

@@ -8,9 +8,9 @@ use thalweg_protocol::messages::consumer_group_heartbeat::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::context::Context;
 use crate::groups::{CoordinatorRequest, GroupKind, HandOver, Routed};
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for ConsumerGroupHeartbeatRequest {}
 

@@ -9,11 +9,11 @@ use thalweg_protocol::messages::create_partitions::{
 };
 
 use crate::Core;
-use crate::context::Context;
 use crate::error::ApiError;
 use crate::handlers::create_topics::{self, PARTITIONS_PER_REQUEST_MAX};
 use crate::handlers::repeats;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for CreatePartitionsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {

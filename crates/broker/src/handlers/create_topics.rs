@@ -11,14 +11,14 @@ use thalweg_protocol::messages::create_topics::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::assignment::NewReplicas;
-use crate::context::Context;
 use crate::error::ApiError;
 use crate::handlers::describe_configs::{self, ConfigValue};
 use crate::handlers::repeats;
 use crate::options::TopicOption;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::topology::NewTopic;
+use crate::topology::assignment::NewReplicas;
 
 /// The limit for one request, as in Kafka's controller (`MAX_PARTITIONS_PER_BATCH`).
 pub(super) const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;

@@ -4,8 +4,8 @@ use thalweg_protocol::messages::delete_groups::{
     DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse,
 };
 
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for DeleteGroupsRequest {}
 

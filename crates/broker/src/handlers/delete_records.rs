@@ -7,8 +7,8 @@ use thalweg_protocol::messages::delete_records::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 /// Means the high watermark: delete all records.
 const ALL: i64 = -1;

@@ -10,9 +10,9 @@ use thalweg_protocol::messages::delete_topics::{
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use crate::Core;
-use crate::context::Context;
 use crate::error::ApiError;
-use crate::subject::{Subject, topic_name};
+use crate::requests::context::Context;
+use crate::requests::subject::{Subject, topic_name};
 
 impl Subject for DeleteTopicsRequest {
     fn topics(&self, core: &Core) -> Vec<Str> {

@@ -6,8 +6,8 @@ use thalweg_protocol::messages::describe_cluster::{
 };
 
 use super::operations;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 /// The endpoint type for brokers, not controllers.
 const BROKERS: i8 = 1;

@@ -14,10 +14,10 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats;
 use crate::Core;
-use crate::context::Context;
 use crate::error::ApiError;
 use crate::options::{BROKER_OPTIONS, BrokerOptions, Kind, TOPIC_OPTIONS, TopicOption};
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;

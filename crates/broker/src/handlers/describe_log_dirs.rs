@@ -12,9 +12,9 @@ use thalweg_protocol::messages::describe_log_dirs::{
 };
 
 use crate::Core;
-use crate::context::Context;
-use crate::subject::Subject;
-use crate::topic::Topic;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
+use crate::topology::topic::Topic;
 
 const MEMORY: &str = "memory";
 

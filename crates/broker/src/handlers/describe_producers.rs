@@ -8,8 +8,8 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats::SeenPartitions;
 use crate::Core;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for DescribeProducersRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {

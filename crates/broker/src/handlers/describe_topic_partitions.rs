@@ -11,10 +11,10 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use super::operations;
 use crate::Core;
-use crate::context::Context;
-use crate::partition::{NO_LEADER, Partition};
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::topology::Topology;
+use crate::topology::partition::{NO_LEADER, Partition};
 
 /// Kafka's `max.request.partition.size.limit`.
 const PARTITIONS_MAX: i32 = 2000;
@@ -85,7 +85,7 @@ fn describe(
         Some(code) => Err(code),
         None => topology
             .topic(&name)
-            .ok_or(match crate::topic::check_name(&name) {
+            .ok_or(match crate::topology::topic::check_name(&name) {
                 Ok(()) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
                 Err(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
             }),

@@ -8,8 +8,8 @@ use thalweg_protocol::messages::describe_transactions::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::transactions::Transaction;
 
 impl Subject for DescribeTransactionsRequest {}

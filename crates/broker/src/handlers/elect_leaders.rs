@@ -9,9 +9,9 @@ use thalweg_protocol::messages::elect_leaders::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::context::Context;
-use crate::partition::NO_LEADER;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
+use crate::topology::partition::NO_LEADER;
 
 const PREFERRED: i8 = 0;
 

@@ -6,8 +6,8 @@
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::transactions::{Level, ProducerIdAndEpoch};
 
 impl Subject for EndTxnRequest {}

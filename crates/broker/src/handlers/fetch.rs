@@ -10,14 +10,14 @@ use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse};
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::answer::{Reply, ReplyTo};
-use crate::context::Context;
 use crate::fetch::{
     FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, Session, TargetKey, error_body,
     forgotten, has_long_names, targets, uses_ids,
 };
-use crate::subject::{Subject, topic_name};
-use crate::wait::{Wait, WaitsFor};
+use crate::requests::answer::{Reply, ReplyTo};
+use crate::requests::context::Context;
+use crate::requests::subject::{Subject, topic_name};
+use crate::requests::wait::{Wait, WaitsFor};
 
 /// The limit on a client's wait. A larger value could overflow the clock.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -9,9 +9,9 @@ use thalweg_protocol::messages::find_coordinator::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats;
-use crate::context::Context;
-use crate::coordinator::CoordinatorKind;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
+use crate::topology::coordinator::CoordinatorKind;
 
 impl Subject for FindCoordinatorRequest {}
 

@@ -4,9 +4,9 @@
 
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 
-use crate::context::Context;
 use crate::groups::Committer;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for HeartbeatRequest {}
 

@@ -13,10 +13,10 @@ use thalweg_protocol::{ErrorCode, Str};
 use super::describe_configs::{self, TOPIC, topics_among};
 use super::repeats;
 use crate::Core;
-use crate::context::Context;
 use crate::error::ApiError;
 use crate::options::TopicOption;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 const SET: i8 = 0;
 const DELETE: i8 = 1;

@@ -6,8 +6,8 @@
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::transactions::ProducerIdAndEpoch;
 
 impl Subject for InitProducerIdRequest {}

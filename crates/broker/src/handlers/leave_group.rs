@@ -5,9 +5,9 @@
 use thalweg_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::context::Context;
 use crate::groups::{CoordinatorRequest, Routed, route};
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for LeaveGroupRequest {}
 

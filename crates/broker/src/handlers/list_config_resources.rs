@@ -5,8 +5,8 @@ use thalweg_protocol::messages::list_config_resources::{
 };
 
 use super::describe_configs::{BROKER, TOPIC};
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 /// The only type that version 0 asks for. There are no such resources here.
 const CLIENT_METRICS: i8 = 16;

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 
-use crate::context::Context;
-use crate::coordinator::CoordinatorKind;
 use crate::groups::GroupKind;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
+use crate::topology::coordinator::CoordinatorKind;
 
 impl Subject for ListGroupsRequest {}
 

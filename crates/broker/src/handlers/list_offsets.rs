@@ -10,10 +10,10 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats::SeenPartitions;
 use crate::Core;
-use crate::context::Context;
-use crate::partition::Partition;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::storage::timestamps::{self, Found, LookupError, Opener};
-use crate::subject::Subject;
+use crate::topology::partition::Partition;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;

@@ -6,8 +6,8 @@ use thalweg_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
 };
 
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for ListPartitionReassignmentsRequest {}
 

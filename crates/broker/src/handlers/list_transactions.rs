@@ -9,9 +9,9 @@ use thalweg_protocol::messages::list_transactions::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::context::Context;
-use crate::coordinator::CoordinatorKind;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
+use crate::topology::coordinator::CoordinatorKind;
 use crate::transactions::{Pattern, State, Transaction};
 
 impl Subject for ListTransactionsRequest {}

@@ -14,10 +14,10 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
 use super::operations;
 use crate::Core;
-use crate::context::Context;
-use crate::partition::{NO_LEADER, Partition};
-use crate::subject::{Subject, topic_name};
-use crate::topic::Topic;
+use crate::requests::context::Context;
+use crate::requests::subject::{Subject, topic_name};
+use crate::topology::partition::{NO_LEADER, Partition};
+use crate::topology::topic::Topic;
 use crate::topology::{NewTopic, Topology};
 
 impl Subject for MetadataRequest {
@@ -154,7 +154,7 @@ fn find_or_create(
     let partitions = i64::from(core.options.num_partitions);
     // The client asks again for those that are too many for one request.
     if !creation.is_allowed || creation.partitions_left < partitions {
-        return match crate::topic::check_name(name) {
+        return match crate::topology::topic::check_name(name) {
             Ok(()) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             Err(_) => Err(ErrorCode::INVALID_TOPIC_EXCEPTION),
         };

@@ -11,10 +11,10 @@ use thalweg_protocol::messages::offset_commit::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::context::Context;
 use crate::groups::{CommitBy, Committer, TopicPartition};
 use crate::offsets::CommittedOffset;
-use crate::subject::{Subject, topic_name};
+use crate::requests::context::Context;
+use crate::requests::subject::{Subject, topic_name};
 
 impl Subject for OffsetCommitRequest {
     fn topics(&self, core: &Core) -> Vec<Str> {

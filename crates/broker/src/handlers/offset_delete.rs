@@ -7,9 +7,9 @@ use thalweg_protocol::messages::offset_delete::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::context::Context;
-use crate::pending_offsets::Place;
-use crate::subject::Subject;
+use crate::offsets::pending::Place;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for OffsetDeleteRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {

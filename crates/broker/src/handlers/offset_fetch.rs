@@ -13,10 +13,10 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use super::repeats::SeenPartitions;
 use crate::Core;
-use crate::context::Context;
 use crate::offsets::PartitionOffsets;
-use crate::pending_offsets::Place;
-use crate::subject::{Subject, topic_name};
+use crate::offsets::pending::Place;
+use crate::requests::context::Context;
+use crate::requests::subject::{Subject, topic_name};
 
 impl Subject for OffsetFetchRequest {
     fn topics(&self, core: &Core) -> Vec<Str> {

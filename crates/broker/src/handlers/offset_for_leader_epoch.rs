@@ -7,8 +7,8 @@ use thalweg_protocol::messages::offset_for_leader_epoch::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for OffsetForLeaderEpochRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {

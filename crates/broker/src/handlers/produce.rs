@@ -1,9 +1,9 @@
 //! `Produce` // key 0
 //!
-//! Supported from version 3 on, but advertised from 0 on (see `api.rs`). For each partition it
-//! checks that this node leads it, that the batch is in its producer's transaction, valid and in
-//! sequence, and that there is room. Then it appends the batch and wakes the requests that wait for
-//! records. Nothing is replicated, so acks=all is answered as soon as acks=1.
+//! Supported from version 3 on, but advertised from 0 on (see `requests/api.rs`). For each
+//! partition it checks that this node leads it, that the batch is in its producer's transaction,
+//! valid and in sequence, and that there is room. Then it appends the batch and wakes the requests
+//! that wait for records. Nothing is replicated, so acks=all is answered as soon as acks=1.
 
 use bytes::Bytes;
 use thalweg_protocol::messages::produce::{
@@ -15,12 +15,12 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 use thalweg_records::batch_header::NO_PRODUCER_ID;
 
 use crate::Core;
-use crate::answer::{Reply, ReplyTo};
-use crate::context::Context;
 use crate::options::BrokerOptions;
+use crate::requests::answer::{Reply, ReplyTo};
+use crate::requests::context::Context;
+use crate::requests::subject::{Subject, topic_name};
 use crate::storage::Sequenced;
 use crate::storage::validate::{self, Accepted, Refusal};
-use crate::subject::{Subject, topic_name};
 use crate::transactions::Verification;
 
 impl Subject for ProduceRequest {

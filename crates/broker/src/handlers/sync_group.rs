@@ -5,9 +5,9 @@
 use thalweg_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::context::Context;
 use crate::groups::{CoordinatorRequest, Routed, route};
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 
 impl Subject for SyncGroupRequest {}
 

@@ -12,10 +12,10 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use super::offset_commit::{check_members, committed_offset};
 use crate::Core;
-use crate::context::Context;
 use crate::groups::{CommitBy, Committer, TopicPartition};
-use crate::pending_offsets::Place;
-use crate::subject::Subject;
+use crate::offsets::pending::Place;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::transactions::{ProducerIdAndEpoch, Verification};
 
 impl Subject for TxnOffsetCommitRequest {

@@ -13,8 +13,8 @@ use thalweg_records::control::EndTransactionMarker;
 
 use super::repeats::SeenPartitions;
 use crate::Core;
-use crate::context::Context;
-use crate::subject::Subject;
+use crate::requests::context::Context;
+use crate::requests::subject::Subject;
 use crate::transactions::{Level, OFFSETS_TOPIC, TopicPartition};
 
 impl Subject for WriteTxnMarkersRequest {

@@ -23,7 +23,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::unread::{Held, Unread};
 use super::{SharedCore, lock, wall_clock_ms};
-use crate::frames::FrameCutter;
+use crate::requests::frames::FrameCutter;
 use crate::{Answer, Connection, Outcome, Wait};
 
 /// The number of pieces passed to one write.

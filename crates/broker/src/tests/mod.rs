@@ -36,9 +36,9 @@ use thalweg_protocol::messages::produce::{
 use thalweg_protocol::{ErrorCode, Message, Reader, Request, Uuid, frame};
 use thalweg_records::{BatchBuilder, BatchHeader, Headers};
 
-use crate::assignment::NewReplicas;
 use crate::options::BrokerOptions;
 use crate::topology::NewTopic;
+use crate::topology::assignment::NewReplicas;
 use crate::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
 
 /// The time at which the tests take place.

@@ -1,9 +1,9 @@
 use thalweg_protocol::{ErrorCode, Uuid};
 
-use crate::assignment::NewReplicas;
 use crate::options::BrokerOptions;
-use crate::partition::NO_LEADER;
 use crate::random::Random;
+use crate::topology::assignment::NewReplicas;
+use crate::topology::partition::NO_LEADER;
 use crate::topology::{NewTopic, Node, Topology};
 
 fn topology(nodes: i32) -> (Topology, Random) {

@@ -18,7 +18,7 @@ use thalweg_protocol::messages::txn_offset_commit::{
 };
 
 use super::*;
-use crate::coordinator::CoordinatorKind;
+use crate::topology::coordinator::CoordinatorKind;
 
 /// A transactional id, with its producer's id and epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]

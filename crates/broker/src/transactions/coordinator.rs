@@ -8,8 +8,8 @@ use thalweg_protocol::{ErrorCode, Str};
 use super::transaction::Init;
 use super::{Level, Now, ProducerIdAndEpoch, TopicPartition, Transaction};
 use crate::Core;
-use crate::coordinator::CoordinatorKind;
 use crate::faults::FaultAction;
+use crate::topology::coordinator::CoordinatorKind;
 
 /// After a failure to write markers, as `request.timeout` and backoff would have it.
 const MARKERS_RETRY: Duration = Duration::from_millis(100);

@@ -11,7 +11,7 @@ use thalweg_protocol::ErrorCode;
 
 use super::{Now, OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition};
 use crate::Core;
-use crate::coordinator::partition_for;
+use crate::topology::coordinator::partition_for;
 
 /// What the broker does and reports, depending on the version of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use thalweg_protocol::ErrorCode;
 use thalweg_records::BatchHeader;
 use thalweg_records::control::{EndTransactionMarker, end_transaction_batch};
 
-use crate::mishaps::Refusals;
+use crate::faults::mishaps::Refusals;
 use crate::options::TopicOptions;
+use crate::requests::waiters::Waiters;
 use crate::storage::{Log, ProducerStates};
-use crate::waiters::Waiters;
 
 /// The leader of a partition without a live leader.
 pub(crate) const NO_LEADER: i32 = -1;

@@ -6,9 +6,9 @@ use thalweg_protocol::ErrorCode;
 use thalweg_records::BatchHeader;
 
 use crate::Core;
-use crate::partition::Partition;
 use crate::storage::ProducerStates;
 use crate::topology::NewTopic;
+use crate::topology::partition::Partition;
 
 /// The codes that a partition answers with, whatever the request contains. `None` means that it
 /// answers as usual.

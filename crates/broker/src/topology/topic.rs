@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thalweg_protocol::{Str, Uuid};
 
 use crate::options::TopicOptions;
-use crate::partition::Partition;
+use crate::topology::partition::Partition;
 
 pub(crate) const NAME_LEN_MAX: usize = 249;
 

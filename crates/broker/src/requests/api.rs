@@ -13,14 +13,14 @@ use std::time::Instant;
 use thalweg_protocol::messages::api_versions::ApiVersion;
 use thalweg_protocol::{ApiKey, DecodeError, Reader, Request, Str};
 
-use crate::answer::{Outcome, Reply, ReplyTo};
-use crate::context::{Context, Injected};
 use crate::core::{Connection, Core};
 use crate::faults::FaultAction;
 use crate::groups::{CoordinatorRequest, GROUP_APIS, Origin, Routed};
 use crate::handlers;
-use crate::subject::Subject;
-use crate::wait::{Wait, WaitsFor};
+use crate::requests::answer::{Outcome, Reply, ReplyTo};
+use crate::requests::context::{Context, Injected};
+use crate::requests::subject::Subject;
+use crate::requests::wait::{Wait, WaitsFor};
 
 /// One request for its handler.
 pub(crate) struct Call<'a> {

@@ -5,10 +5,10 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crate::Core;
-use crate::answer::{Outcome, Pieces, ReplyTo};
 use crate::fetch::PendingFetch;
 use crate::groups::GroupTicket;
-use crate::waiters::Waiter;
+use crate::requests::answer::{Outcome, Pieces, ReplyTo};
+use crate::requests::waiters::Waiter;
 
 /// A long poll, or a group request that waits for the coordinator.
 #[derive(Debug)]

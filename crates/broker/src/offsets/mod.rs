@@ -1,6 +1,6 @@
 //! [`CommittedOffsets`]: the offsets that groups committed.
 //!
-//! [`groups`](crate::groups) decides who may commit. `offsets_retention.rs` decides how long
+//! [`groups`](crate::groups) decides who may commit. `retention.rs` decides how long
 //! offsets are kept.
 //!
 //! ```text
@@ -8,11 +8,14 @@
 //! TxnOffsetCommit --pend--> pending --end_transaction----> groups, if it commits
 //! ```
 
+pub(crate) mod pending;
+mod retention;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::pending_offsets::{PendingOffsets, Place};
+use crate::offsets::pending::{PendingOffsets, Place};
 
 /// At most this many groups have committed offsets at a time.
 const GROUPS_MAX: usize = 100_000;

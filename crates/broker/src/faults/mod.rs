@@ -6,6 +6,14 @@
 //! ```
 //! At most one fault applies to a request: of those that match, the one that was added first. The
 //! faults know no sockets. The server gets the action for the connection.
+//!
+//! ```text
+//! builder.rs   how a program adds faults to a running broker
+//! mishaps.rs   refusals and elections that lose records, for the simulation
+//! ```
+
+pub(crate) mod builder;
+pub(crate) mod mishaps;
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;

@@ -7,17 +7,29 @@
 //! ```
 //! Replicas exist only in metadata: all nodes share the same log of a partition, so any live node
 //! may lead it. Nodes have the ids 1 to N.
+//!
+//! ```text
+//! topic.rs        a topic, and which names are legal
+//! partition.rs    a log, its leader, and the requests that wait for it
+//! assignment.rs   chooses the nodes of the replicas
+//! coordinator.rs  finds the node that coordinates a group or a transactional id
+//! ```
+
+pub(crate) mod assignment;
+pub(crate) mod coordinator;
+pub(crate) mod partition;
+pub(crate) mod topic;
 
 use std::collections::BTreeMap;
 
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
-use crate::assignment::NewReplicas;
 use crate::error::ApiError;
 use crate::options::BrokerOptions;
-use crate::partition::{NO_LEADER, Partition};
 use crate::random::Random;
-use crate::topic::{self, Topic};
+use crate::topology::assignment::NewReplicas;
+use crate::topology::partition::{NO_LEADER, Partition};
+use crate::topology::topic::Topic;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {

@@ -1,4 +1,4 @@
-//! The broker's sockets. Only this file and those below it use tokio and read clocks.
+//! The broker's sockets. Only this module and those below it use tokio and read clocks.
 //!
 //! ```text
 //! EmbeddedBroker --Command--> run (one thread, one current-thread runtime)
@@ -11,6 +11,8 @@
 mod bound;
 mod connection;
 mod groups;
+#[allow(unsafe_code)]
+mod signals;
 mod unread;
 
 use std::collections::BTreeMap;
@@ -29,7 +31,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
-use crate::signals::with_signals_blocked;
+use crate::server::signals::with_signals_blocked;
 use crate::{BrokerError, Connection, Core};
 use connection::{Limits, serve_connection};
 use unread::{UNREAD_BYTES_MAX, Unread};

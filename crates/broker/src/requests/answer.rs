@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, Bytes, BytesMut};
 use thalweg_protocol::{ApiKey, Message, frame};
 
+use crate::requests::wait::Wait;
 use crate::storage::StoredBatch;
-use crate::wait::Wait;
 
 /// What the owner of the connection must do after a request.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::time::Instant;
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
-use crate::coordinator::CoordinatorKind;
 use crate::faults::{Applied, FaultAction};
+use crate::topology::coordinator::CoordinatorKind;
 use crate::transactions::Now;
 
 /// Longer group names are refused.

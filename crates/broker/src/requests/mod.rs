@@ -1,0 +1,18 @@
+//! The path of a request, except for its handler: from a frame to an answer.
+//!
+//! ```text
+//! frames.rs    cuts the bytes from a socket into frames
+//! api.rs       the table of the APIs: decodes, applies a fault, calls the handler, encodes
+//! context.rs   what a handler gets besides the request
+//! subject.rs   the topics of a request, to match it with faults
+//! answer.rs    the result, and its bytes
+//! wait.rs      a request that cannot be answered yet. waiters.rs: those that wait for a partition
+//! ```
+
+pub(crate) mod answer;
+pub(crate) mod api;
+pub(crate) mod context;
+pub(crate) mod frames;
+pub(crate) mod subject;
+pub(crate) mod wait;
+pub(crate) mod waiters;
