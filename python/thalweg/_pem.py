@@ -34,7 +34,7 @@ def unreadable(value: str) -> str | None:
         mode = os.stat(value).st_mode
     except (OSError, ValueError) as wrong:
         if is_text(value):
-            return "is neither the path of a file nor PEM text: that has lines BEGIN and END"
+            return "is neither the path of a file nor PEM text, which has BEGIN and END lines"
         return f"cannot be read from {value}: {getattr(wrong, 'strerror', None) or wrong}"
     if stat.S_ISDIR(mode):
         return f"cannot be read from {value}: it is a directory"

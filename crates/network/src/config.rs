@@ -158,15 +158,18 @@ impl ClientConfig {
     pub fn check(&self) -> Result<(), ClientError> {
         let mut problems = Vec::new();
         if self.bootstrap_servers.is_empty() {
-            problems.push("bootstrap_servers is empty".to_owned());
+            problems.push("bootstrap_servers is empty: name at least one host:port".to_owned());
         }
         let protocol = self.security_protocol.name();
         if self.security_protocol.uses_sasl() && self.sasl.is_none() {
-            problems.push(format!("security_protocol {protocol} needs sasl_mechanism"));
+            problems.push(format!(
+                "security_protocol {protocol} needs sasl_mechanism: set it too"
+            ));
         }
         if !self.security_protocol.uses_sasl() && self.sasl.is_some() {
             problems.push(format!(
-                "sasl_mechanism is set but security_protocol is {protocol}"
+                "sasl_mechanism is set, but security_protocol is {protocol}: set it to \
+                 SASL_PLAINTEXT or SASL_SSL"
             ));
         }
         if problems.is_empty() {

@@ -31,12 +31,12 @@ pub enum ClientError {
     /// A broker's error code, with what it refers to.
     #[error("{context}: {}", code.name())]
     Broker { code: ErrorCode, context: String },
-    #[error("there is no node {0}")]
+    #[error("the cluster has no node {0}")]
     UnknownNode(i32),
     #[error("{0}")]
     Configuration(String),
     /// The system has no more threads or descriptors.
-    #[error("the system refuses a thread or a descriptor: {0}")]
+    #[error("the system has no thread or file descriptor left for the client: {0}")]
     System(String),
     #[error(transparent)]
     Producer(#[from] ProducerError),
@@ -45,12 +45,13 @@ pub enum ClientError {
     /// A panic in the client's part of the I/O thread, which is a bug of this library.
     #[error(
         "the client failed and cannot be used any more: {0}. This is a bug: please report it. \
-         Close the client and make a new one"
+         Close the client and create a new one"
     )]
     Failed(Arc<str>),
     /// The runtime's thread and the sockets stayed in the parent process.
     #[error(
-        "this client was made before fork(), in the parent process; make a new one in this process"
+        "this client was created before fork(), in the parent process. Create a new one in this \
+         process"
     )]
     Forked,
     /// The caller's own check (for signals) asked to stop.

@@ -104,7 +104,7 @@ fn push(event: Event) {
         }
         if queue.lost > 0 {
             let lost = std::mem::take(&mut queue.lost);
-            let message = format!("{lost} messages were lost: the log queue was full");
+            let message = format!("{lost} log messages were lost: the queue for them was full");
             queue.events.push_back(Event {
                 logger: event.logger,
                 level: Level::Warning,

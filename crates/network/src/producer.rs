@@ -118,7 +118,10 @@ impl ProducerClient {
             Blocked::Interrupted => ClientError::Interrupted,
             Blocked::TimedOut => {
                 let left = ticket.remaining();
-                ClientError::TimedOut(format!("flush: {left} batches are not acknowledged yet"))
+                ClientError::TimedOut(format!(
+                    "flush: {left} batches are not acknowledged yet. The producer continues to \
+                     send them"
+                ))
             }
         })
     }

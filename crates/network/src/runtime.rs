@@ -101,7 +101,7 @@ impl Runtime {
         };
         let builder = thread::Builder::new().name("thalweg-io".to_owned());
         with_signals_blocked(|| builder.spawn(run))?;
-        let ended = |_| io::Error::other("the I/O thread ended as it started");
+        let ended = |_| io::Error::other("the I/O thread ended at its start");
         let handle = handle_in.recv().map_err(ended)??;
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {

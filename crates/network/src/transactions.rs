@@ -69,14 +69,14 @@ impl TransactionCall {
 
 impl ProducerClient {
     pub fn init_transactions(&self) -> TransactionCall {
-        let late = "init_transactions did not end within max_block_ms and continues; \
-                    call it again to learn its outcome";
+        let late = "init_transactions did not finish within max_block_ms, and continues in the \
+                    background: call it again to wait for its result";
         self.ask_sender(late, Sender::init_transactions)
     }
 
     /// Begins a transaction. It does not wait for a broker.
     pub fn begin_transaction(&self) -> TransactionCall {
-        let late = "begin_transaction was not taken up: the client's thread did not answer";
+        let late = "begin_transaction did not start: the client's I/O thread did not respond";
         let is_begun = Arc::new(AtomicBool::new(false));
         let begun = Arc::clone(&is_begun);
         let call = self.ask_sender(late, move |sender| {
@@ -106,8 +106,8 @@ impl ProducerClient {
         group: GroupMetadata,
         offsets: GroupOffsets,
     ) -> TransactionCall {
-        let late = "send_offsets_to_transaction did not end within max_block_ms and continues; \
-                    commit_transaction waits for it";
+        let late = "send_offsets_to_transaction did not finish within max_block_ms, and continues \
+                    in the background: commit_transaction waits for it";
         self.ask_sender(late, |sender| {
             sender.send_offsets_to_transaction(group, offsets)
         })
@@ -115,15 +115,15 @@ impl ProducerClient {
 
     /// Waits for everything that was sent in the transaction, and for the coordinator's answer.
     pub fn commit_transaction(&self) -> TransactionCall {
-        let late = "commit_transaction did not end within max_block_ms and continues; \
-                    call it again to learn its outcome";
+        let late = "commit_transaction did not finish within max_block_ms, and continues in the \
+                    background: call it again to wait for its result";
         self.ask_sender(late, Sender::commit_transaction)
     }
 
     /// Drops what was not sent yet. Waits for what was sent, and for the coordinator's answer.
     pub fn abort_transaction(&self) -> TransactionCall {
-        let late = "abort_transaction did not end within max_block_ms and continues; \
-                    call it again to learn its outcome";
+        let late = "abort_transaction did not finish within max_block_ms, and continues in the \
+                    background: call it again to wait for its result";
         self.ask_sender(late, Sender::abort_transaction)
     }
 

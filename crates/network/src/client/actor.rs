@@ -202,7 +202,7 @@ impl<R: Role> Actor<R> {
                     .as_deref()
                     .unwrap_or("without client_id");
                 format!(
-                    "client {client}: {}; still trying",
+                    "client {client}: {}. The client keeps trying",
                     no_brokers(&self.cluster)
                 )
             });

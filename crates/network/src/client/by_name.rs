@@ -31,7 +31,7 @@ impl NamedRequest {
     pub fn encode(&self, version: i16) -> Result<Vec<u8>, EncodeError> {
         let fitting = self.bodies.iter().find(|(least, _)| *least <= version);
         let (_, body) = fitting.ok_or(EncodeError::UnsupportedVersion {
-            message: "a body for it",
+            message: "the given request",
             version,
         })?;
         dynamic::encode_request_body(self.api_key, version, body)

@@ -71,7 +71,7 @@ impl Sent {
     /// Fails the request because the caller's deadline has passed. A later answer is dropped.
     pub(crate) fn forget(self) {
         let api = self.pending.request.api_key.name();
-        let what = format!("no answer to {api} to node {}", self.node);
+        let what = format!("{api}: no response from node {}", self.node);
         self.pending.reply.send(Err(ClientError::TimedOut(what)));
     }
 }
@@ -149,7 +149,7 @@ impl Pending {
         let what = match (&self.request.target, node) {
             (_, Some((node, _))) => format!("no connection to node {node}"),
             (RequestTarget::LeastLoaded, None) => "no connection to any node".to_owned(),
-            (target, None) => format!("{target:?} is not known"),
+            (target, None) => format!("no broker reported {target:?}"),
         };
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         let api = self.request.api_key.name();
@@ -163,7 +163,8 @@ pub(crate) fn no_brokers(cluster: &Cluster) -> ClientError {
         .bootstrap_errors()
         .into_iter()
         .map(|(address, error)| {
-            let cause = error.map_or_else(|| "no answer yet".to_owned(), |error| error.to_string());
+            let cause =
+                error.map_or_else(|| "no response yet".to_owned(), |error| error.to_string());
             (address, cause)
         });
     ClientError::NoBrokersAvailable(causes.collect())
@@ -224,7 +225,7 @@ fn find_leader(topic: &str, partition: i32, cluster: &mut Cluster, now: Instant)
     if let Some(known) = cluster.metadata().topic(topic) {
         if known.partition(partition).is_none() {
             let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-            let context = format!("{topic} has no partition {partition}");
+            let context = format!("topic {topic} has no partition {partition}");
             return Found::Never(ClientError::Broker { code, context });
         }
         cluster.request_update();

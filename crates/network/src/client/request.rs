@@ -157,7 +157,7 @@ impl Response {
     pub fn decode<R: thalweg_protocol::Request>(
         mut self,
     ) -> Result<R::Response, thalweg_protocol::DecodeError> {
-        debug_assert_eq!(R::KEY, self.api_key, "answer of another API");
+        debug_assert_eq!(R::KEY, self.api_key, "response of another API");
         <R::Response as thalweg_protocol::Message>::decode(&mut self.reader, self.version)
     }
 }

@@ -113,7 +113,7 @@ impl<T> Ticket<T> {
         match block_until(deadline, interrupted, |waker| self.poll(waker)) {
             Ok(outcome) => outcome,
             Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
-            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("no answer in time".to_owned())),
+            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("no result arrived".to_owned())),
         }
     }
 }

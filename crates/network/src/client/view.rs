@@ -189,7 +189,7 @@ impl ClientView {
         outcome.map_err(|error| match error {
             ClientError::TimedOut(_) => {
                 let cause = last.map_or_else(String::new, |code| format!(" ({})", code.name()));
-                ClientError::TimedOut(format!("topic {name} is not in the metadata{cause}"))
+                ClientError::TimedOut(format!("no broker reported topic {name}{cause}"))
             }
             other => other,
         })
@@ -206,7 +206,7 @@ impl ClientView {
         match block_until(Some(deadline), interrupted, poll) {
             Ok(outcome) => outcome,
             Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
-            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("metadata did not arrive".into())),
+            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("no metadata arrived".into())),
         }
     }
 

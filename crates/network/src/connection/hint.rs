@@ -2,7 +2,7 @@
 
 use thalweg_cluster::ConnectionError;
 
-pub(super) const TLS_PORT: &str = "the port speaks TLS; set security_protocol to SSL or SASL_SSL";
+pub(super) const TLS_PORT: &str = "the port speaks TLS: set security_protocol to SSL or SASL_SSL";
 
 /// Checks a frame's length before anything is allocated for it.
 pub(super) fn frame_length(prefix: [u8; 4], max: usize) -> Result<usize, ConnectionError> {
@@ -21,14 +21,21 @@ pub(super) fn is_tls(prefix: [u8; 4]) -> bool {
 fn explain(prefix: [u8; 4], length: i32, max: usize) -> String {
     match prefix {
         _ if is_tls(prefix) => TLS_PORT.to_owned(),
-        [b'H', b'T', b'T', b'P'] => "the port belongs to an HTTP server".to_owned(),
-        [b'S', b'S', b'H', b'-'] => "the port belongs to an SSH server".to_owned(),
+        [b'H', b'T', b'T', b'P'] => {
+            "the port belongs to an HTTP server, not to a Kafka broker".to_owned()
+        }
+        [b'S', b'S', b'H', b'-'] => {
+            "the port belongs to an SSH server, not to a Kafka broker".to_owned()
+        }
         _ if length < 0 => {
-            format!("a frame of negative length ({length}); is this a Kafka broker?")
+            format!(
+                "a response has a negative length ({length}). Check that the port belongs to a \
+                 Kafka broker"
+            )
         }
         _ => format!(
-            "a frame of {length} bytes, more than receive_message_max_bytes ({max}); is this a Kafka \
-             broker?"
+            "a response of {length} bytes is larger than receive_message_max_bytes ({max}). Check \
+             that the port belongs to a Kafka broker, or raise this option"
         ),
     }
 }

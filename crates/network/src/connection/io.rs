@@ -91,11 +91,14 @@ impl Io {
 
     fn end(&self) -> ConnectionError {
         if !self.reader.is_between_frames() {
-            return ConnectionError::Io("the connection was closed within an answer".to_owned());
+            return ConnectionError::Io(
+                "the broker closed the connection before the end of a response".to_owned(),
+            );
         }
         if !self.answered {
-            let hint = "the broker closed the connection without answering a request; does the \
-                        listener ask for SASL (security_protocol)?";
+            let hint = "the broker closed the connection without responding to a request. If \
+                        the listener requires SASL, set security_protocol to SASL_PLAINTEXT or \
+                        SASL_SSL";
             return ConnectionError::Io(hint.to_owned());
         }
         ConnectionError::ClosedByPeer

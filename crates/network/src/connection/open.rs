@@ -116,7 +116,7 @@ async fn start_tls(
     label: &str,
 ) -> Result<BoxStream, ConnectionError> {
     let name = ServerName::try_from(host.trim_end_matches('.').to_owned()).map_err(|_| {
-        let reason = format!("{host:?} cannot be a certificate's host name");
+        let reason = format!("{host:?} is neither a valid DNS name nor an IP address");
         ConnectionError::Tls {
             address: label.to_owned(),
             reason,
@@ -139,7 +139,9 @@ fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let (reason, fatal) = match inner {
         Some(rustls::Error::InvalidMessage(_)) => (
-            "the port does not speak TLS; is it a plaintext port?".to_owned(),
+            "the port does not speak TLS. If it is a plaintext port, set security_protocol to \
+             PLAINTEXT or SASL_PLAINTEXT"
+                .to_owned(),
             true,
         ),
         Some(error @ (rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_))) => {
@@ -147,7 +149,9 @@ fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
         }
         Some(other) => (other.to_string(), false),
         None if error.kind() == io::ErrorKind::UnexpectedEof => (
-            "the broker closed the connection in the handshake; is it a plaintext port?".to_owned(),
+            "the broker closed the connection during the TLS handshake. If it is a plaintext port, \
+             set security_protocol to PLAINTEXT or SASL_PLAINTEXT"
+                .to_owned(),
             false,
         ),
         None => (error.to_string(), false),
@@ -196,7 +200,7 @@ impl Handshake<'_> {
         }
         Err(ConnectionError::Unsupported {
             address: self.label.clone(),
-            reason: format!("ApiVersions: {}", error.name()),
+            reason: format!("the broker refused ApiVersions: {}", error.name()),
         })
     }
 
@@ -234,7 +238,7 @@ impl Handshake<'_> {
                 None => return Ok(()),
             }
         }
-        Err(self.refused("the exchange does not end".to_owned()))
+        Err(self.refused("the broker did not end the SASL exchange".to_owned()))
     }
 
     async fn sasl_handshake(
@@ -254,7 +258,7 @@ impl Handshake<'_> {
         let offered: Vec<&str> = answer.mechanisms.iter().map(|name| &**name).collect();
         let offered = offered.join(", ");
         Err(self.refused(format!(
-            "{mechanism}: {}; the broker offers {offered}",
+            "the broker refused {mechanism} ({}), and offers {offered}",
             error.name()
         )))
     }
@@ -286,7 +290,7 @@ impl Handshake<'_> {
             .ok_or_else(|| ConnectionError::Unsupported {
                 address: self.label.clone(),
                 reason: format!(
-                    "the broker offers no version of {} that this client speaks",
+                    "the broker supports no version of {} that this client supports",
                     key.name()
                 ),
             })
@@ -386,10 +390,12 @@ impl Handshake<'_> {
         }
         let reason = match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if !self.tls => {
-                "the broker closed the connection in the handshake; is this a TLS port?".to_owned()
+                "the broker closed the connection during the handshake. If this is a TLS port, set \
+                 security_protocol to SSL or SASL_SSL"
+                    .to_owned()
             }
             io::ErrorKind::UnexpectedEof => {
-                "the broker closed the connection in the handshake".to_owned()
+                "the broker closed the connection during the handshake".to_owned()
             }
             _ => error.to_string(),
         };

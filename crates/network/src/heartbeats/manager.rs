@@ -368,14 +368,15 @@ fn of_generation(order: &mut Option<Order>, generation: u64) -> Option<&mut Orde
 
 fn expired(limit: Duration, leaves: bool) -> String {
     let consequence = if leaves {
-        "so it leaves the group, and its partitions go to other members"
+        "so this member leaves the group, and its partitions go to other members"
     } else {
-        "so its heartbeats stop, and once its session times out its partitions go to other members"
+        "so this member sends no more heartbeats. After its session timeout, its partitions go to \
+         other members"
     };
     format!(
-        "the application has not called poll for max_poll_interval_ms ({} ms), {consequence}; the \
-         next poll joins again. If processing takes that long, raise max_poll_interval_ms, or have \
-         poll return less at once by lowering max_poll_records",
+        "the application has not called poll for max_poll_interval_ms ({} ms), {consequence}. The \
+         next poll joins again. If processing takes that long, raise max_poll_interval_ms, or \
+         lower max_poll_records so that a poll returns fewer records",
         limit.as_millis()
     )
 }

@@ -21,7 +21,7 @@ impl Mechanism for Plain {
     fn first(&mut self) -> Result<Vec<u8>, String> {
         let password = self.password.reveal();
         if self.username.contains('\0') || password.contains('\0') {
-            return Err("user name and password must not contain NUL".to_owned());
+            return Err("the user name or the password contains a NUL character".to_owned());
         }
         // No authorization id: the broker derives it from the user name.
         Ok([b"\0", self.username.as_bytes(), b"\0", password.as_bytes()].concat())

@@ -107,7 +107,7 @@ impl TlsConfig {
             return match self.key {
                 None => Ok(None),
                 Some(_) => Err(ClientError::Configuration(
-                    "ssl_keyfile is set without ssl_certfile".into(),
+                    "ssl_keyfile is set without ssl_certfile: set both".into(),
                 )),
             };
         };
@@ -143,7 +143,7 @@ impl TlsConfig {
         }
         let verifier = builder.build().map_err(|error| match error {
             VerifierBuilderError::InvalidCrl(problem) => {
-                let text = format!("holds a revocation list that cannot be used: {problem:?}");
+                let text = format!("contains a revocation list that cannot be used: {problem:?}");
                 refuse("ssl_crlfile", &text)
             }
             other => refuse("ssl_cafile", &other),
@@ -168,7 +168,7 @@ impl TlsConfig {
         // Some of a system's roots are always unreadable, but no root at all is an error.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            let problem = "this system has no trusted root certificates; set ssl_cafile";
+            let problem = "this system has no trusted root certificates: set ssl_cafile";
             return Err(ClientError::Configuration(problem.to_owned()));
         }
         Ok(roots)

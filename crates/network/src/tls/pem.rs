@@ -23,7 +23,7 @@ fn refuse_in(option: &str, pem: &Pem, problem: &dyn fmt::Display) -> ClientError
         Pem::Inline(_) => refuse(option, problem),
         Pem::File(path) if is_blob(&path.to_string_lossy()) => {
             let problem =
-                "is neither the path of a file nor PEM text: that has lines BEGIN and END";
+                "is neither the path of a file nor PEM text, which has BEGIN and END lines";
             refuse(option, &problem)
         }
         Pem::File(path) => refuse(option, &format_args!("{}: {problem}", path.display())),
@@ -49,7 +49,7 @@ fn is_blob(text: &str) -> bool {
 fn problem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } | pem::Error::IllegalSectionStart { .. } => {
-            "a BEGIN line without its END line; were the line breaks lost?".to_owned()
+            "a BEGIN line has no END line. Check that the text still has its line breaks".to_owned()
         }
         other => other.to_string(),
     }
@@ -67,7 +67,7 @@ pub(super) fn certificates(
         return Err(refuse_in(
             option,
             pem,
-            &"holds no PEM certificate (BEGIN CERTIFICATE)",
+            &"contains no PEM certificate (BEGIN CERTIFICATE)",
         ));
     }
     Ok(found)
@@ -86,7 +86,7 @@ pub(super) fn revocation_lists(
         return Err(refuse_in(
             option,
             pem,
-            &"holds no PEM revocation list (BEGIN X509 CRL)",
+            &"contains no PEM revocation list (BEGIN X509 CRL)",
         ));
     }
     Ok(found)
@@ -95,14 +95,16 @@ pub(super) fn revocation_lists(
 pub(super) fn private_key(option: &str, pem: &Pem) -> Result<PrivateKeyDer<'static>, ClientError> {
     let text = text(option, pem)?;
     if text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
-        let problem = "the private key is encrypted, which is not supported yet; decrypt it with \
+        let problem = "the private key is encrypted, which is not supported yet. Decrypt it with \
                        `openssl pkcs8 -topk8 -nocrypt`";
         return Err(refuse_in(option, pem, &problem));
     }
     PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| match error {
-        pem::Error::NoItemsFound => {
-            refuse_in(option, pem, &"holds no PEM private key (BEGIN PRIVATE KEY)")
-        }
+        pem::Error::NoItemsFound => refuse_in(
+            option,
+            pem,
+            &"contains no PEM private key (BEGIN PRIVATE KEY)",
+        ),
         other => refuse_in(option, pem, &problem(&other)),
     })
 }

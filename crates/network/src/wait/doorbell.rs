@@ -42,7 +42,7 @@ impl Doorbell {
         #[cfg(unix)]
         return self.gate.descriptor();
         #[cfg(not(unix))]
-        unreachable!("none was made");
+        unreachable!("only Unix can create a doorbell");
     }
 }
 

@@ -65,7 +65,7 @@ async fn a_frame_cut_short_is_no_answer() {
         Reaction::BytesThenClose(bytes)
     })
     .await;
-    assert!(error.contains("within an answer"), "{error}");
+    assert!(error.contains("before the end of a response"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

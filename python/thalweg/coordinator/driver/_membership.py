@@ -429,10 +429,10 @@ class Membership:
             "a consumer of group %s could not leave the group: %s. Its partitions stay assigned to"
             " it until its session times out.",
             self._config["group_id"],
-            sent.failure or "no answer in time",
+            sent.failure or "no response in time",
         )
         self._leave_backoff.reset()
-        self._step(Answered(token, None, sent.failure or KafkaTimeoutError("no answer in time")))
+        self._step(Answered(token, None, sent.failure or KafkaTimeoutError("no response in time")))
 
     def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
         """Gives up all partitions, with the chores for that."""
