@@ -144,7 +144,7 @@ def test_a_port_that_accepts_and_says_nothing_is_named_as_such(client: Callable[
         late = _fails(client, address, socket_connection_setup_timeout_ms=300)
     for error, when in ((early, " yet"), (late, r" within \d+ ms")):
         assert re.search(
-            rf"{address}: accepted the connection, but (has not answered|did not answer)"
+            rf"{address}: accepted the connection, but (has not responded to|did not respond to)"
             rf" ApiVersions{when}\. Perhaps this is a TLS port \(set security_protocol\), or not a"
             " Kafka broker",
             str(error),
@@ -154,7 +154,7 @@ def test_a_port_that_accepts_and_says_nothing_is_named_as_such(client: Callable[
 def test_a_port_that_does_not_answer_tls_is_named_as_such() -> None:
     with _server(lambda connected: connected.recv(1)) as port:
         error = _fails(KafkaProducer, f"127.0.0.1:{port}", security_protocol="SSL")
-    assert "has not answered the TLS handshake yet" in str(error)
+    assert "has not responded to the TLS handshake yet" in str(error)
 
 
 def test_log_lines_about_connections_name_the_client_and_the_broker(

@@ -43,7 +43,7 @@ impl Address {
         let (host, port) = if let Some(rest) = bare.strip_prefix('[') {
             let (host, after) = rest
                 .split_once(']')
-                .ok_or_else(|| refuse("the IPv6 address lacks its ']'"))?;
+                .ok_or_else(|| refuse("the IPv6 address has no closing ']'"))?;
             match after {
                 "" => (host, None),
                 _ => (
@@ -63,7 +63,7 @@ impl Address {
             }
         };
         if host.is_empty() || host.chars().any(char::is_whitespace) {
-            return Err(refuse("no host name"));
+            return Err(refuse("the host name is empty or contains a space"));
         }
         let port = match port {
             None => DEFAULT_PORT,
@@ -88,7 +88,7 @@ impl Address {
         if addresses.is_empty() {
             return Err(AddressError {
                 text: text.to_owned(),
-                reason: "the list is empty",
+                reason: "expected at least one 'host:port'",
             });
         }
         Ok(addresses)

@@ -29,7 +29,7 @@ impl SetupStep {
     /// A possible cause, for the error message.
     fn hint(self) -> &'static str {
         match self {
-            Self::TlsHandshake => "Perhaps this is no TLS port, or not a Kafka broker",
+            Self::TlsHandshake => "Perhaps this is not a TLS port, or not a Kafka broker",
             Self::ApiVersions => {
                 "Perhaps this is a TLS port (set security_protocol), or not a Kafka broker"
             }
@@ -48,14 +48,14 @@ pub enum ConnectionError {
     #[error("{address}: no connection within {} ms", timeout.as_millis())]
     SetupTimedOut { address: String, timeout: Duration },
     /// The other side accepted the connection and then sent nothing.
-    #[error("{address}: accepted the connection, but did not answer {} within {} ms. {}", step.name(), timeout.as_millis(), step.hint())]
+    #[error("{address}: accepted the connection, but did not respond to {} within {} ms. {}", step.name(), timeout.as_millis(), step.hint())]
     StepTimedOut {
         address: String,
         step: SetupStep,
         timeout: Duration,
     },
     /// The other side accepted a connection that is still being made, and has sent nothing so far.
-    #[error("{address}: accepted the connection, but has not answered {} yet. {}", step.name(), step.hint())]
+    #[error("{address}: accepted the connection, but has not responded to {} yet. {}", step.name(), step.hint())]
     Unanswered { address: String, step: SetupStep },
     /// `fatal` means that a certificate or host name was refused, so another attempt cannot help.
     #[error("{address}: TLS: {reason}")]
@@ -74,17 +74,17 @@ pub enum ConnectionError {
     #[error("{0}")]
     Io(String),
     /// Bytes that no Kafka broker sends. The reason includes a hint where there is one.
-    #[error("unreadable answer: {0}")]
+    #[error("unreadable response: {0}")]
     Malformed(String),
-    #[error("answer to request {got} where {expected} was due")]
+    #[error("the response has correlation ID {got}, but {expected} was expected")]
     WrongCorrelationId { expected: i32, got: i32 },
-    #[error("answer to request {0}, which nobody sent")]
+    #[error("the response has correlation ID {0}, but no such request was sent")]
     Unsolicited(i32),
-    #[error("no answer to {api} within {} ms", timeout.as_millis())]
+    #[error("no response to {api} within {} ms", timeout.as_millis())]
     RequestTimedOut { api: ApiKey, timeout: Duration },
-    #[error("unused for connections_max_idle_ms")]
+    #[error("the connection was idle for connections_max_idle_ms")]
     Idle,
-    #[error("all connections were closed to start again from the bootstrap addresses")]
+    #[error("the client closed all connections, to start again from bootstrap_servers")]
     Rebootstrap,
     #[error("the client was closed")]
     ClientClosed,
@@ -103,7 +103,7 @@ impl ConnectionError {
 
 /// A broker and this client have no version of an API in common.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("node {node} and this client share no version of {api}: the node offers {}, the client {}", range(theirs.as_ref()), range(ours.as_ref()))]
+#[error("node {node} and this client have no version of {api} in common: the node supports {}, the client {}", range(theirs.as_ref()), range(ours.as_ref()))]
 pub struct UnsupportedVersion {
     pub node: NodeId,
     pub api: ApiKey,

@@ -136,7 +136,7 @@ pub struct ResponseBody {
 impl ResponseBody {
     /// Decodes the answer to a request of type `R`.
     pub fn decode<R: Request>(mut self) -> Result<R::Response, thalweg_protocol::DecodeError> {
-        debug_assert_eq!(R::KEY, self.api_key, "answer of another API");
+        debug_assert_eq!(R::KEY, self.api_key, "response of another API");
         R::Response::decode(&mut self.reader, self.version)
     }
 }
@@ -157,7 +157,7 @@ pub(crate) fn frame_request(
     let mut head = Vec::with_capacity(64 + client_id.map_or(0, str::len) + body.head.len());
     head.extend_from_slice(&[0; 4]);
     frame::put_request_header(&mut head, api_key, version, correlation_id, client_id)
-        .expect("a client id that is too long for a header was left out at the start");
+        .expect("the constructor drops a client id that is too long for a header");
     head.extend_from_slice(&body.head);
     let length = head.len() - 4 + body.segments.iter().map(Bytes::len).sum::<usize>();
     let prefix = i32::try_from(length).expect("roles keep requests below 2 GiB");

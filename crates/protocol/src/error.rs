@@ -12,25 +12,25 @@ pub enum DecodeError {
     },
     #[error("negative length {length} at offset {offset}")]
     NegativeLength { offset: usize, length: i64 },
-    #[error("variable-length integer too long at offset {offset}")]
+    #[error("the variable-length integer at offset {offset} is too long")]
     VarintTooLong { offset: usize },
-    #[error("string of {length} bytes at offset {offset}, more than Kafka allows")]
+    #[error("the string at offset {offset} has {length} bytes, more than Kafka allows")]
     StringTooLong { offset: usize, length: usize },
-    #[error("string at offset {offset} is not UTF-8")]
+    #[error("the string at offset {offset} is not UTF-8")]
     NotUtf8 { offset: usize },
-    #[error("null at offset {offset} where a value is required")]
+    #[error("null at offset {offset}, where a value is required")]
     UnexpectedNull { offset: usize },
     #[error("bad marker {marker} of an optional struct at offset {offset}")]
     BadStructMarker { offset: usize, marker: i8 },
     #[error("tag {tag} at offset {offset} is repeated or out of order")]
     TagOrder { offset: usize, tag: u32 },
-    #[error("tagged field {tag} ends at offset {offset}, {unread} bytes short of its size")]
+    #[error("tagged field {tag} ends at offset {offset}, {unread} bytes before its declared end")]
     TagSize {
         offset: usize,
         tag: u32,
         unread: usize,
     },
-    #[error("{count} bytes left over at offset {offset}")]
+    #[error("{count} bytes are left after the message, at offset {offset}")]
     TrailingBytes { offset: usize, count: usize },
     #[error("{message} has no version {version}")]
     UnsupportedVersion { message: &'static str, version: i16 },
@@ -51,7 +51,7 @@ pub enum EncodeError {
     UnsupportedField { field: &'static str, version: i16 },
     #[error("{field} must not be null in version {version}")]
     UnexpectedNull { field: &'static str, version: i16 },
-    #[error("{what} of {length} is longer than {max}, the most the wire form can say")]
+    #[error("{what} of length {length} is longer than {max}, the limit of Kafka's protocol")]
     TooLong {
         what: &'static str,
         length: usize,
@@ -73,7 +73,7 @@ pub enum EncodeError {
         expected: &'static str,
         found: &'static str,
     },
-    #[error("{value} does not fit into {field}, {expected}")]
+    #[error("{value} does not fit into {field}, which is {expected}")]
     OutOfRange {
         field: &'static str,
         expected: &'static str,

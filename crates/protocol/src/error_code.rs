@@ -68,7 +68,7 @@ impl ErrorCode {
 
     pub fn message(self) -> &'static str {
         self.row().map_or(
-            "The server answered with an error code this client does not know.",
+            "The server returned an error code that this client does not know.",
             |row| row.message,
         )
     }

@@ -101,7 +101,7 @@ fn decode(data: &[u8], response: bool) {
         let (typed, by_name) = (typed.ok(), by_name.ok());
         assert_eq!(
             typed, by_name,
-            "typed and by-name codec of {} differ",
+            "the typed codec and the codec by name of {} differ",
             schema.name
         );
     }
@@ -117,11 +117,11 @@ fn check(schema: &MessageSchema, version: i16, body: &[u8]) -> Result<Vec<u8>, R
             assert_eq!(
                 twice.as_ref(),
                 Ok(bytes),
-                "{} does not come back",
+                "encoding {} and decoding it again changes it",
                 schema.name
             );
         }
-        Err(RecodeError::Encode(error)) => panic!("{} was read: {error}", schema.name),
+        Err(RecodeError::Encode(error)) => panic!("{} was decoded: {error}", schema.name),
         Err(RecodeError::Decode(_)) => {}
     }
     once
@@ -146,7 +146,7 @@ pub fn fuzz_decode_headers(data: &[u8]) {
         let (key, version) = (ApiKey(header.request_api_key), header.request_api_version);
         let client_id = header.client_id.as_deref();
         let head = frame::request_head(key, version, header.correlation_id, client_id, 0)
-            .expect("a client id that was read is short enough to be written");
+            .expect("a decoded client id is short enough to be encoded");
         let again = frame::decode_request_header(&mut Reader::new(Bytes::from(head).slice(4..)));
         assert_eq!(again, Ok(header));
     }

@@ -6,7 +6,7 @@
 //! it.
 
 #[cfg(all(feature = "planted-bugs", not(debug_assertions)))]
-compile_error!("planted bugs are for tests; an optimised build must not contain them");
+compile_error!("planted bugs are for tests: an optimised build must not contain them");
 
 /// A defect that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

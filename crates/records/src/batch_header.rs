@@ -149,7 +149,7 @@ impl BatchHeader {
         let section: usize = records.clone().map(<[u8]>::len).sum();
         let length = BATCH_HEADER_LEN - BATCH_LOG_OVERHEAD + section;
         self.batch_length = i32::try_from(length)
-            .expect("a batch is bounded by the request size limit, which is an i32");
+            .expect("the size of a batch is limited by that of a request, which is an i32");
         let mut out = self.encode();
         let mut crc = Crc32c::new();
         crc.update(&out[CRC_COVERS_FROM..]);

@@ -12,7 +12,7 @@ use crate::compression::Compression;
 pub enum RecordsError {
     /// The declared length is too short for the batch's own header.
     #[error(
-        "batch at offset {base_offset}: declared length {length} is below the least, {length_min}"
+        "batch at offset {base_offset}: its declared length {length} is below the minimum {length_min}"
     )]
     BatchLength {
         base_offset: i64,
@@ -20,14 +20,14 @@ pub enum RecordsError {
         length_min: i32,
     },
     /// There are fewer bytes than a batch header needs.
-    #[error("a batch header takes {needed} bytes, only {found} are there")]
+    #[error("a batch header needs {needed} bytes, but only {found} are left")]
     Truncated { needed: usize, found: usize },
     /// No version of Kafka writes this magic byte.
-    #[error("batch at offset {base_offset}: unknown magic {magic} (0, 1 and 2 are known)")]
+    #[error("batch at offset {base_offset}: unknown magic {magic}, expected 0, 1 or 2")]
     Magic { base_offset: i64, magic: i8 },
     /// The checksum is wrong: the bytes are not those that were written.
     #[error(
-        "batch at offset {base_offset} is corrupt: its checksum is {computed:#010x}, the header says {stored:#010x}"
+        "batch at offset {base_offset} is corrupt: its checksum is {computed:#010x}, but its header has {stored:#010x}"
     )]
     Crc {
         base_offset: i64,
@@ -62,7 +62,9 @@ pub enum RecordsError {
         codec: Compression,
     },
     /// The bytes cannot hold the declared number of records.
-    #[error("batch at offset {base_offset}: {count} records declared, {section_bytes} bytes there")]
+    #[error(
+        "batch at offset {base_offset}: its {section_bytes} bytes cannot contain the declared {count} records"
+    )]
     RecordsCount {
         base_offset: i64,
         count: i32,
@@ -72,7 +74,7 @@ pub enum RecordsError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The compression level is outside the codec's range (KIP-390).
-    #[error("compression level {level} is outside of {codec}'s {}..={}", range.start(), range.end())]
+    #[error("compression level {level} is out of range: {codec} accepts {} to {}", range.start(), range.end())]
     Level {
         codec: Compression,
         level: i32,
@@ -139,8 +141,8 @@ impl fmt::Display for RecordProblem {
             Self::Length => "its declared length does not fit into the batch",
             Self::Overrun => "its fields need more bytes than its declared length",
             Self::Underrun => "its declared length has bytes left after its fields",
-            Self::OffsetDelta => "its offset lies before the batch",
-            Self::HeaderCount => "its count of headers is impossible",
+            Self::OffsetDelta => "its offset is before the batch",
+            Self::HeaderCount => "its bytes cannot contain the declared count of headers",
             Self::HeaderKey => "a header has no key",
             Self::TrailingBytes => "bytes are left after the last declared record",
             Self::Missing => "the batch ends before the declared count of records",

@@ -111,7 +111,7 @@ fn inner_messages<'a>(
         if message.magic != wrapper.magic {
             return Err(broken(
                 base_offset,
-                "an inner message has another magic than its wrapper",
+                "an inner message has a different magic from its wrapper",
             ));
         }
         if message.attributes.compression_id() != Compression::None.id() {
@@ -122,7 +122,7 @@ fn inner_messages<'a>(
     if messages.is_empty() {
         return Err(broken(
             base_offset,
-            "a compressed message holds no messages",
+            "a compressed message contains no messages",
         ));
     }
     Ok(messages)
@@ -133,7 +133,7 @@ fn rewrite(wrapper: &BatchHeader, messages: &[Message<'_>]) -> Result<DecodedBat
     let (Some(first), Some(last)) = (messages.first(), messages.last()) else {
         return Err(broken(
             wrapper.base_offset,
-            "a compressed message holds no messages",
+            "a compressed message contains no messages",
         ));
     };
     // In magic 1 offsets are relative, so shift them to end at the wrapper's offset. In magic 0

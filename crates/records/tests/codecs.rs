@@ -329,19 +329,19 @@ fn levels_outside_of_the_range_are_refused_with_the_range() {
     };
     assert_eq!(
         refuse(Compression::Gzip, 10),
-        "compression level 10 is outside of gzip's 1..=9"
+        "compression level 10 is out of range: gzip accepts 1 to 9"
     );
     assert_eq!(
         refuse(Compression::Gzip, 0),
-        "compression level 0 is outside of gzip's 1..=9"
+        "compression level 0 is out of range: gzip accepts 1 to 9"
     );
     assert_eq!(
         refuse(Compression::Lz4, 18),
-        "compression level 18 is outside of lz4's 1..=17"
+        "compression level 18 is out of range: lz4 accepts 1 to 17"
     );
     assert_eq!(
         refuse(Compression::Zstd, 23),
-        "compression level 23 is outside of zstd's -131072..=22"
+        "compression level 23 is out of range: zstd accepts -131072 to 22"
     );
     assert_eq!(
         refuse(Compression::Snappy, 1),

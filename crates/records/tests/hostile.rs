@@ -317,9 +317,9 @@ fn message_sets_that_break_the_rules_of_nesting_are_refused() {
         assert_eq!(reason(&again), "an inner message is compressed again");
         assert_eq!(
             reason(&other),
-            "an inner message has another magic than its wrapper"
+            "an inner message has a different magic from its wrapper"
         );
-        assert_eq!(reason(b""), "a compressed message holds no messages");
+        assert_eq!(reason(b""), "a compressed message contains no messages");
         assert_eq!(
             reason(&plain[..plain.len() - 1]),
             "an inner message is cut off"

@@ -148,7 +148,7 @@ impl Connections {
             // elsewhere, such as a coordinator lookup, must get an error. Otherwise it would wait
             // for ever.
             let address = format!("node {}", key.0);
-            let reason = "the cluster does not list it".to_owned();
+            let reason = "the metadata does not list it".to_owned();
             let error = ConnectionError::Connect { address, reason };
             self.give_up(key, Arc::new(error), now);
             return;

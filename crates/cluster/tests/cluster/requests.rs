@@ -310,7 +310,7 @@ fn the_version_is_the_newest_in_both_ranges() {
         .cluster
         .require_version(1, ApiKey::METADATA)
         .expect_err("not offered");
-    assert!(error.to_string().contains("offers none"), "{error}");
+    assert!(error.to_string().contains("supports none"), "{error}");
 }
 
 #[test]

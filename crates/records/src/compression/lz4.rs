@@ -103,7 +103,7 @@ impl Lz4Encoder {
                 &mut *large
             };
             let length = compress_into_with_table(input, block, table)
-                .expect("the block buffer holds the greatest length of 64 KiB");
+                .expect("the block buffer is large enough for any block of 64 KiB");
             put_block(input, &block[..length], out);
         });
     }

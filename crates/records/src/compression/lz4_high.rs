@@ -43,7 +43,10 @@ impl HighEncoder {
 
     /// Appends the compressed block. `input` must not be longer than `BLOCK_BYTES_MAX`.
     pub(super) fn compress(&mut self, input: &[u8], level: i32, out: &mut Vec<u8>) {
-        debug_assert!(input.len() <= BLOCK_BYTES_MAX, "positions fit the chain");
+        debug_assert!(
+            input.len() <= BLOCK_BYTES_MAX,
+            "the chain has an entry for each position of the block"
+        );
         self.heads.fill(0);
         let links_max = 1_u32 << (level - 1).clamp(0, 16);
         let mut anchor = 0;
@@ -78,7 +81,7 @@ impl HighEncoder {
     fn insert(&mut self, input: &[u8], at: usize) -> u32 {
         let four = input[at..]
             .first_chunk::<4>()
-            .expect("twelve bytes are left at least");
+            .expect("at least twelve bytes are left");
         let hash = u32::from_le_bytes(*four).wrapping_mul(2_654_435_761) >> (32 - HASH_BITS);
         let before = std::mem::replace(&mut self.heads[hash as usize], at as u32 + 1);
         self.chain[at] = before;

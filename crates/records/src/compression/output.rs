@@ -159,7 +159,7 @@ impl Output {
     pub(super) fn advance(&mut self, bytes: usize) {
         debug_assert!(
             bytes <= self.buffer.len() - self.len,
-            "a codec wrote beyond its room"
+            "a codec wrote beyond its output buffer"
         );
         self.len += bytes;
     }

@@ -53,7 +53,7 @@ impl SnappyEncoder {
         for_each_block(chunks, BLOCK_BYTES, gather, |input| {
             let length = encoder
                 .compress(input, block)
-                .expect("the block buffer holds the greatest length of 32 KiB");
+                .expect("the block buffer is large enough for any block of 32 KiB");
             out.extend_from_slice(&(length as u32).to_be_bytes());
             out.extend_from_slice(&block[..length]);
         });
@@ -105,7 +105,7 @@ fn raw(decoder: &mut Decoder, block: &[u8], out: &mut Output) -> Result<(), Code
         decompress_len(block).map_err(|_| CodecError::Corrupt("snappy length is malformed"))?;
     if length / RATIO_MAX > block.len() {
         return Err(CodecError::Corrupt(
-            "snappy length is more than its data can give",
+            "snappy length is more than its data can decompress to",
         ));
     }
     let (_, room) = out.room(length);

@@ -50,7 +50,7 @@ impl ZstdEncoder {
     }
 
     pub(super) fn compress(&mut self, level: Option<i32>, chunks: &[&[u8]], out: &mut Vec<u8>) {
-        const CANNOT_FAIL: &str = "zstd fails only where memory or room is missing";
+        const CANNOT_FAIL: &str = "zstd fails only without memory or without room for the output";
         let level = level.unwrap_or(LEVEL_DEFAULT);
         self.context
             .reset(ResetDirective::SessionOnly)
@@ -90,7 +90,10 @@ impl ZstdEncoder {
                 ZSTD_EndDirective::ZSTD_e_end,
             )
             .expect("the content is as long as pledged");
-        assert_eq!(left, 0, "the output has room for the greatest length");
+        assert_eq!(
+            left, 0,
+            "the output has room for the largest compressed size"
+        );
     }
 }
 
