@@ -44,7 +44,7 @@ impl EmbeddedBroker {
     /// Starts a broker. Returns when all nodes accept connections.
     pub fn start(config: BrokerConfig) -> Result<Self, BrokerError> {
         if config.nodes < 1 {
-            let why = format!("a broker has at least one node, not {}", config.nodes);
+            let why = format!("nodes must be at least 1, got {}", config.nodes);
             return Err(BrokerError::Config(why));
         }
         let options = BrokerOptions::parse(&config.options)?;
@@ -290,7 +290,7 @@ fn listen_all(config: &BrokerConfig) -> Result<Vec<Listening>, BrokerError> {
     let last = i64::from(config.port) + i64::from(config.nodes) - 1;
     if config.port != 0 && last > i64::from(u16::MAX) {
         let why = format!(
-            "{} nodes from port {} on need a port {last}",
+            "{} nodes with ports from {} need port {last}, but the highest port is 65535",
             config.nodes, config.port
         );
         return Err(BrokerError::Config(why));

@@ -9,7 +9,9 @@ use thalweg_protocol::{ErrorCode, Str};
 #[non_exhaustive]
 pub enum BrokerError {
     /// Another process or broker already listens there.
-    #[error("node {node}: port {port} of {host} is taken")]
+    #[error(
+        "node {node}: port {port} of {host} is in use. Choose another port, or 0 for a free one"
+    )]
     PortTaken { node: i32, host: String, port: u16 },
     #[error("node {node}: cannot listen on {host}:{port}: {source}")]
     Listen {

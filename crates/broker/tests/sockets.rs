@@ -318,7 +318,7 @@ fn bad_configurations_are_refused_before_anything_listens() {
         nodes: 0,
         ..BrokerConfig::default()
     };
-    assert!(refused(none).contains("at least one node"));
+    assert!(refused(none).contains("nodes must be at least 1"));
     let far = BrokerConfig {
         nodes: 3,
         port: 65_534,

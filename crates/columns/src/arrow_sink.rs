@@ -152,7 +152,7 @@ impl ArrowSink {
     fn refuse_timestamp(&mut self, record: &RecordRef<'_>) -> Offer {
         let partition = self.run.as_ref().map(|run| run.partition.clone());
         self.failure = Some(ColumnsError::MalformedTimestamp {
-            partition: partition.expect("a record comes within a run"),
+            partition: partition.expect("a run begins before its first record"),
             offset: record.offset,
             timestamp_ms: record.timestamp,
         });
@@ -337,7 +337,7 @@ impl Columns {
 fn made<T>(column: &mut Option<T>) -> &mut T {
     column
         .as_mut()
-        .expect("a column of the layout was made with the sink")
+        .expect("the sink has created all columns of its layout")
 }
 
 fn ints(column: &mut Option<NumberBuilder<i32>>, pool: &Arc<SlabPool>) -> ArrayRef {

@@ -54,7 +54,10 @@ impl Validity {
 
     /// Adds nulls to an empty column.
     fn push_nulls(&mut self, count: usize) {
-        debug_assert_eq!(self.len, 0, "only leading nulls come as a run");
+        debug_assert_eq!(
+            self.len, 0,
+            "nulls are added as a run only to an empty column"
+        );
         self.bits.resize(count.div_ceil(8), 0);
         (self.len, self.nulls) = (count, count);
     }
@@ -335,7 +338,11 @@ impl HeadersBuilder {
         let nulls = self.validity.finish(pool);
         let item: FieldRef = match data_type {
             DataType::List(item) => Arc::clone(item),
-            other => return Err(ColumnsError::Arrow(format!("headers are no {other}"))),
+            other => {
+                return Err(ColumnsError::Arrow(format!(
+                    "headers must be a list, not {other}"
+                )));
+            }
         };
         Ok(Arc::new(ListArray::try_new(
             item,

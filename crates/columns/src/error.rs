@@ -5,16 +5,16 @@ use thalweg_consumer::TopicPartition;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnsError {
-    #[error("unknown column {name:?}; valid are {}", valid.join(", "))]
+    #[error("unknown column {name:?}. The valid columns are {}", valid.join(", "))]
     UnknownColumn { name: String, valid: Vec<String> },
 
     #[error("column {name:?} appears more than once")]
     DuplicateColumn { name: String },
 
-    #[error("there is no column \"value\"")]
+    #[error("the data has no column \"value\"")]
     NoValueColumn,
 
-    #[error("column {name:?} is {found}; it must be {expected}")]
+    #[error("column {name:?} has the type {found}, but must be {expected}")]
     ColumnType {
         name: String,
         found: String,
@@ -24,7 +24,7 @@ pub enum ColumnsError {
     #[error("expected a table or a record batch, got an array of {found}")]
     NoTable { found: String },
 
-    #[error("row {row} is null as a whole: a null belongs into its columns")]
+    #[error("row {row} is null. Only the values in its columns may be null")]
     NullRow { row: usize },
 
     #[error("row {row}: column {name:?}: {reason}")]
@@ -34,7 +34,7 @@ pub enum ColumnsError {
         reason: String,
     },
 
-    #[error("the Arrow {what} is released already: each can be read once")]
+    #[error("the Arrow {what} was already released. Each can be read only once")]
     Released { what: &'static str },
 
     #[error("the Arrow data is malformed: {reason}")]
@@ -56,7 +56,7 @@ pub enum ColumnsError {
     },
 
     /// Arrow itself reported an error.
-    #[error("arrow: {0}")]
+    #[error("Arrow: {0}")]
     Arrow(String),
 }
 

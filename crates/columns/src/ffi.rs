@@ -194,7 +194,7 @@ impl Iterator for ImportedStream {
 
 fn incomplete() -> ColumnsError {
     ColumnsError::Malformed {
-        reason: "a stream lacks one of its functions".to_owned(),
+        reason: "a stream has no pointer to one of its functions".to_owned(),
     }
 }
 

@@ -75,7 +75,9 @@ fn look_at_schema(schema: &CSchema, depth: usize) -> Result<(), ColumnsError> {
         return Err(ColumnsError::Released { what: "schema" });
     }
     if depth > DEPTH_MAX {
-        return Err(malformed(format!("types lie in types {depth} deep")));
+        return Err(malformed(format!(
+            "types are nested {depth} levels deep, which is too deep"
+        )));
     }
     let format = text(schema.format)?.ok_or_else(|| malformed("a schema has no format"))?;
     text(schema.name)?;
@@ -88,7 +90,7 @@ fn look_at_schema(schema: &CSchema, depth: usize) -> Result<(), ColumnsError> {
     };
     if children.len() < children_min {
         return Err(malformed(format!(
-            "a schema of format {format:?} lacks a child"
+            "a schema of format {format:?} has too few children"
         )));
     }
     for child in children.iter().copied().chain([schema.dictionary]) {
@@ -111,16 +113,16 @@ fn text<'a>(pointer: *const c_char) -> Result<Option<&'a str>, ColumnsError> {
     // SAFETY: by the C interface it is a null-terminated string that lives as long as its schema.
     let text = unsafe { CStr::from_ptr(pointer) }.to_str();
     text.map(Some)
-        .map_err(|_| malformed("a format or a name in a schema is no UTF-8"))
+        .map_err(|_| malformed("a format or a name in a schema is not UTF-8"))
 }
 
 /// Returns a counted list of pointers.
 fn entries<'a, T>(list: *const T, count: i64, what: &str) -> Result<&'a [T], ColumnsError> {
     match usize::try_from(count) {
-        Err(_) => Err(malformed(format!("there are {count} {what}"))),
+        Err(_) => Err(malformed(format!("the number of {what} is {count}"))),
         Ok(0) => Ok(&[]),
         Ok(_) if list.is_null() || !list.is_aligned() => Err(malformed(format!(
-            "the list of {count} {what} is no pointer"
+            "the pointer to the list of {count} {what} is null or not aligned"
         ))),
         // SAFETY: by the C interface the list has `count` entries and lives as long as the struct.
         Ok(count) => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
@@ -150,7 +152,7 @@ fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsErro
     if types.len() != children.len() {
         let (wanted, found) = (types.len(), children.len());
         return Err(malformed(format!(
-            "an array of {data_type} has {wanted} children, got {found}"
+            "an array of {data_type} must have {wanted} children, but has {found}"
         )));
     }
     for (child_type, &child) in types.into_iter().zip(children) {
@@ -158,7 +160,7 @@ fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsErro
         let child = unsafe { child.as_ref() };
         look_at_array(
             child_type,
-            child.ok_or_else(|| malformed("a child is null"))?,
+            child.ok_or_else(|| malformed("a child of an array is null"))?,
         )?;
     }
     // SAFETY: by the C interface it is null, or an array that lives as long as this one.
@@ -167,7 +169,7 @@ fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsErro
         (DataType::Dictionary(_, _), None) => Err(malformed("a dictionary has no values")),
         (_, None) => Ok(()),
         (_, Some(_)) => Err(malformed(format!(
-            "an array of {data_type} has a dictionary"
+            "an array of {data_type} must not have a dictionary"
         ))),
     }
 }
@@ -177,7 +179,7 @@ fn rows_of(array: &CArray) -> Result<usize, ColumnsError> {
     let (length, offset) = (array.length, array.offset);
     let limited = |count: i64| (0..=ROWS_MAX).contains(&count);
     if !limited(length) || !limited(offset) {
-        let text = format!("an array of {length} rows begins at row {offset}");
+        let text = format!("the length {length} or the offset {offset} of an array is wrong");
         return Err(malformed(text));
     }
     Ok((length + offset) as usize)
@@ -191,7 +193,11 @@ fn types_of_children(data_type: &DataType) -> Result<Vec<&DataType>, ColumnsErro
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(pair) if pair.len() == 2 => vec![entries.data_type()],
-            other => return Err(malformed(format!("the entries of a map are {other}"))),
+            other => {
+                return Err(malformed(format!(
+                    "the entries of a map are {other}, not pairs"
+                )));
+            }
         },
         DataType::FixedSizeBinary(..0)
         | DataType::FixedSizeList(..)
@@ -221,12 +227,14 @@ fn check_buffers(data_type: &DataType, array: &CArray, rows: usize) -> Result<()
     if !enough {
         let found = buffers.len();
         return Err(malformed(format!(
-            "an array of {data_type} has {fixed} buffers, got {found}"
+            "an array of {data_type} needs {fixed} buffers, but has {found}"
         )));
     }
     if nulls == 1 && buffers[0].is_null() && array.null_count > 0 {
         let nulls = array.null_count;
-        return Err(malformed(format!("of {nulls} nulls nothing says where")));
+        return Err(malformed(format!(
+            "an array has {nulls} nulls, but no validity buffer"
+        )));
     }
     match data_type {
         DataType::Utf8 | DataType::Binary => check_last_offset::<i32>(buffers[1], array, rows),
@@ -237,7 +245,7 @@ fn check_buffers(data_type: &DataType, array: &CArray, rows: usize) -> Result<()
             let (lengths, count) = (buffers[buffers.len() - 1], buffers.len() - fixed - 1);
             let lengths = entries(lengths.cast::<i64>(), count as i64, "lengths of buffers")?;
             match lengths.iter().find(|&&length| length < 0) {
-                Some(length) => Err(malformed(format!("a buffer of {length} bytes"))),
+                Some(length) => Err(malformed(format!("the length of a buffer is {length}"))),
                 None => Ok(()),
             }
         }

@@ -95,8 +95,8 @@ pub(super) fn find_topic<'a>(
     name: &str,
 ) -> Result<&'a BTreeMap<String, String>, ApiError> {
     if resource_type != TOPIC {
-        let why =
-            "The embedded broker changes options of topics only: its own are given at its start.";
+        let why = "The embedded broker changes only options of topics. Give it its own options at \
+                   its start.";
         return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     }
     if let Some(code) = context.injected_for(name) {

@@ -198,7 +198,8 @@ fn no_room(options: &BrokerOptions) -> Refusal {
     Refusal::new(
         ErrorCode::POLICY_VIOLATION,
         format!(
-            "The embedded broker keeps at most {} bytes in memory (thalweg.memory.max.bytes).",
+            "The embedded broker stores at most {} bytes. Raise thalweg.memory.max.bytes, or lower \
+             retention.ms or retention.bytes of the topics.",
             options.memory_bytes_max.unwrap_or_default()
         ),
     )

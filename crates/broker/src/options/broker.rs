@@ -102,7 +102,8 @@ impl BrokerOptions {
             check(name, text)?;
             texts.insert(name, text);
         }
-        let number = |name: &str| -> i64 { texts[name].parse().expect("checked by its kind") };
+        let number =
+            |name: &str| -> i64 { texts[name].parse().expect("the option's kind was checked") };
         within_limits(&number)?;
         let memory = number("thalweg.memory.max.bytes") as u64;
         let mut options = Self {

@@ -139,8 +139,8 @@ impl TopicOptions {
         let text = |name| texts[name];
         // The kinds were checked above. A default that does not parse is a mistake in the table,
         // which the table's test finds.
-        let long = |name| text(name).parse().expect("checked against its kind");
-        let int = |name| text(name).parse().expect("checked against its kind");
+        let long = |name| text(name).parse().expect("the option's kind was checked");
+        let int = |name| text(name).parse().expect("the option's kind was checked");
         let policies: Vec<&str> = split_list(text("cleanup.policy")).collect();
         Ok(Self {
             cleanup_policy: CleanupPolicy {

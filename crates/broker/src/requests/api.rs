@@ -97,7 +97,7 @@ impl Api {
     fn versions(&self) -> RangeInclusive<i16> {
         self.key
             .valid_versions()
-            .expect("the schema has every API of the table")
+            .expect("the schema contains every API of the table")
     }
 
     fn announced(&self) -> ApiVersion {

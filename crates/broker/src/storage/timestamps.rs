@@ -116,7 +116,7 @@ impl Opener<'_> {
         }
         let raw = batches(batch.to_bytes())
             .next()
-            .expect("a stored batch is whole")?;
+            .expect("a stored batch is complete")?;
         let decoded = raw.decode(self.decompressor, DECODED_BYTES_MAX)?;
         *self.bytes_left = self.bytes_left.saturating_sub(decoded.records.len());
         Ok(decoded)

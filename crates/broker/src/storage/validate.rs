@@ -117,7 +117,7 @@ fn single_batch(records: Option<Bytes>) -> Result<RawBatch, Refusal> {
         )),
         None | Some(Err(_)) => Err(Refusal::new(
             ErrorCode::CORRUPT_MESSAGE,
-            "bytes that are no batch follow the record batch",
+            "The record batch is followed by bytes that are not a record batch",
         )),
     }
 }
@@ -289,8 +289,8 @@ fn stamp(accepted: Accepted, topic: &TopicOptions, now_ms: i64) -> Accepted {
     }
     let mut data = accepted.data.to_vec();
     set_log_append_time(&mut data, now_ms);
-    let header =
-        BatchHeader::parse(&data).expect("parsed before, only attributes and time changed");
+    let header = BatchHeader::parse(&data)
+        .expect("the batch was parsed before, and only attributes and timestamps have changed");
     Accepted {
         header,
         data: data.into(),

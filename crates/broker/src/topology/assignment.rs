@@ -99,7 +99,7 @@ impl Topology {
         if self.partitions_count + more <= PARTITIONS_MAX {
             return Ok(());
         }
-        let why = format!("The broker keeps at most {PARTITIONS_MAX} partitions.");
+        let why = format!("The embedded broker stores at most {PARTITIONS_MAX} partitions.");
         Err(ApiError::new(ErrorCode::POLICY_VIOLATION, why))
     }
 

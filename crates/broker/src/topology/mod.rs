@@ -321,7 +321,7 @@ impl Topology {
         node: i32,
     ) -> Result<(), ApiError> {
         if !self.is_live(node) {
-            let why = format!("node {node} is not running");
+            let why = format!("node {node} is not running: start it first");
             return Err(ApiError::new(ErrorCode::BROKER_NOT_AVAILABLE, why));
         }
         let partition = self

@@ -75,7 +75,7 @@ impl Partition {
     ) -> Result<u64, ErrorCode> {
         self.producers.check_marker(marker, bumps_epoch)?;
         let batch = end_transaction_batch(marker, 0, self.leader_epoch);
-        let header = BatchHeader::parse(&batch).expect("made above");
+        let header = BatchHeader::parse(&batch).expect("the batch was just created");
         let bytes = batch.len();
         let epoch = self.leader_epoch;
         let offset = self

@@ -84,7 +84,7 @@ const NAMES: [&str; 8] = [
 impl State {
     pub(crate) fn on(self, event: Event) -> Step {
         let row = TABLE.iter().find(|row| row.0 == event);
-        row.expect("the table has every event").1[self as usize]
+        row.expect("the table contains every event").1[self as usize]
     }
 
     pub(crate) fn name(self) -> &'static str {
