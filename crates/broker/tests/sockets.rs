@@ -307,7 +307,9 @@ fn a_taken_port_is_named() {
     assert!(error.is_port_taken());
     assert_eq!(
         error.to_string(),
-        format!("node 1: port {port} of 127.0.0.1 is taken")
+        format!(
+            "node 1: port {port} of 127.0.0.1 is in use. Choose another port, or 0 for a free one"
+        )
     );
 }
 
