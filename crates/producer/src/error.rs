@@ -29,7 +29,7 @@ pub enum ProducerError {
     },
     /// KIP-467: the broker refused the batch because of other records in it.
     #[error(
-        "{topic}-{partition}: {code}: the record was not written because others of its batch are invalid"
+        "{topic}-{partition}: {code}: the record was not written, because other records of its batch are invalid. Send it again"
     )]
     OtherRecordsInvalid {
         topic: Str,
@@ -56,16 +56,18 @@ pub enum ProducerError {
     /// The log lacks earlier records of this producer. This batch may have been written under its
     /// old sequence, so it cannot be sent under a new one.
     #[error(
-        "{topic}-{partition}: out of order sequence after a loss of earlier records (possibly written)"
+        "{topic}-{partition}: the log has lost earlier records of this producer, so the record cannot be sent again (possibly written)"
     )]
     SequenceGap { topic: Str, partition: i32 },
-    #[error("record of {size} bytes is larger than {option} ({limit})")]
+    #[error("the record has {size} bytes, more than {option} ({limit})")]
     RecordTooLarge {
         size: usize,
         limit: usize,
         option: &'static str,
     },
-    #[error("no room in buffer_memory within max_block_ms")]
+    #[error(
+        "buffer_memory was full for max_block_ms. Send records more slowly, or raise one of these options"
+    )]
     BufferExhausted,
     #[error("the producer was closed")]
     Closed,
@@ -76,7 +78,7 @@ pub enum ProducerError {
         possibly_written: bool,
     },
     /// The producer failed permanently: it sends no more batches.
-    #[error("the producer failed: {0}")]
+    #[error("the producer failed and can only be closed: {0}")]
     Fatal(Arc<str>),
     /// A bug ended the client that should have sent the record.
     #[error("{reason}{}", outcome(*possibly_written))]
@@ -88,13 +90,13 @@ pub enum ProducerError {
     #[error("{0}")]
     IllegalState(Arc<str>),
     /// KIP-654: `abort_transaction` dropped the record before it was sent.
-    #[error("{topic}-{partition}: not sent, as its transaction was aborted")]
+    #[error("{topic}-{partition}: not sent, because its transaction was aborted")]
     TransactionAborted { topic: Str, partition: i32 },
     /// The open transaction can only be aborted.
-    #[error("{0}; the way on is abort_transaction()")]
+    #[error("call abort_transaction() and begin again: {0}")]
     TransactionAbortable(Arc<TransactionFailure>),
     /// The transactional producer failed permanently.
-    #[error("{0}; the producer can only be closed")]
+    #[error("the producer failed and can only be closed: {0}")]
     TransactionFatal(Arc<TransactionFailure>),
     /// A batch could not be compressed or split. This is a bug of a codec, not an error of the
     /// record.

@@ -109,7 +109,7 @@ impl Sequences {
         debug_assert_eq!(
             self.continuity,
             Continuity::Whole,
-            "new numbers only behind a whole range"
+            "a new number is assigned only if the earlier ones are complete"
         );
         let producer = *self.producer.get_or_insert(current);
         let (base, number) = (self.next, self.numbered);

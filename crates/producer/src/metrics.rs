@@ -211,7 +211,7 @@ impl State {
         }
         self.topics
             .get_mut(name)
-            .expect("it was inserted if it was missing")
+            .expect("the topic was inserted above")
     }
 
     fn count(&mut self, batch: &SentBatch<'_>, now: Instant) {

@@ -78,7 +78,7 @@ async fn a_wrong_correlation_id_ends_the_connection() {
         wrong.answer(&HeartbeatResponse::default())
     })
     .await;
-    assert!(error.contains("due"), "{error}");
+    assert!(error.contains("was expected"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

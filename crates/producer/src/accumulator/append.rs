@@ -409,7 +409,7 @@ impl Accumulator {
         let batch = OpenBatch::new(reservation, bytes_max, record.timestamp_ms, completion, now);
         queue.push_open(batch);
         let TryAppend::Appended(index) = queue.try_append(record, &self.pool) else {
-            unreachable!("an empty batch takes any record that its memory was reserved for");
+            unreachable!("an empty batch accepts the record that its memory was reserved for");
         };
         let appended = self.appended(place, record, &mut queue, index);
         if queue.open().is_some_and(OpenBatch::is_full) {

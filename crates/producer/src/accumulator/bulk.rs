@@ -151,7 +151,7 @@ impl<S: RecordSource> BulkAppend<S> {
     pub fn new(topic: Arc<TopicEntry>, source: S) -> Self {
         assert!(
             u32::try_from(source.rows()).is_ok(),
-            "columns have less than 2^32 rows"
+            "the source has fewer than 2^32 rows"
         );
         let mut groups = VecDeque::new();
         if source.is_keyless() {
@@ -250,7 +250,7 @@ impl<S: RecordSource> BulkAppend<S> {
                 }
                 Err(AppendRefusal::Closed(error)) => return BulkStep::Closed(error),
                 Err(AppendRefusal::Contended | AppendRefusal::NewBatch) => {
-                    unreachable!("asked for by nobody here")
+                    unreachable!("only other appends ask for these refusals")
                 }
             }
         }
@@ -268,7 +268,7 @@ impl<S: RecordSource> BulkAppend<S> {
         *self
             .groups
             .front()
-            .expect("a window holds at least the current row")
+            .expect("a window contains at least the current row")
     }
 
     /// Appends the following rows of the group to the same batch, for as long as it accepts them.

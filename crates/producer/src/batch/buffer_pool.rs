@@ -189,7 +189,7 @@ impl BufferPool {
             assert_eq!(
                 pieces.len(),
                 sizes.len(),
-                "the free bytes were counted before"
+                "the pool has as many free bytes as it counted"
             );
             self.check(&inner);
             pieces
@@ -206,7 +206,7 @@ impl BufferPool {
     pub fn wait(self: &Arc<Self>, len: usize) -> BufferWait {
         assert!(
             len <= self.request_bytes_max(),
-            "refused before: it could never be granted"
+            "the caller refuses records that are larger than the pool"
         );
         let wanted = self.sizes(len);
         let mut inner = lock(&self.inner);
@@ -337,7 +337,7 @@ impl BufferPool {
         inner.granted = inner
             .granted
             .checked_sub(piece.size)
-            .expect("a chunk returns once, with the size it was granted");
+            .expect("each chunk is returned once, with the size that was granted");
         match piece.used {
             Some(bytes) if piece.size == self.large => {
                 inner.free_large.push(bytes);
@@ -390,7 +390,7 @@ impl BufferPool {
         assert_eq!(
             inner.granted + self.free_bytes(inner) + self.reserved,
             self.total,
-            "granted + free = total"
+            "granted + free + reserved = total"
         );
     }
 

@@ -125,7 +125,7 @@ impl Rope {
     pub(crate) fn new(reservation: Reservation) -> Self {
         let current = reservation
             .first
-            .expect("a batch is opened with memory for its first record");
+            .expect("a batch opens with memory for its first record");
         let mut spare = reservation.more;
         spare.reverse();
         Self {
@@ -183,7 +183,7 @@ impl Rope {
         let next = self
             .spare
             .pop()
-            .expect("room for the record was made before it is written");
+            .expect("chunks for the record were reserved before it is written");
         self.full.push(std::mem::replace(&mut self.current, next));
     }
 }

@@ -340,7 +340,7 @@ impl BatchCompletion {
         let mut pieces = std::mem::take(&mut pending.pieces);
         pieces.sort_by_key(|piece| piece.first_index);
         let first = self.result.set(pieces.into_boxed_slice()).is_ok();
-        assert!(first, "a batch is done once");
+        assert!(first, "a batch becomes done only once");
         let wakers = std::mem::take(&mut pending.wakers);
         let callbacks = std::mem::take(&mut pending.callbacks);
         // Still under the lock: whoever calls `add_callback` and learns that the batch is done may

@@ -91,7 +91,7 @@ impl SplitJob {
         let mut pieces = pieces.finish();
         assert!(
             pieces.len() > 1 || self.records < 2,
-            "no piece holds more than half of the records"
+            "no piece has more than half of the records"
         );
         for piece in &mut pieces {
             piece.compress(compressor, self.codec, self.level);

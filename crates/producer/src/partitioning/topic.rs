@@ -232,7 +232,10 @@ impl TopicEntry {
         let moved =
             self.sticky
                 .compare_exchange(from.0, next.0, Ordering::AcqRel, Ordering::Relaxed);
-        debug_assert!(moved.is_ok(), "the lock of the sticky partition is held");
+        debug_assert!(
+            moved.is_ok(),
+            "the caller holds the lock of the sticky partition"
+        );
     }
 
     /// Chooses a partition among those with a leader, or among all if none has one.

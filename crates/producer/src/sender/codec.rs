@@ -145,7 +145,7 @@ impl CompressJob {
                 *worker = Worker::default();
                 let words = words(&*panic);
                 Arc::from(format!(
-                    "not sent, as the {codec} compressor panicked: {words}"
+                    "not sent, because the {codec} compressor panicked: {words}"
                 ))
             })
         });
@@ -208,5 +208,8 @@ fn refill(chunks: &mut Vec<Chunk>, bytes: &[u8]) {
         rest = chunk.fill(rest);
         !chunk.as_ref().is_empty()
     });
-    assert!(rest.is_empty(), "fewer bytes than the chunks held before");
+    assert!(
+        rest.is_empty(),
+        "the compressed bytes fit into the chunks of the uncompressed ones"
+    );
 }

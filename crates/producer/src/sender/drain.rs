@@ -121,7 +121,7 @@ impl Sender {
         if self.producer_id.is_enabled() && batch.sequence.is_none() {
             let slot = &mut self.slots[index];
             let current = slot.sequences.producer().or(self.producer_id.known());
-            let current = current.expect("a partition without a producer id is blocked");
+            let current = current.expect("a partition sends nothing before the producer has an id");
             batch.sequence = Some(slot.sequences.assign(current, batch.records));
         }
         if let Some(manager) = &mut self.transactions {

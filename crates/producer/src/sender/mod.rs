@@ -320,7 +320,7 @@ impl Sender {
                 }
                 queue
                     .pop()
-                    .expect("a closed batch was seen under the same lock")
+                    .expect("the queue has a closed batch, and is still locked")
             };
             self.prepare(index, open);
         }

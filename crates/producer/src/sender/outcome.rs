@@ -129,7 +129,7 @@ impl Outcomes {
             .front()
             .is_some_and(|batch| is_over(batch.created))
         {
-            let batch = slot.retry.pop_front().expect("it was just looked at");
+            let batch = slot.retry.pop_front().expect("the queue has a first batch");
             let error = self.too_old(&batch, batch.maybe_written, unreachable);
             self.fail(&batch, error);
             slot.give_up(&batch);
@@ -139,7 +139,10 @@ impl Outcomes {
             .front()
             .is_some_and(|prepared| is_over(prepared.batch.created))
         {
-            let prepared = slot.prepared.pop_front().expect("it was just looked at");
+            let prepared = slot
+                .prepared
+                .pop_front()
+                .expect("the queue has a first batch");
             let error = self.too_old(&prepared.batch, false, unreachable);
             self.fail(&prepared.batch, error);
         }

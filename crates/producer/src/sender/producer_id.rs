@@ -42,7 +42,7 @@ impl Sender {
             ..Default::default()
         };
         let outgoing = Outgoing::new(&request, version, self.config.request_timeout)
-            .expect("without a transactional id the request fits every version");
+            .expect("every version can express a request without a transactional id");
         let id = cluster.send(node, Purpose::General, outgoing, now);
         self.producer_id = ProducerIdState::Requested { failures, id };
     }
@@ -75,7 +75,7 @@ impl Sender {
         } else if code.is_retriable() {
             self.retry_producer_id(failures, now);
         } else {
-            self.fail_for_good(&format!("no producer id: {code}: {}", code.message()));
+            self.fail_for_good(&format!("InitProducerId: {code}: {}", code.message()));
         }
     }
 
@@ -83,7 +83,7 @@ impl Sender {
         if error.is_retriable() {
             self.retry_producer_id(failures, now);
         } else {
-            self.fail_for_good(&format!("no producer id: {error}"));
+            self.fail_for_good(&format!("InitProducerId: {error}"));
         }
     }
 

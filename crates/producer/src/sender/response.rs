@@ -72,7 +72,7 @@ impl Sender {
         let answer = match body.decode::<ProduceRequest>() {
             Ok(answer) => answer,
             Err(error) => {
-                let reason = format!("unreadable answer to Produce: {error}");
+                let reason = format!("unreadable response to Produce: {error}");
                 return self.no_answer(request, &Trouble::unanswered(&reason), now);
             }
         };
@@ -82,7 +82,8 @@ impl Sender {
         let mut refused = Vec::new();
         for (sent, told) in request.matched(&answer) {
             let Some(told) = told else {
-                let trouble = Trouble::unanswered("the answer to Produce lacks the partition");
+                let trouble =
+                    Trouble::unanswered("the response to Produce does not contain the partition");
                 self.failed(sent, trouble, now);
                 continue;
             };
@@ -296,7 +297,10 @@ impl Sender {
             // The batch expired or the producer was closed.
             return;
         };
-        let batch = slot.retry.remove(at).expect("its place was just found");
+        let batch = slot
+            .retry
+            .remove(at)
+            .expect("the queue has a batch at this position");
         match done.pieces {
             Ok(pieces) => {
                 self.accumulator.metrics().split(now);

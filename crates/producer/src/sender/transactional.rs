@@ -57,7 +57,9 @@ impl Sender {
 
     fn manager(&mut self) -> Result<&mut TransactionManager, ProducerError> {
         self.transactions.as_mut().ok_or_else(|| {
-            ProducerError::IllegalState("transactions need the option transactional_id".into())
+            ProducerError::IllegalState(
+                "transactions need the option transactional_id: set it in the constructor".into(),
+            )
         })
     }
 }

@@ -249,8 +249,8 @@ impl TransactionManager {
 /// transaction (KIP-890). A newer producer must own the transactional id.
 fn superseded() -> TransactionFailure {
     let code = ErrorCode::INVALID_TXN_STATE;
-    let reason = "the producer's epoch is old and no transaction of it is open: a newer producer \
-                  has its transactional id";
+    let reason = "the producer's epoch is old, and it has no open transaction: a newer producer \
+                  uses its transactional id";
     TransactionFailure {
         kind: FailureKind::Fenced,
         ..TransactionFailure::told(ApiKey::END_TXN.name(), code, reason)

@@ -219,8 +219,8 @@ impl TransactionManager {
     fn check(&mut self, call: Call) -> Result<(), ProducerError> {
         if let Some(pending) = self.pending.take_if(|pending| !pending.ticket.was_seen()) {
             let text = format!(
-                "{call}: {} was called before and did not end in time; call it again to learn its \
-                 outcome (state {})",
+                "{call}: {} was called before and did not finish in time. Call it again to wait \
+                 for its result (state {})",
                 pending.call, self.state
             );
             self.pending = Some(pending);
@@ -239,12 +239,10 @@ impl TransactionManager {
             return error.clone();
         }
         let hint = match (self.state, call) {
-            (State::Uninitialized, _) => "; call init_transactions first",
-            (_, Call::Init) => "; it is called once, before the first transaction",
-            (State::Ready, _) => "; call begin_transaction first",
-            (State::InTransaction, Call::Begin) => {
-                "; commit or abort the transaction that has begun first"
-            }
+            (State::Uninitialized, _) => ". Call init_transactions first",
+            (_, Call::Init) => ". Call init_transactions only once, before the first transaction",
+            (State::Ready, _) => ". Call begin_transaction first",
+            (State::InTransaction, Call::Begin) => ". First commit or abort the open transaction",
             _ => "",
         };
         let text = format!("{call}: the producer is in state {}{hint}", self.state);
@@ -408,7 +406,7 @@ impl TransactionManager {
     fn become_state(&mut self, next: State) {
         assert!(
             self.state.may_become(next),
-            "{} never becomes {next}",
+            "the table of states does not allow {} to become {next}",
             self.state
         );
         self.state = next;

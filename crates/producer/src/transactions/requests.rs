@@ -68,7 +68,7 @@ impl TransactionManager {
     /// flight.
     pub(crate) fn poll(&mut self, at_rest: bool, cluster: &mut Cluster, now: Instant) {
         if !self.is_settled() && self.give_up_at.is_some_and(|at| now >= at) {
-            let text = "the producer was closed and the transaction's coordinator did not answer";
+            let text = "the producer was closed, and the coordinator did not respond in time";
             return self.fail(TransactionFailure::local("close", text));
         }
         if self.in_flight.is_some() || self.not_before.is_some_and(|at| now < at) {
@@ -128,7 +128,7 @@ impl TransactionManager {
         let version = cluster.require_transactional_version(node, asked.api(), self.version);
         let encoded = match version {
             Ok(version) if self.cannot_bump(asked, version) => {
-                let text = "the producer needs another epoch, which brokers before 2.5 cannot give";
+                let text = "the producer needs a new epoch, which Kafka before 2.5 cannot assign";
                 return self.fail(TransactionFailure::local(asked.api().name(), text));
             }
             Ok(version) => self.encode(asked, version),

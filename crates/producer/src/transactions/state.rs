@@ -36,7 +36,7 @@ pub(crate) struct Row {
     pub(crate) state: State,
     #[cfg_attr(
         not(test),
-        expect(dead_code, reason = "for the documentation, by a test")
+        expect(dead_code, reason = "only the test of the documentation reads it")
     )]
     pub(crate) meaning: &'static str,
     /// Calls that this state allows. A call in progress may also be repeated, and has the same
@@ -50,13 +50,13 @@ pub(crate) struct Row {
 pub(crate) const TABLE: [Row; 8] = [
     Row {
         state: Uninitialized,
-        meaning: "new: the coordinator has not been asked yet",
+        meaning: "new: nothing was requested from the coordinator yet",
         calls: &[Call::Init],
         next: &[Initializing],
     },
     Row {
         state: Initializing,
-        meaning: "a producer id and epoch are asked for (`InitProducerId`)",
+        meaning: "requests a producer id and epoch (`InitProducerId`)",
         calls: &[],
         next: &[Ready],
     },
@@ -74,19 +74,19 @@ pub(crate) const TABLE: [Row; 8] = [
     },
     Row {
         state: CommittingTransaction,
-        meaning: "what was sent is waited for, then `EndTxn` commits",
+        meaning: "waits for what was sent, then commits with `EndTxn`",
         calls: &[],
         next: &[Ready, Initializing, AbortableError],
     },
     Row {
         state: AbortingTransaction,
-        meaning: "what is in flight is waited for, the rest dropped, then `EndTxn` aborts",
+        meaning: "drops unsent records, waits for what was sent, then aborts with `EndTxn`",
         calls: &[],
         next: &[Ready, Initializing],
     },
     Row {
         state: AbortableError,
-        meaning: "something of the transaction failed: it can only be aborted",
+        meaning: "a record or a request failed: the transaction can only be aborted",
         calls: &[Call::Abort],
         next: &[AbortingTransaction],
     },

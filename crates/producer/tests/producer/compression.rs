@@ -155,7 +155,7 @@ fn a_compressor_that_panics_fails_its_own_batch_at_once() {
             for sent in &batches[1] {
                 let text = error(sent).to_string();
                 assert!(
-                    text.contains("t-0: not sent, as the lz4 compressor panicked: a bug"),
+                    text.contains("t-0: not sent, because the lz4 compressor panicked: a bug"),
                     "{text}"
                 );
             }

@@ -281,9 +281,9 @@ fn records_are_taken_within_a_transaction_only() {
         assert!(matches!(error, ProducerError::IllegalState(_)), "{error:?}");
         assert!(error.to_string().contains(state), "{error}");
     };
-    refused(&world, "UNINITIALIZED; call init_transactions first");
+    refused(&world, "UNINITIALIZED. Call init_transactions first");
     init(&mut world);
-    refused(&world, "READY; call begin_transaction first");
+    refused(&world, "READY. Call begin_transaction first");
     begin(&mut world);
     world.send(0, "a");
     let ticket = world.sender.commit_transaction();
@@ -301,18 +301,18 @@ fn a_refused_call_tells_what_to_call() {
         assert!(text.ends_with(hint), "{text}");
     };
     let begun = world.sender.begin_transaction();
-    refused(begun, "; call init_transactions first");
+    refused(begun, ". Call init_transactions first");
     init(&mut world);
     let again = world.sender.init_transactions().map(drop);
-    refused(again, "; it is called once, before the first transaction");
+    refused(
+        again,
+        ". Call init_transactions only once, before the first transaction",
+    );
     let ended = world.sender.commit_transaction().map(drop);
-    refused(ended, "; call begin_transaction first");
+    refused(ended, ". Call begin_transaction first");
     begin(&mut world);
     let begun = world.sender.begin_transaction();
-    refused(
-        begun,
-        "; commit or abort the transaction that has begun first",
-    );
+    refused(begun, ". First commit or abort the open transaction");
 }
 
 #[test]
