@@ -627,7 +627,7 @@ def test_errors_that_nobody_asks_for_are_told_to_the_loop(start_embedded: Any, h
 
     told = run(program())
     assert len(told) == (1 if how == "dropped" else 3)
-    assert "nobody asked" in told[0]["message"]
+    assert "never retrieved" in told[0]["message"]
     assert ("3 records" in told[0]["message"]) == (how == "dropped")
     assert "authori" in str(told[0]["exception"]).lower()
 

@@ -283,17 +283,17 @@ def test_nothing_is_sent_after_close(broker: Broker, clients: Clients) -> None:
         ),
         (
             {"headers": [("a", b"1"), (b"lang", b"en")]},
-            "headers must be a list of (str, bytes) tuples, a value may be None; headers[1] is"
+            "headers must be a list of (str, bytes or None) tuples, but headers[1] is"
             " (bytes, bytes)",
         ),
         (
             {"headers": {"lang": b"en"}},
-            "headers must be a list of (str, bytes) tuples, a value may be None; got dict;"
-            " list(headers.items()) makes one of a dict",
+            "headers must be a list of (str, bytes or None) tuples, got dict."
+            " Convert a dict with list(headers.items())",
         ),
         (
             {"headers": ["lang"]},
-            "headers must be a list of (str, bytes) tuples, a value may be None; headers[0] is str",
+            "headers must be a list of (str, bytes or None) tuples, but headers[0] is str",
         ),
     ],
 )

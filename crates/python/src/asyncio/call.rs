@@ -267,7 +267,7 @@ impl Call {
     fn first_step(&mut self, py: Python<'_>) -> PyResult<Option<Step>> {
         self.started = true;
         let completions = self.completions.get();
-        match self.work.as_mut().expect("checked before") {
+        match self.work.as_mut().expect("the call is not done yet") {
             Work::Produce(core, work) => {
                 // First check whether the client belongs to the parent, because asyncio says in a
                 // child that no loop runs. A close is also allowed for closed clients.
@@ -314,7 +314,7 @@ impl Call {
 
     /// Polls the work. Returns its progress and when its wait ends.
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<(Polled, Option<Instant>)> {
-        match self.work.as_mut().expect("checked before") {
+        match self.work.as_mut().expect("the call is not done yet") {
             Work::Job(job) => Ok((job.poll(py, waker)?, job.deadline())),
             Work::Produce(core, work) => {
                 let result = work.poll(py, core, &self.completions, waker)?;
@@ -329,7 +329,10 @@ impl Call {
     /// Makes the task sleep until the waker is used or the deadline is over.
     fn sleep(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Py<PyAny>> {
         let completions = self.completions.get();
-        let suspended = self.suspended.as_mut().expect("made by the step before");
+        let suspended = self
+            .suspended
+            .as_mut()
+            .expect("the call was suspended before it sleeps");
         let future = completions.wait(py, suspended.key)?;
         // A timer whose time has come may have fired slightly too early by our clock. It will not
         // fire again.
@@ -396,7 +399,7 @@ impl Producing {
                 of_loop.drain_all(py);
                 Ok(py.None())
             }),
-            Self::Flush(_) => unreachable!("the first step made it Flushing"),
+            Self::Flush(_) => unreachable!("the first step turns it into Flushing"),
             Self::Transacting(call) => call.poll(py, core, waker)?.map(|()| Ok(py.None())),
             Self::Start(waiting, producer) => waiting.poll(py, core, waker)?.map(|()| {
                 AsyncProducer::opened_by(producer, py, core, completions).map(|()| py.None())

@@ -145,9 +145,9 @@ impl Completions {
             return Ok(());
         };
         let text = if running.is_none() {
-            "no event loop runs in this thread: a client is used in the loop that started it"
+            "no event loop runs in this thread. Use a client in the event loop that started it"
         } else {
-            "this client was started in another event loop, and can be used only there"
+            "this client was started in another event loop. Use it only there"
         };
         Err(errors::raise(py, "IllegalStateError", text))
     }

@@ -316,8 +316,8 @@ impl RecordWaits {
     /// Reports errors as asyncio does with an exception that was never retrieved.
     pub(crate) fn tell_lost(&self, py: Python<'_>, count: usize, error: &Bound<'_, PyAny>) {
         let text = match count {
-            1 => "a record was not written, and nobody asked its future".to_owned(),
-            _ => format!("{count} records were not written, and nobody asked their futures"),
+            1 => "a record was not written, and its error was never retrieved".to_owned(),
+            _ => format!("{count} records were not written, and their errors were never retrieved"),
         };
         let tell = || {
             let context = PyDict::new(py);

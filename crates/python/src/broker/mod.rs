@@ -51,7 +51,8 @@ impl EmbeddedBroker {
         look: impl FnOnce(&mut State) -> T + Send,
     ) -> PyResult<T> {
         if self.pid != std::process::id() {
-            let text = "this broker was started before fork(), in the parent process";
+            let text =
+                "this broker was started before fork(), in the parent process: start a new one";
             return Err(errors::raise(py, "IllegalStateError", text));
         }
         Ok(py.detach(|| look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))))
@@ -60,7 +61,7 @@ impl EmbeddedBroker {
     /// Returns the groups for their coordinator, or `None` once the broker is closed.
     fn group_service(&self, py: Python<'_>) -> PyResult<Option<GroupService>> {
         if self.groups_clock.get().is_none() {
-            let text = "_serve_groups() comes first";
+            let text = "_serve_groups() must be called first";
             return Err(errors::raise(py, "IllegalStateError", text));
         }
         let groups = &self.groups;

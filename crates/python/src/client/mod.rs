@@ -244,7 +244,7 @@ impl Client {
     #[pyo3(signature = (timeout_ms = None))]
     fn close(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Handle::Own(client) = &self.0 else {
-            let text = "this client belongs to a producer or consumer; close that";
+            let text = "this client belongs to a producer or consumer: close that instead";
             return Err(errors::raise(py, "IllegalStateError", text));
         };
         if client.view().is_inherited() {
@@ -421,7 +421,7 @@ pub(crate) fn answered<'py>(
 
 /// Returns the error of a wait that ended without a response.
 pub(crate) fn still_under_way(py: Python<'_>) -> PyErr {
-    errors::raise(py, "KafkaTimeoutError", "the request is still under way")
+    errors::raise(py, "KafkaTimeoutError", "the request is still in flight")
 }
 
 #[pymethods]

@@ -117,5 +117,9 @@ fn listed(
 }
 
 fn too_late(py: Python<'_>) -> PyErr {
-    errors::raise(py, "KafkaTimeoutError", "offsets were not listed in time")
+    errors::raise(
+        py,
+        "KafkaTimeoutError",
+        "the brokers did not report the offsets in time",
+    )
 }

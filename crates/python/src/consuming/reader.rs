@@ -40,7 +40,7 @@ impl PartitionReader {
             Err(TryLockError::WouldBlock) => Err(errors::raise(
                 py,
                 "IllegalStateError",
-                "the reader is being used by another thread",
+                "another thread is using the reader: only one thread at a time may use it",
             )),
         }
     }

@@ -85,7 +85,7 @@ pub(crate) fn used_elsewhere(py: Python<'_>) -> PyErr {
     errors::raise(
         py,
         "IllegalStateError",
-        "the consumer is being used by another thread (or, to poll, from within its own hook): one \
-         thread at a time may use a consumer; only wakeup() and mark() may be called from any",
+        "another thread is using the consumer, or one of its own hooks polls it. Only one thread \
+         at a time may use a consumer. Only wakeup() and mark() may be called from any thread",
     )
 }

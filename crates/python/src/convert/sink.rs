@@ -107,11 +107,13 @@ impl RecordMaker {
             };
             self.run = Some((batch.partition.clone(), Arc::new(run)));
         }
-        Ok(&self.run.as_ref().expect("set just now").1)
+        Ok(&self.run.as_ref().expect("the run was set above").1)
     }
 
     fn current(&self) -> &(TopicPartition, Arc<RecordRun>) {
-        self.run.as_ref().expect("begin comes before any record")
+        self.run
+            .as_ref()
+            .expect("a run begins before its first record")
     }
 
     /// Creates the record object. `Err(Ok(poison))`: a deserializer raised.

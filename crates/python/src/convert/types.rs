@@ -113,7 +113,7 @@ fn new_record_metadata(fields: Bound<'_, PyTuple>) -> PyResult<Bound<'_, PyAny>>
         if class.is_subclass_of::<PyTuple>()? {
             return Ok(class.unbind());
         }
-        let text = "thalweg.structs.RecordMetadata was replaced by a class that is no tuple";
+        let text = "thalweg.structs.RecordMetadata was replaced by a class that is not a tuple";
         Err(PyTypeError::new_err(text))
     })?;
     let class = class.bind(py);
@@ -122,7 +122,9 @@ fn new_record_metadata(fields: Bound<'_, PyTuple>) -> PyResult<Bound<'_, PyAny>>
     // checked, and a tuple with one iterable. It returns a new reference, or null with an
     // exception set.
     unsafe {
-        let new = ffi::PyTuple_Type.tp_new.expect("tuples can be made");
+        let new = ffi::PyTuple_Type
+            .tp_new
+            .expect("the class tuple can create objects");
         let made = new(
             class.as_type_ptr(),
             arguments.as_ptr(),

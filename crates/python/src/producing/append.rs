@@ -318,7 +318,7 @@ impl Appender {
 
     fn metadata_timeout(&self, py: Python<'_>, topic: &str) -> NotAppended {
         let reason = match self.metadata.lookup(topic) {
-            TopicLookup::Unknown(Some(code)) => format!(" (last answer: {})", code.name()),
+            TopicLookup::Unknown(Some(code)) => format!(" (last response: {})", code.name()),
             _ => String::new(),
         };
         let ms = self.max_block.as_millis();
@@ -355,6 +355,6 @@ fn refused(
             errors::raise(py, "InvalidTopicError", &invalid.to_string()).into()
         }
         TopicLookup::Unreachable(error) => errors::connection(py, error).into(),
-        TopicLookup::Unknown(_) => unreachable!("an unknown topic is waited for"),
+        TopicLookup::Unknown(_) => unreachable!("an append waits for an unknown topic"),
     }
 }

@@ -109,7 +109,7 @@ impl<'a> Tally<'a> {
     fn take(&mut self, row: usize, completion: &'a Arc<BatchCompletion>, index: u32) {
         let outcome = completion
             .outcome(index)
-            .expect("asked for once all is done");
+            .expect("every record of the batch has its outcome");
         let offset = match outcome {
             Ok(written) => written.offset,
             Err(error) => return self.errors.push((row, RowError::Core(error))),

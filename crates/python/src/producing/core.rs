@@ -121,7 +121,7 @@ impl Bootstrap {
             Some(Ok(error) | Err(error)) => Err(errors::client(py, &error)),
             None if !is_over(Some(self.deadline)) => Ok(None),
             None => {
-                let text = "the client did not tell why no broker answered".to_owned();
+                let text = "no broker responded, and the client did not report why".to_owned();
                 Err(errors::client(py, &ClientError::TimedOut(text)))
             }
         }
@@ -166,7 +166,7 @@ impl Operation for PartitionsFor {
     fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<i32>> {
         let unmet = match self.wait.poll(py, &core.appender, waker) {
             Some(Ok(Brought::Metadata(count))) => return Ok(Some(count)),
-            Some(Ok(Brought::Memory(_))) => unreachable!("no memory was asked for"),
+            Some(Ok(Brought::Memory(_))) => unreachable!("this wait is only for metadata"),
             Some(Err(unmet)) => unmet,
             None if !is_over(Some(self.deadline)) => return Ok(None),
             None => self.wait.timed_out(py, &core.appender),
@@ -217,7 +217,7 @@ impl Operation for Flush {
         }
         let left = self.ticket.remaining();
         let seconds = self.timeout.unwrap_or_default();
-        let text = format!("{left} batches were not acknowledged within {seconds} seconds");
+        let text = format!("flush: {left} batches were not acknowledged within {seconds} seconds");
         Err(errors::raise(py, "KafkaTimeoutError", &text))
     }
 

@@ -224,7 +224,7 @@ impl Hooks {
         let hook = self
             .partition
             .as_ref()
-            .expect("asked for only with a partitioner");
+            .expect("the caller checked that there is a partitioner");
         let cluster = ClusterMetadata::new(appender.metadata.snapshot());
         let chosen =
             hook.bind(py)

@@ -37,7 +37,7 @@ impl<'a> Data<'a> {
         }
         let kind = object.get_type();
         let serializer = match what {
-            "key" | "value" => format!("; a {what}_serializer makes bytes of other types"),
+            "key" | "value" => format!(". Set a {what}_serializer to send other types"),
             _ => String::new(),
         };
         Err(PyTypeError::new_err(format!(
@@ -109,12 +109,12 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
 fn wrong_headers(headers: &Bound<'_, PyAny>) -> PyErr {
     let shown = type_name(headers);
     let hint = if headers.is_instance_of::<PyDict>() {
-        "; list(headers.items()) makes one of a dict"
+        ". Convert a dict with list(headers.items())"
     } else {
         ""
     };
     PyTypeError::new_err(format!(
-        "headers must be a list of (str, bytes) tuples, a value may be None; got {shown}{hint}"
+        "headers must be a list of (str, bytes or None) tuples, got {shown}{hint}"
     ))
 }
 
@@ -127,8 +127,7 @@ fn wrong_header(index: usize, header: &Bound<'_, PyAny>) -> PyErr {
         Err(_) => type_name(header),
     };
     PyTypeError::new_err(format!(
-        "headers must be a list of (str, bytes) tuples, a value may be None; headers[{index}] is \
-         {shown}"
+        "headers must be a list of (str, bytes or None) tuples, but headers[{index}] is {shown}"
     ))
 }
 

@@ -196,9 +196,11 @@ pub(crate) fn send_columns<'py>(
 ) -> PyResult<SendMany> {
     if let Some(hooks) = &core.hooks {
         let text = if hooks.has_serializer() {
-            "send_arrow sends columns of bytes or strings; a serializer is set in Python"
+            "send_arrow runs no Python code for rows, but this producer has a serializer. Use \
+             send_many, or a producer without one"
         } else {
-            "send_arrow does not visit Python for each row; an interceptor or partitioner is set"
+            "send_arrow runs no Python code for rows, but this producer has an interceptor or a \
+             partitioner. Use send_many, or a producer without one"
         };
         return Err(errors::raise(py, "IllegalStateError", text));
     }

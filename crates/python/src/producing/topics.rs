@@ -111,7 +111,12 @@ impl Deref for Topic<'_> {
     #[inline]
     fn deref(&self) -> &Arc<TopicEntry> {
         match self {
-            Self::Kept(guard) => &guard.as_ref().expect("was looked at when found").entry,
+            Self::Kept(guard) => {
+                &guard
+                    .as_ref()
+                    .expect("the entry was there when it was found")
+                    .entry
+            }
             Self::Own(entry) => entry,
         }
     }
