@@ -144,7 +144,7 @@ class ClusterMetadata:
     def controller(self) -> BrokerMetadata | None: ...
     @property
     def update_version(self) -> int:
-        """A version that grows by one with each metadata answer that changes something."""
+        """A version that grows by one with each metadata response that changes something."""
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]: ...
     def brokers(self) -> set[BrokerMetadata]: ...
@@ -872,7 +872,7 @@ class Consumer(Generic[_K_co, _V_co]):
         None before the first fetch, and with brokers that have no transactions."""
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Returns the time of the last fetch answer for the partition, in Unix ms."""
+        """Returns the time of the last fetch response for the partition, in Unix ms."""
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Returns the high watermark minus the position, as of the last fetch.
@@ -894,14 +894,15 @@ class Consumer(Generic[_K_co, _V_co]):
     def _heartbeat(self, heartbeats: Heartbeats, node: _Node) -> None:
         """Makes the I/O thread send heartbeats to the node every `interval_ms`.
 
-        They replace the heartbeats before, and need no Python thread. The first one leaves after
-        one interval, counted from now or from the last heartbeat before. At most one is in flight.
-        If it has no answer within `answer_within_ms` or `request_timeout_ms`, whichever is less,
-        its connection is closed, and the coordinator is looked up again.
+        They replace the heartbeats of earlier calls, and need no Python thread. The first one is
+        sent after one interval, counted from now or from the last earlier heartbeat. At most one is
+        in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
+        whichever is less, its connection is closed, and the coordinator is looked up again.
 
-        Answers without news are dropped: ErrorCode 0, the MemberEpoch that was sent (if the API has
-        one), and a null Assignment. The HeartbeatIntervalMs of an answer becomes the interval, and
-        later heartbeats carry a higher MemberEpoch. All other answers go to `_notable_heartbeats`:
+        Responses that contain nothing new are dropped: ErrorCode 0, the MemberEpoch that was sent
+        (if the API has one), and a null Assignment. The HeartbeatIntervalMs of a response becomes
+        the interval, and later heartbeats contain its MemberEpoch if that is higher. All other
+        responses go to `_notable_heartbeats`:
         - After REBALANCE_IN_PROGRESS, heartbeats continue at the interval, because the group keeps
           only members that send them.
         - After COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, a lost
@@ -919,10 +920,10 @@ class Consumer(Generic[_K_co, _V_co]):
     def _join(
         self, join: _Body, timeout_ms: float, heartbeats: Heartbeats, node: _Node
     ) -> PendingRequest:
-        """Sends a JoinGroup to the node as `Client.submit` does, and ends the heartbeats before.
+        """Ends the heartbeats, then sends a JoinGroup to the node as `Client.submit` does.
 
-        When the answer has ErrorCode 0, the new heartbeats begin as in `_heartbeat`, with the
-        answer's GenerationId and MemberId in the body, without Python. They do not begin if
+        When the response has ErrorCode 0, the new heartbeats begin as in `_heartbeat`, with the
+        response's GenerationId and MemberId in the body, without Python. They do not begin if
         `_heartbeat`, `_stop_heartbeat` or this method was called since.
 
         `timeout_ms` is that of `Client.submit`. ValueError as in `Client.submit` and
@@ -931,19 +932,20 @@ class Consumer(Generic[_K_co, _V_co]):
     def _stop_heartbeat(self) -> None:
         """Ends the heartbeats and the watch of max_poll_interval_ms.
 
-        The answer to a heartbeat in flight is reported only if it is a success with news. The same
-        applies if another `_heartbeat` has replaced it."""
+        The response to a heartbeat in flight is reported only if it is a success that contains
+        something new. The same applies if another `_heartbeat` has replaced it."""
 
     def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, Exception | None, bool]]:
-        """Takes the answers with news, and the errors in their place; the newest 16, and the newest
-        Assignment. With each: whether it answers the heartbeats now in force, and not some that
-        were replaced or stopped. A waiting call runs `before_poll` as each of them comes, as after
-        `reenter`."""
+        """Takes the responses that contain something new, and the errors of heartbeats.
+
+        It returns the newest 16, and the newest Assignment. With each: whether it belongs to the
+        current heartbeats, and not to heartbeats that were replaced or stopped. When one of them
+        arrives, a waiting call runs `before_poll`, as after `reenter`."""
 
     def _old_heartbeat_is_under_way(self) -> bool:
-        """Whether a heartbeat that was sent before the last `_heartbeat`, `_join` or
-        `_stop_heartbeat` is not answered yet, and has not failed. None is sent after these. A
-        waiting call runs `before_poll` once it is answered."""
+        """Whether a heartbeat from before the last `_heartbeat`, `_join` or `_stop_heartbeat` is
+        still in flight. None of those is sent after these calls. When it is not in flight any more,
+        a waiting call runs `before_poll`."""
 
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms has passed without a poll."""
@@ -1044,7 +1046,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def result(
         self, request: PendingRequest, timeout_ms: float | None = None
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Waits for the answer to a request. Raises as `PendingRequest.result`."""
+        """Waits for the response to a request. Raises as `PendingRequest.result`."""
 
     def close(self, timeout: float) -> Coroutine[Any, Any, None]:
         """Closes the consumer within `timeout` seconds, as `Consumer.shutdown`.
@@ -1088,7 +1090,7 @@ class Client:
     unknown field raises a ValueError that names it. A field with a non-default value that the
     negotiated version does not have raises UnsupportedVersionError. If the fields differ by
     version, the body is a list of (min version, fields), and the last one that the negotiated
-    version supports is sent. The caller must check the error codes inside an answer.
+    version supports is sent. The caller must check the error codes inside a response.
     """
 
     def __new__(cls, config: Mapping[str, Any]) -> Self: ...
@@ -1101,7 +1103,7 @@ class Client:
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> dict[str, Any]:
-        """Sends one request and waits for the answer.
+        """Sends one request and waits for the response.
 
         Args:
             api: Kafka's name of the API.
@@ -1113,9 +1115,9 @@ class Client:
             timeout_ms: None: request_timeout_ms.
             max_version: The highest version to use.
 
-        It retries only to reach the node. Requests to a coordinator use the group connection, and
-        JoinGroup and SyncGroup, which wait there, a connection of their own. All other requests use
-        the general connection.
+        It retries only to reach the node. Requests to a coordinator use the group connection.
+        JoinGroup and SyncGroup wait at the coordinator, so they use a connection of their own. All
+        other requests use the general connection.
 
         Raises:
             IncompatibleBrokerVersion: If there is no common version.
@@ -1132,7 +1134,7 @@ class Client:
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> PendingRequest:
-        """Sends one request, as `request`, without waiting for the answer."""
+        """Sends one request, as `request`, without waiting for the response."""
 
     def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
         """Returns the version that `request` would use, for bodies that differ by version.
@@ -1143,7 +1145,7 @@ class Client:
     def metadata(
         self, topics: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> dict[str, Any]:
-        """Requests metadata and returns the answer as `request` does. It creates no topic.
+        """Requests metadata and returns the response as `request` does. It creates no topic.
 
         None: all topics, []: no topics."""
 
@@ -1151,8 +1153,8 @@ class Client:
     def watch_cluster_id(self, f: Callable[[str], object]) -> None:
         """Calls f(cluster_id) on the callback thread when the id becomes known or changes.
 
-        If it is already known, at once. It ends when the client is closed. Errors of f are
-        logged."""
+        If it is already known, the first call is at once. It ends when the client is closed. Errors
+        of f are logged."""
 
     def nodes(self) -> list[BrokerMetadata]: ...
     def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
@@ -1169,19 +1171,20 @@ class Client:
 
 @final
 class PendingRequest:
-    """A request that waits for its answer."""
+    """A request that waits for its response."""
 
     @property
     def is_done(self) -> bool: ...
     @property
     def answer_bytes(self) -> int:
-        """The size of an answer that has arrived and was not read yet, else 0."""
+        """The size of a response that has arrived and was not read yet, otherwise 0."""
 
     def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
-        """Waits for the answer. Raises as `Client.request`."""
+        """Waits for the response. Raises as `Client.request`."""
 
     def add_done_callback(self, f: Callable[[Self], object]) -> None:
-        """Calls f(self) on the callback thread when done. If done: at once, in this thread."""
+        """Calls f(self) on the callback thread when done. If it is done already, it calls f at once
+        in this thread."""
 
 # ---------------------------------------------------------------- broker/mod.rs
 
@@ -1191,7 +1194,7 @@ class _GroupMember(TypedDict):
     instance_id: str | None
     session_timeout_ms: int
     epoch: int  # for a classic member: the generation
-    heartbeat: int  # the error code of the answer to a heartbeat
+    heartbeat: int  # the error code of the response to a heartbeat
     watched: bool  # whether the session timeout runs
 
 class _GroupView(TypedDict):
@@ -1204,8 +1207,8 @@ class _GroupView(TypedDict):
     members: dict[str, _GroupMember]
 
 # A request is (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft).
-# It has a group_id unless it is about several groups. The draft is the answer for unknown groups,
-# in the APIs that describe groups. "topics" is the first event, and comes again whenever the result
+# It has a group_id unless it is about several groups. The draft is the response for unknown groups,
+# in the APIs that describe groups. "topics" is the first event, and is repeated whenever the result
 # of `_topics_by_id` has changed.
 _GroupEvent: TypeAlias = (
     tuple[

@@ -389,7 +389,7 @@ impl Pending {
     }
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PendingRequest(Arc<Pending>);
 

@@ -273,7 +273,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// Returns the time of the last fetch answer for the partition, in Unix ms.
+    /// Returns the time of the last fetch response for the partition, in Unix ms.
     fn last_poll_timestamp(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let fetched_at = self
             .core(py)?

@@ -133,7 +133,7 @@ impl AsyncConsumer {
         Ok(self.call(py, listing))
     }
 
-    /// Waits for the answer to a request.
+    /// Waits for the response to a request.
     #[pyo3(signature = (request, timeout_ms = None))]
     fn result(
         &self,
