@@ -1,12 +1,13 @@
-# make demo       the main job: real flights through the embedded broker into Spark
+# make demo       sends real flights through the embedded broker into Spark, and checks the results
 # make test       what CI runs: every check and every test, at a small scale
-# make test-full  the same tests with the numbers as written
+# make test-full  the same tests at full size
 # make check      the fast part: format, lint, types, layers, Python unit tests
-# make bench      the benchmarks; make wheel, make sdist: what is published; make fuzz; make clean
+# make bench      the benchmarks. Also: make wheel, make sdist, make fuzz, make clean
 #
-# Each target first asks tools/doctor for what must be installed, then sets the rest up inside the
-# tree: .venv (Python), .cache (brokers and other clients for tests and benchmarks), target (Rust).
-# What is set up is stamped in .cache/stamps and not done again until its recipe changes.
+# Each target first runs tools/doctor, which lists what must be installed. Then it installs
+# everything else inside the tree: .venv (Python), .cache (brokers and other clients for tests and
+# benchmarks), target (Rust). A file in .cache/stamps marks what is installed. Make installs it again
+# when the files that it depends on have changed.
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -21,22 +22,22 @@ CONSTRAINTS := requirements/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYO3_PYTHON := $(abspath $(PY))
 
-# The crates held to clippy.toml: without sockets and clocks, or, as the broker, with both in a few
-# files that allow themselves what they need.
+# The crates that must follow clippy.toml: no sockets and clocks. A few files of the broker allow
+# themselves what they need.
 CORES := protocol records cluster producer consumer broker
 # The binding needs an interpreter to link with, so it is tested from Python.
 CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked --no-fail-fast
 XTASK := cargo run --quiet --locked --package xtask --
 # Arguments for pytest, as in: make test PYTEST="-k interop"
 PYTEST :=
-# Most tests wait for a broker; four processes keep two cores busy. In the order of the collection:
-# tests/conftest.py puts the longest first.
+# Most tests wait for a broker, so four processes keep two cores busy. They keep the order in which
+# pytest collects the tests: tests/conftest.py puts the longest first.
 PROCESSES := -n 4 --dist loadscope --no-loadscope-reorder
-# With the full numbers four processes want more than 24 GiB, and the storm of 50 members measures
-# how long its records wait: it has the machine to itself.
+# At full size, four processes need more than 24 GiB. The storm of 50 members runs alone, because it
+# measures how long its records wait.
 FULL_PROCESSES := $(PROCESSES:4=3)
 FULL_ALONE := tests/integration/test_rebalance_storm.py
-# kafka-python's own tests are mostly about other code: they run in test-full only.
+# kafka-python's own tests mostly test other code, so they run only in test-full.
 FULL_ONLY := tests/kafka_python_suite
 # Arguments for the demo and the benchmarks of peers.
 DEMO :=
@@ -76,7 +77,7 @@ test-full: doctor-test build kafka peers compat kafka-python-suite lint schema
 	$(if $(PYTEST),,$(BIN)/pytest --timeout 7200 $(FULL_ALONE))
 	$(BIN)/pytest $(FULL_PROCESSES) --timeout 7200 $(if $(PYTEST),$(PYTEST),$(FULL_ALONE:%=--ignore %))
 
-# The protocol's schema and errors, extracted once more from the jar of Kafka's clients.
+# Compares the protocol's schema and errors with those in the jar of Kafka's clients.
 schema: doctor-test kafka
 	$(say) "the protocol against Kafka's own schema"
 	$(XTASK) schema --check
@@ -89,7 +90,7 @@ check: doctor-build build lint
 	$(say) "layers and Python unit tests"
 	$(BIN)/pytest tests/layering tests/unit tests/tools $(PYTEST)
 
-# Clocks and sockets are forbidden in the cores' libraries only: tests need a first `now`.
+# Clocks and sockets are forbidden only in the cores' libraries, because tests need a first `now`.
 lint: doctor-build build
 	$(say) "Rust: format, lint, generated code"
 	cargo fmt --all --check
@@ -108,7 +109,7 @@ lint: doctor-build build
 
 bench: doctor-test bench-criterion bench-peers bench-spark
 
-# Without the simulation: its dev-dependencies would put the planted bugs into what is measured.
+# Without the simulation, whose dev-dependencies would enable the planted bugs in what is measured.
 bench-criterion: doctor-build
 	$(say) "the cores, one by one"
 	cargo bench --workspace --exclude thalweg-python --exclude thalweg-simulation --locked
@@ -139,7 +140,8 @@ $(STAMPS)/venv: pyproject.toml $(CONSTRAINTS)
 	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) --group dev
 	@touch $@
 
-# The extension, once for demo and tests. Folders count too: a file that is gone changes its folder.
+# Builds the extension once, for the demo and the tests. Folders are sources too, because deleting a
+# file changes its folder.
 build: venv $(STAMPS)/extension
 EXTENSION_SOURCES := $(shell find crates -not -path '*/tests*' -not -path '*/benches*' -not -name '*.md')
 $(STAMPS)/extension: $(STAMPS)/venv Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
@@ -156,7 +158,7 @@ $(STAMPS)/peers: requirements/peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --requirement requirements/peers.txt
 	@touch $@
 
-# kafka-python as people have it deployed, to compare names and signatures with.
+# The versions of kafka-python whose names and signatures tests compare with.
 COMPAT := 2.3.0 3.0.12
 compat: $(COMPAT:%=$(STAMPS)/kafka-python-%)
 $(STAMPS)/kafka-python-%: $(STAMPS)/venv
@@ -165,7 +167,7 @@ $(STAMPS)/kafka-python-%: $(STAMPS)/venv
 	$(PY) -m pip install --quiet --no-deps --target .cache/compat/kafka_python-$* kafka-python==$*
 	@touch $@
 
-# kafka-python's own tests, which only its source distribution has.
+# kafka-python's own tests. Only its source distribution contains them.
 SUITE := kafka_python-3.0.12
 kafka-python-suite: $(STAMPS)/kafka-python-suite
 $(STAMPS)/kafka-python-suite: requirements/kafka-python-suite.txt $(STAMPS)/venv
@@ -194,7 +196,7 @@ $(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
 	    -DoutputDirectory=$(abspath .cache/spark-kafka/jars)
 	@touch $@
 
-# The connector's stream does not run on the pyspark of $(VENV).
+# The connector's streams do not run on the PySpark version in $(VENV).
 SPARK_4_0 := .cache/spark-4.0
 spark-4.0: $(STAMPS)/spark-4.0
 $(STAMPS)/spark-4.0: requirements/spark-4.0.txt
@@ -205,7 +207,7 @@ $(STAMPS)/spark-4.0: requirements/spark-4.0.txt
 	$(SPARK_4_0)/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
-# ---- What is published, and the rest -------------------------------------------------------
+# ---- What is published, fuzzing, cleaning --------------------------------------------------
 
 wheel: doctor-build venv
 	$(say) "a wheel into dist (fat link-time optimisation: several minutes)"
@@ -214,8 +216,9 @@ wheel: doctor-build venv
 sdist: doctor-build venv
 	$(BIN)/maturin sdist --out dist
 
-# The same functions run over their corpus in `make test`; this drives them on, with a nightly Rust.
-# All targets start from the one corpus; what a target finds on the way goes to its own folder.
+# `make test` runs the same functions over their corpus. This target searches for new inputs, with a
+# nightly Rust. All fuzz targets start from the same corpus, and write what they find to their own
+# folders.
 CORPUS := crates/protocol/tests/corpus
 CORPUS_FOUND = fuzz/corpus-found/$(TARGET)
 fuzz: doctor-build

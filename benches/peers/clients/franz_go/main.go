@@ -2,9 +2,9 @@
 //
 //	franz_go CASE OPTIONS PAYLOADS
 //
-// CASE is the case as JSON, OPTIONS its settings in franz-go's words (equal.py), PAYLOADS a file
-// with a value a line. Prints what every client prints: records, seconds and CPU seconds, or the
-// latency of each record.
+// CASE is the case as JSON, OPTIONS its settings under franz-go's names (see equal.py), PAYLOADS a
+// file with one value per line. It prints the same as every client: records, seconds and CPU
+// seconds, or the latency of each record.
 package main
 
 import (
@@ -65,7 +65,7 @@ func main() {
 	case "end_to_end":
 		found = endToEnd(of, with, payloads(os.Args[3])[0])
 	default:
-		fail(fmt.Errorf("no role %q", of.Role))
+		fail(fmt.Errorf("unknown role %q: expected produce, consume, latency or end_to_end", of.Role))
 	}
 	line, err := json.Marshal(found)
 	check(err)
@@ -80,7 +80,7 @@ func producerOf(of benchCase, with settings) *kgo.Client {
 	}
 	codec, known := codecs[with.Codec]
 	if !known || with.Acks != "all" || !*with.Idempotent {
-		fail(fmt.Errorf("settings that are not spelt here: %+v", with))
+		fail(fmt.Errorf("this program does not support the producer settings %+v", with))
 	}
 	if with.Level != nil {
 		codec = codec.WithLevel(*with.Level)
@@ -91,7 +91,7 @@ func producerOf(of benchCase, with settings) *kgo.Client {
 		kgo.ProducerBatchMaxBytes(*with.BatchBytes),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchCompression(codec),
-		// Its own limit of 10,000 records would come before its batches are full.
+		// Its default limit of 10,000 buffered records is reached before its batches are full.
 		kgo.MaxBufferedRecords(1_000_000),
 	)
 }
@@ -130,11 +130,11 @@ func produce(of benchCase, with settings, values [][]byte) map[string]any {
 
 func consumerOf(of benchCase, with settings) *kgo.Client {
 	if !*with.CheckCRCs || with.Isolation != "read_uncommitted" {
-		fail(fmt.Errorf("settings that are not spelt here: %+v", with))
+		fail(fmt.Errorf("this program does not support the consumer settings %+v", with))
 	}
 	from := map[int32]kgo.Offset{}
 	for partition := range of.Partitions {
-		// Nothing is deleted from the topic, so nobody need be asked where it begins.
+		// Nothing is deleted from the topic, so it begins at offset 0.
 		from[partition] = kgo.NewOffset().At(0)
 	}
 	return client(
@@ -144,7 +144,7 @@ func consumerOf(of benchCase, with settings) *kgo.Client {
 	)
 }
 
-// Fails if nothing comes for too long, so that a lost record ends a run.
+// poll fails if no record arrives for too long, so that a lost record ends a run.
 func poll(consumer *kgo.Client) kgo.Fetches {
 	ctx, cancel := context.WithTimeout(context.Background(), idleLimit)
 	defer cancel()
@@ -169,10 +169,11 @@ func consume(of benchCase, with settings) map[string]any {
 	return found
 }
 
-// What was read of values last, kept so that no compiler leaves the reads out.
+// lastRead keeps the result of valueBytes, so that the compiler cannot remove its reads.
 var lastRead byte
 
-// A value is a slice of its decompressed batch: len alone would read none of its bytes.
+// valueBytes returns the total size of the values. It also reads a first and a last byte of each,
+// because a value is a slice of its decompressed batch, and len reads none of its bytes.
 func valueBytes(records []*kgo.Record) int {
 	size, ends := 0, byte(0)
 	for _, record := range records {
@@ -192,7 +193,7 @@ func latency(of benchCase, with settings, value []byte) map[string]any {
 	return samples(of.Records, func() { sendOne(producer, of.Topic, value) })
 }
 
-// One record at a time, acknowledged and then read.
+// endToEnd sends one record at a time, waits for its acknowledgement, and reads it.
 func endToEnd(of benchCase, with settings, value []byte) map[string]any {
 	producer, consumer := producerOf(of, with), consumerOf(of, with)
 	defer producer.Close()
@@ -209,7 +210,7 @@ func sendOne(producer *kgo.Client, topic string, value []byte) {
 	check(producer.ProduceSync(context.Background(), record).FirstErr())
 }
 
-// How long each of so many calls takes, after some to warm up.
+// samples measures how long each of count calls takes, after some calls to warm up.
 func samples(count int, call func()) map[string]any {
 	took := make([]float64, 0, count)
 	sum := 0.0
@@ -248,7 +249,7 @@ func payloads(path string) [][]byte {
 	return bytes.Split(text, []byte("\n"))
 }
 
-// Wall and CPU time from here on; CPU of all threads.
+// stopwatch measures wall time and CPU time of all threads since its start.
 type stopwatch struct {
 	began time.Time
 	cpu   float64
