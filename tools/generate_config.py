@@ -71,7 +71,7 @@ options are wrong, the constructor raises one `KafkaConfigurationError` that nam
 
 The defaults are those of Kafka 4.3. Where a default differs, the table gives the reason.
 [migrating-from-kafka-python.md](migrating-from-kafka-python.md) lists the defaults that differ from
-kafka-python's. To see what the clients log, configure Python's `logging`: [see below](#logging).
+kafka-python's. To see what the clients log, configure Python's `logging` ([see below](#logging)).
 """
 PAGE_END = """\
 ## Logging
@@ -89,7 +89,7 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 |---|---|
 | `thalweg.producer` | records that were lost because a producer closed, callbacks that raised |
 | `thalweg.consumer` | missing topics and partitions, leaving a group because of missing polls |
-| `thalweg.coordinator` | failed commits, listeners that raised; INFO: joins, assignments, leaves |
+| `thalweg.coordinator` | failed commits, listeners that raised. INFO: joins, assignments, leaves |
 | `thalweg.network` | failed and lost connections, with client id, node id and address |
 
 Interceptors, metrics, the admin client, the Spark data source and the embedded broker have their

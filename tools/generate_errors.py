@@ -50,11 +50,11 @@ BUILTINS = {"INVALID_TOPIC_EXCEPTION": "ValueError"}
 # Fields that the client fills in: class -> (field, annotation, default, meaning).
 FIELDS = {
     "OffsetOutOfRangeError": [
-        ("offsets", "Mapping[Any, int] | None", "None", "{TopicPartition: the offset asked for}."),
+        ("offsets", "Mapping[Any, int] | None", "None", "{TopicPartition: the requested offset}."),
     ],
     "CorruptRecordError": [
-        ("topic_partition", "tuple[str, int] | None", "None", "Where it is."),
-        ("offset", "int | None", "None", "The batch's base offset; the position is unmoved."),
+        ("topic_partition", "tuple[str, int] | None", "None", "The partition of the batch."),
+        ("offset", "int | None", "None", "The batch's base offset. The position stays."),
     ],
 }
 

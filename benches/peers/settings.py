@@ -105,12 +105,12 @@ class Entrant:
 BASELINE = Entrant("confluent-kafka", "")
 # Not a client: the limit of the broker with a bare socket.
 CEILING = Entrant("ceiling", "")
-# With batches, or shares of a partition in a response, no larger than the clients': the size that
-# a broker appends or reads at once decides its rate.
+# Its batches, and its shares of a partition in a response, are no larger than the clients'. The
+# size that a broker appends or reads at once decides its rate.
 EQUAL_CEILING = Entrant("ceiling", "equal")
 # It sends without a callback for each record, so it never gets the results of records.
 QUIET = "quiet"
-# Its call for many records at once, also without callbacks.
+# It uses its call for many records at once, also without callbacks.
 PRODUCE_BATCH = "produce_batch"
 ENTRANTS = {
     "produce": [
@@ -185,7 +185,7 @@ SPREAD_ENTRANTS = {
 }
 
 
-# For more partitions its large batches would reach only a few of them.
+# With more partitions, its large batches would reach only a few of them.
 CEILING_PARTITIONS_MAX = {"produce": 10, "consume": 1000}
 
 

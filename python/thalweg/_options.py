@@ -148,7 +148,7 @@ _CONNECTION: tuple[Option, ...] = (
         " default port is 9092.",
         aliases=("metadata.broker.list",),
         annotation="str | Sequence[str]",
-        differs="Kafka has no default; kafka-python's is localhost.",
+        differs="Kafka has no default. This is kafka-python's.",
     ),
     _text(
         "client_id",
@@ -193,9 +193,11 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "The client closes connections that are idle for longer. At least 1000; -1: never.",
+        "The client closes connections that are idle for longer than this. At least 1000. -1:"
+        " never.",
         low=-1,
-        differs="Kafka's admin client has 300000; one value for all clients, as kafka-python.",
+        differs="Kafka's admin client has 300000. Here all clients have the same default, as in"
+        " kafka-python.",
     ),
     _ms(
         "reconnect_backoff_ms",
@@ -238,11 +240,11 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="pca",
         aliases=("max.in.flight",),
-        doc="How many requests may be without an answer on one connection. If a broker is slow"
-        " with the batches of several partitions, the client opens a second connection to it."
-        " Above 5, idempotence is not possible. Without idempotence, a retry may reorder"
-        " records if this is above 1. At 1, a lost connection may still do so, because the"
-        " broker may write what it received late.",
+        doc="How many requests may be in flight on one connection. If a broker is slow with the"
+        " batches of several partitions, the client opens a second connection to it. Idempotence"
+        " needs 5 or less. Without idempotence, a retry may reorder records if this is above 1."
+        " With 1, a lost connection may still reorder them, because the broker may write a"
+        " request late.",
         ignored="it limits requests that write records",
         ignored_by="ca",
     ),
@@ -250,7 +252,7 @@ _CONNECTION: tuple[Option, ...] = (
         "receive_message_max_bytes",
         100_000_000,
         "pca",
-        "Largest answer that the client accepts from a broker. It checks the size before it"
+        "Largest response that the client accepts from a broker. It checks the size before it"
         " allocates memory. A consumer raises this to fetch_max_bytes +"
         " max_partition_fetch_bytes, and warns if you set less.",
         low=1000,
@@ -266,7 +268,7 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         nullable=True,
         aliases=("socket.receive.buffer.bytes",),
-        differs="The system tunes the buffer by itself; Java's 32 or 64 KiB limits throughput.",
+        differs="The system tunes the buffer. Java's 32 or 64 KiB limits the throughput.",
     ),
     _size(
         "send_buffer_bytes",
@@ -277,7 +279,7 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         nullable=True,
         aliases=("socket.send.buffer.bytes",),
-        differs="The system tunes the buffer by itself; Java's 128 KiB limits throughput.",
+        differs="The system tunes the buffer. Java's 128 KiB limits the throughput.",
     ),
     Option(
         name="socket_options",
@@ -322,8 +324,8 @@ _CONNECTION: tuple[Option, ...] = (
         "allow_auto_create_topics",
         True,
         "pc",
-        "Whether the client may create a topic by asking for its metadata, if the brokers"
-        " allow it. Kafka's own producer has no such option: it always may.",
+        "Whether the client's metadata requests may create topics, if the brokers allow it."
+        " Kafka's own producer has no such option: its requests always may.",
     ),
 )
 
@@ -402,7 +404,7 @@ _SECURITY: tuple[Option, ...] = (
         "pca",
         "Kafka's name for ssl_check_hostname: 'https', or '' for no check.",
         core=False,
-        differs="None leaves it to ssl_check_hostname, whose default is the same.",
+        differs="With None, ssl_check_hostname decides. Its default is the same.",
     ),
     _pem(
         "ssl_truststore_location",
@@ -449,9 +451,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "How to authenticate under SASL_PLAINTEXT and SASL_SSL: PLAIN.",
+        "How to authenticate with SASL_PLAINTEXT and SASL_SSL. Only PLAIN is supported.",
         aliases=("sasl.mechanisms",),
-        differs="Kafka's is GSSAPI, which needs Kerberos; here the mechanism must be named.",
+        differs="Kafka's is GSSAPI, which needs Kerberos. Here you must name the mechanism.",
     ),
     _text(
         "sasl_plain_username",
@@ -471,7 +473,7 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "Login module line of a Java client. The client takes user name and password from it.",
+        "Login module line of a Java client. The client reads user name and password from it.",
         core=False,
         secret=True,
     ),
@@ -490,7 +492,7 @@ _SECURITY: tuple[Option, ...] = (
         "Kerberos service name.",
         default="kafka",
         ignored=_KERBEROS,
-        differs="kafka-python's default; without effect.",
+        differs="This is kafka-python's default. It has no effect.",
     ),
     _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
 )
@@ -526,8 +528,8 @@ _PRODUCER: tuple[Option, ...] = (
         "p",
         "Whether brokers drop duplicates that retries produce (KIP-98). Needs acks=all,"
         " retries above 0 and at most 5 requests in flight. If another option contradicts"
-        " this, it is an error if you set enable_idempotence yourself. Otherwise the producer"
-        " warns and switches idempotence off (KIP-679).",
+        " this, the producer warns and switches idempotence off (KIP-679). If you set"
+        " enable_idempotence=True yourself, the contradiction is an error.",
     ),
     _text(
         "transactional_id",
@@ -538,7 +540,7 @@ _PRODUCER: tuple[Option, ...] = (
         "transaction_timeout_ms",
         60000,
         "p",
-        "The coordinator aborts a transaction that is open for longer.",
+        "The coordinator aborts a transaction that is open for longer than this.",
         low=1,
         high=INT32_MAX,
     ),
@@ -546,7 +548,7 @@ _PRODUCER: tuple[Option, ...] = (
         "delivery_timeout_ms",
         120000,
         "p",
-        "Time limit from send() to the record's result, with lingering and all retries. At"
+        "Time limit from send() to the record's result, including the linger and all retries. At"
         " least linger_ms + request_timeout_ms.",
         high=INT32_MAX,
         aliases=("message.timeout.ms",),
@@ -559,7 +561,8 @@ _PRODUCER: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="p",
         aliases=("message.send.max.retries",),
-        doc="How often a batch is retried. Leave it alone: delivery_timeout_ms limits the retries.",
+        doc="How often a batch is retried. Keep the default, because delivery_timeout_ms limits the"
+        " retries.",
         annotation="float",
     ),
     Option(
@@ -662,12 +665,12 @@ _PRODUCER: tuple[Option, ...] = (
         clients="p",
         kafka="partitioner.class",
         aliases=("partitioner",),
-        doc="A Partitioner, a function (key, all, available) as in kafka-python 2, or a name:"
-        " 'default' (murmur2 hash of the key; without a key sticky partitions by load:"
-        " KIP-480, KIP-794), 'round_robin', 'consistent_random' (librdkafka's CRC-32 hash),"
+        doc="A Partitioner, a function (key, all, available) as in kafka-python 2, or a name."
+        " 'default': murmur2 hash of the key, or without a key a sticky partition, chosen by load"
+        " (KIP-480, KIP-794). 'round_robin'. 'consistent_random': librdkafka's CRC-32 hash."
         " 'murmur2_random'.",
         annotation="Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]",
-        differs="null stands for the same in Kafka.",
+        differs="Kafka's null means the same.",
     ),
     _flag(
         "partitioner_ignore_keys",
@@ -696,7 +699,7 @@ _CONSUMER: tuple[Option, ...] = (
     _text(
         "client_rack",
         "c",
-        "Where this client is, to read from replicas nearby (KIP-392).",
+        "Rack of this client, so that it can read from a replica nearby (KIP-392).",
         default="",
         nullable=False,
     ),
@@ -775,7 +778,8 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_min_bytes",
         1,
         "c",
-        "How many bytes a broker collects before it answers a fetch, for up to fetch_max_wait_ms.",
+        "How many bytes a broker collects before it answers a fetch. It waits for up to"
+        " fetch_max_wait_ms.",
         high=INT32_MAX,
     ),
     _ms(
@@ -790,15 +794,15 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_max_bytes",
         52428800,
         "c",
-        "Most bytes in the answer to a fetch. If the first batch is larger, the broker sends"
-        " it anyway. The consumer asks for at most a quarter of fetch_buffer_memory.",
+        "Maximum size of the response to a fetch. If the first batch is larger, the broker sends"
+        " it anyway. The consumer requests at most a quarter of fetch_buffer_memory.",
         high=INT32_MAX,
     ),
     _size(
         "max_partition_fetch_bytes",
         1048576,
         "c",
-        "Most bytes of one partition in the answer to a fetch. If the first batch is larger,"
+        "Maximum bytes of one partition in the response to a fetch. If the first batch is larger,"
         " the broker sends it anyway.",
         high=INT32_MAX,
         aliases=("fetch.message.max.bytes",),
@@ -808,7 +812,8 @@ _CONSUMER: tuple[Option, ...] = (
         67108864,
         "c",
         "Memory for records that are fetched and not yet returned to you. One batch may"
-        " exceed it. A fetch asks for at most a quarter of it, or for one partition's share.",
+        " exceed it. A fetch requests at most a quarter of it, or max_partition_fetch_bytes if"
+        " that is more.",
         low=1,
         kafka=None,
     ),
@@ -816,7 +821,7 @@ _CONSUMER: tuple[Option, ...] = (
         "poll_arrow_max_bytes",
         4194304,
         "c",
-        "Most bytes that poll_arrow() returns, unless you give it another limit.",
+        "Maximum bytes that poll_arrow() returns, unless you give it another limit.",
         low=1,
         kafka=None,
     ),
@@ -834,7 +839,7 @@ _CONSUMER: tuple[Option, ...] = (
         low=1,
         high=INT32_MAX,
         clients="c",
-        doc="Most records that one poll() returns.",
+        doc="Maximum number of records that one poll() returns.",
     ),
     _ms(
         "consumer_timeout_ms",
@@ -850,7 +855,7 @@ _CONSUMER: tuple[Option, ...] = (
         "max_poll_interval_ms",
         300000,
         "c",
-        "A member that does not poll for longer leaves its group.",
+        "A member that does not poll for longer than this leaves its group.",
         low=1,
         high=INT32_MAX,
         core=False,
@@ -871,7 +876,7 @@ _CONSUMER: tuple[Option, ...] = (
         "session_timeout_ms",
         45000,
         "c",
-        "The group removes a member that sends no heartbeat for longer.",
+        "The group removes a member that sends no heartbeat for longer than this.",
         high=INT32_MAX,
         core=False,
     ),
@@ -993,7 +998,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "api_version",
         "pca",
-        "kafka-python's broker version; the client's `config` shows the one it infers.",
+        "Version of the brokers, in kafka-python. The client's `config` shows the one it infers.",
         kafka=None,
         ignored="the versions of each API are negotiated with each broker",
     ),
@@ -1017,14 +1022,16 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Client telemetry (KIP-714).",
         default=False,
-        ignored="telemetry is not pushed by this version",
-        differs="Telemetry is not pushed by this version.",
+        ignored="this version sends no telemetry",
+        differs="This version sends no telemetry.",
     ),
     _object("metrics", "a", "A Metrics object.", kafka=None, ignored=_NO_METRICS),
     _object("selector", "pca", "A selectors class.", kafka=None, deprecated=_RUST_IO),
     _object("kafka_client", "pca", "A client class.", kafka=None, deprecated=_RUST_IO),
     _object("net", "pca", "A network class.", kafka=None, deprecated=_RUST_IO),
-    _object("wakeup_timeout_ms", "pca", "Of the selector.", kafka=None, deprecated=_RUST_IO),
+    _object(
+        "wakeup_timeout_ms", "pca", "Timeout of the selector.", kafka=None, deprecated=_RUST_IO
+    ),
     _object("sock_chunk_bytes", "pca", "Size of reads.", kafka=None, deprecated=_RUST_IO),
     _object("sock_chunk_buffer_count", "pca", "Number of reads.", kafka=None, deprecated=_RUST_IO),
     _object(
@@ -1032,14 +1039,14 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "p",
         "Topics left out of the first metadata.",
         kafka=None,
-        deprecated="only the topics in use are asked for",
+        deprecated="the client requests only the topics in use",
     ),
     _object(
         "api_version_auto_timeout_ms",
         "pca",
         "kafka-python 2.x's name of bootstrap_timeout_ms.",
         kafka=None,
-        deprecated="use bootstrap_timeout_ms, its new name; the value is used for it",
+        deprecated="use bootstrap_timeout_ms, its new name, which gets the value",
     ),
     _object(
         "proxy_url",

@@ -66,7 +66,7 @@ DEFAULTS: Final = {
     "acks": "Kafka's own since 3.0 (KIP-679), and kafka-python 3's",
     "api_version_auto_timeout_ms": "bootstrap_timeout_ms has the same meaning",
     "bootstrap_servers": "the same address, written out",
-    "bootstrap_topics_filter": "without effect: only the topics in use are asked for",
+    "bootstrap_topics_filter": "without effect: the client requests only the topics in use",
     "client_id": "named after the client and numbered, as Kafka's own clients do",
     "compression_type": "the same, by Kafka's name",
     "consumer_timeout_ms": "the same: None and inf both mean no limit",

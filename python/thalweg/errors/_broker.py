@@ -161,7 +161,7 @@ class OffsetOutOfRangeError(BrokerResponseError):
     """Code 1, OFFSET_OUT_OF_RANGE.
 
     Attributes:
-        offsets: {TopicPartition: the offset asked for}.
+        offsets: {TopicPartition: the requested offset}.
     """
 
     errno = 1
@@ -183,8 +183,8 @@ class CorruptRecordError(RetriableError, BrokerResponseError):
     """Code 2, CORRUPT_MESSAGE.
 
     Attributes:
-        topic_partition: Where it is.
-        offset: The batch's base offset; the position is unmoved.
+        topic_partition: The partition of the batch.
+        offset: The batch's base offset. The position stays.
     """
 
     errno = 2
