@@ -241,7 +241,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commits offsets for the group, and waits for the answer.
+        """Commits offsets for the group, and waits for the response.
 
         Args:
             offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
@@ -269,7 +269,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Args:
             offsets: As in `commit`.
-            callback: A later `poll`, `commit` or `close` calls it as f(offsets, answer or
+            callback: A later `poll`, `commit` or `close` calls it as f(offsets, response or
                 exception), in the order of the commits. None: default_offset_commit_callback.
 
         Returns:
@@ -320,7 +320,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     def commit_marked(self, timeout_ms: float | None = None) -> None:
         """Commits the marked records of each partition, up to the first one that is not marked.
 
-        It waits for the answer of the group.
+        It waits for the response of the group.
 
         Args:
             timeout_ms: How long to retry. None: default_api_timeout_ms.

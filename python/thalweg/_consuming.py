@@ -1,7 +1,7 @@
 """The Python code that KafkaConsumer and AIOKafkaConsumer share.
 
     config.configured() ──> Config ──> Hooks: the Python steps of `poll`, for the native core
-    arguments ── checked ──> arguments of the core      answers of the core ──> results for the user
+    arguments ── checked ──> arguments of the core      results of the core ──> results for the user
 
 It does not wait: the two consumers wait in different ways.
 """
@@ -207,7 +207,7 @@ def targets_of(partitions: Iterable[TopicPartition], timestamp: int) -> list[tup
 
 
 def offsets_of(rows: Iterable[_Listed]) -> dict[TopicPartition, int]:
-    """Converts the answer of the core's `list_offsets` to the result of `beginning_offsets`."""
+    """Converts the result of the core's `list_offsets` to that of `beginning_offsets`."""
     return {TopicPartition(topic, partition): offset for topic, partition, offset, _, _ in rows}
 
 
@@ -232,7 +232,7 @@ def time_targets(timestamps: Mapping[TopicPartition, int]) -> list[tuple[str, in
 
 
 def times_of(rows: Iterable[_Listed]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Converts the answer of the core's `list_offsets` to the result of `offsets_for_times`."""
+    """Converts the result of the core's `list_offsets` to that of `offsets_for_times`."""
     return {
         TopicPartition(topic, partition): None
         if offset < 0
@@ -242,7 +242,7 @@ def times_of(rows: Iterable[_Listed]) -> dict[TopicPartition, OffsetAndTimestamp
 
 
 def visible_topics(answer: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
-    """Returns the topics of a Metadata answer, without internal ones if the option says so."""
+    """Returns the topics of a Metadata response, without internal ones if the option says so."""
     hidden = config["exclude_internal_topics"]
     return {
         row["Name"]

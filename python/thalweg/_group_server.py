@@ -110,7 +110,7 @@ class GroupServer:
             # A defect in this code must not stop all groups.
             log.exception("serving %r failed", event)
             if isinstance(event, Arrived):
-                # An answer that fits no schema makes the broker answer UNKNOWN_SERVER_ERROR.
+                # If a response fits no schema, the broker returns UNKNOWN_SERVER_ERROR instead.
                 with contextlib.suppress(TypeError):
                     self._native._answer_group_request(event.token, None)
             return

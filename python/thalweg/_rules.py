@@ -83,7 +83,7 @@ class _Rules:
                 )
 
     def timeouts(self) -> None:
-        """The idle timeout must not close a connection that waits for an answer (kafka-python)."""
+        """The idle timeout must not close a connection that waits for a response (kafka-python)."""
         idle, request = self.values["connections_max_idle_ms"], self.values["request_timeout_ms"]
         if idle != -1 and request >= idle:
             self.found.problem(
@@ -298,7 +298,7 @@ class _Rules:
     def fetch(self) -> None:
         """A fetch must be answered before the request times out (kafka-python).
 
-        The largest answer must also fit into receive_message_max_bytes, which is raised to it.
+        The largest response must also fit into receive_message_max_bytes, which is raised to it.
         """
         wait, request = self.values["fetch_max_wait_ms"], self.values["request_timeout_ms"]
         if wait >= request:

@@ -137,7 +137,7 @@ class FaultRule:
     def then_fail(
         self, error: int | str | type[BrokerResponseError], times: int | None = 1
     ) -> Fault:
-        """Answers the request with an error, without doing what it asks.
+        """Responds with an error, without executing the request.
 
         Args:
             error: An error code, Kafka's name of it, or a class of thalweg.errors.
@@ -150,19 +150,19 @@ class FaultRule:
         return self._add("fail", times, error_code=_code(error))
 
     def then_delay(self, ms: int, times: int | None = 1) -> Fault:
-        """Delays the answer by `ms` milliseconds, at most one day."""
+        """Delays the response by `ms` milliseconds, at most one day."""
         return self._add("delay", times, delay_ms=int_given(ms, "ms", 0, _DELAY_MS_MAX))
 
     def then_disconnect(self, times: int | None = 1) -> Fault:
-        """Closes the connection without doing what the request asks."""
+        """Closes the connection without executing the request."""
         return self._add("disconnect", times)
 
     def apply_then_disconnect(self, times: int | None = 1) -> Fault:
-        """Does what the request asks, then closes the connection without an answer."""
+        """Executes the request, then closes the connection without a response."""
         return self._add("apply_then_disconnect", times)
 
     def then_silence(self, times: int | None = 1) -> Fault:
-        """Accepts the request and never answers it."""
+        """Accepts the request and never responds."""
         return self._add("silence", times)
 
 
@@ -367,7 +367,8 @@ class EmbeddedBroker:
     def move_coordinator(self, key: str, node: int) -> None:
         """Makes a node the coordinator of the group and the transactional id with this name.
 
-        Their state is kept, and other nodes answer NOT_COORDINATOR. It applies while the node runs.
+        Their state is kept, and other nodes respond with NOT_COORDINATOR. The choice applies while
+        the node runs.
 
         Raises:
             ValueError: If there is no such node.
@@ -393,7 +394,7 @@ class EmbeddedBroker:
     def requests(self, api: str | None = None) -> dict[str, int]:
         """Returns {API name: number of requests since start()}.
 
-        It also counts requests that a fault left without an answer.
+        It also counts requests that a fault left without a response.
 
         Args:
             api: Count only this API. None: all.

@@ -4,7 +4,7 @@
     metric_reporters   objects that learn which metrics exist, and read them at any time
     stats_cb           a function that gets all metrics every statistics_interval_ms
 
-The native core counts requests, answers and polls; coordinator/driver counts commits and
+The native core counts requests, responses and polls; coordinator/driver counts commits and
 rebalances. Nothing here runs for each record. docs/metrics.md has a reporter for Prometheus. The
 thread of delivery callbacks calls reporters and `stats_cb`. If one raises, the client logs it.
 

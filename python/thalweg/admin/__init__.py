@@ -2,7 +2,7 @@
 
     create_topics(...) ── a dict in Kafka's own field names ──> _core.Client.request(api, ...)
 
-Each file has one group of admin calls. As in kafka-python 3, answers are dicts with Kafka's field
+Each file has one group of admin calls. As in kafka-python 3, results are dicts with Kafka's field
 names in snake_case. The method names of kafka-python 2 work too.
 """
 

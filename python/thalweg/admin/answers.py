@@ -1,4 +1,4 @@
-"""Answers that kafka-python 3 returns as objects. All other answers are dicts.
+"""Results that kafka-python 3 returns as objects. All other results are dicts.
 
 response.results[0].name    a field by name           response.results[0][0]    by index
 response.to_dict()          everything as dicts, with the same names
@@ -36,7 +36,7 @@ class CreatePartitionsResponse(NamedTuple):
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """Converts the answer of a broker."""
+        """Converts the response of a broker."""
         rows = [
             CreatePartitionsTopicResult(row["Name"], row["ErrorCode"], row["ErrorMessage"])
             for row in answer["Results"]
@@ -81,7 +81,7 @@ class ElectLeadersResponse(NamedTuple):
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """Converts the answer of a broker."""
+        """Converts the response of a broker."""
         rows = [
             ReplicaElectionResult(
                 topic["Topic"],

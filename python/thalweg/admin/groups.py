@@ -118,7 +118,7 @@ def _decoded(kind: Any, data: bytes) -> Any:
 
 
 def _offset_codes(group_id: str) -> Codes:
-    """Finds the group's error code in an OffsetFetch answer about one group."""
+    """Finds the group's error code in an OffsetFetch response about one group."""
     about = f"committed offsets of group {group_id!r}"
     return lambda answer: [((answer.get("Groups") or [answer])[0].get("ErrorCode", 0), None, about)]
 

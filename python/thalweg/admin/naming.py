@@ -1,4 +1,4 @@
-"""Converts Kafka's names: the fields of answers to snake_case, many spellings to enum members."""
+"""Converts Kafka's names: the fields of responses to snake_case, many spellings to enum members."""
 
 import re
 from typing import Any, Final, Self
@@ -16,7 +16,7 @@ def snake_case(name: str) -> str:
 
 
 def snake_keys(value: Any) -> Any:
-    """Converts all keys of an answer to snake_case and ids to UUIDs; drops throttle times."""
+    """Converts all keys of a response to snake_case and ids to UUIDs. Drops throttle times."""
     if isinstance(value, list):
         return [snake_keys(each) for each in value]
     if not isinstance(value, dict):

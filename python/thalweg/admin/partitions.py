@@ -309,7 +309,7 @@ class PartitionRequests(Requests):
 
         Args:
             topics: Topic names.
-            response_partition_limit: The maximum number of partitions in one answer.
+            response_partition_limit: The maximum number of partitions in one response.
             cursor: The next_cursor of the page before. None: the first page.
 
         Returns:

@@ -1,6 +1,6 @@
 """Sends admin requests: chooses the node, retries within a limit, raises errors by class.
 
-call ──> node: any | controller | id | coordinator ──> answer ──> its error codes
+call ──> node: any | controller | id | coordinator ──> response ──> its error codes
 ^                                                                    │
 └──── retriable: wait (backoff), find the node again, send again <───┘
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Codes", "Requests", "first_error"]
 
-# Finds the errors of an answer: (error code, its message or None, what the error is about).
+# Finds the errors of a response: (error code, its message or None, what the error is about).
 Codes = Callable[[dict[str, Any]], Iterable[tuple[int, str | None, str]]]
 
 _TRY_AGAIN = (
@@ -46,7 +46,7 @@ def _no_codes(_: dict[str, Any]) -> Iterable[tuple[int, str | None, str]]:
 def first_error(
     codes: Iterable[tuple[int, str | None, str]], ignored: tuple[type[KafkaError], ...] = ()
 ) -> BrokerResponseError | None:
-    """Returns the first error of an answer as an exception that says what it is about."""
+    """Returns the first error of a response as an exception that says what it is about."""
     for code, message, about in codes:
         kind = for_code(code)
         if kind is NoError or issubclass(kind, ignored):
@@ -77,20 +77,20 @@ class Requests:
         version: int | None = None,
         max_version: int | None = None,
     ) -> dict[str, Any]:
-        """Sends a request, and repeats it while a broker answers that another broker must do it.
+        """Sends a request, and repeats it while the response says that another broker must do it.
 
         Args:
             api: Kafka's name of the request.
             body: The fields, or a list of (min version, fields).
             node: See `_core.Client.request`.
-            codes: Finds the error codes of an answer.
+            codes: Finds the error codes of a response.
             raise_errors: Whether to raise the first error. Routing errors are retried in any case.
             ignored: Error classes that do not count as errors.
             version: Exactly this version.
             max_version: At most this version.
 
         Raises:
-            BrokerResponseError: The first error of the answer.
+            BrokerResponseError: The first error of the response.
             KafkaTimeoutError: If no broker answers in time.
             KafkaConnectionError: If the connection broke after the client had sent a request that
                 changes something. The broker may or may not have done it.

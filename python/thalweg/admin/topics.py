@@ -91,7 +91,7 @@ def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
 
 
 def _described(topic: dict[str, Any]) -> dict[str, Any]:
-    """Returns a topic of a Metadata answer with the keys of kafka-python 3 and kafka-python 2."""
+    """Returns a topic of a Metadata response with the keys of kafka-python 3 and kafka-python 2."""
     topic = snake_keys(topic)
     operations = operation_names(topic.pop("topic_authorized_operations", None))
     topic["topic_authorized_operations"] = topic["authorized_operations"] = operations

@@ -170,7 +170,7 @@ class ConsumerOffsets:
         return self._consumer.lag(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Returns the time of the last fetch answer for the partition, in Unix ms.
+        """Returns the time of the last fetch response for the partition, in Unix ms.
 
         None and errors are as in `highwater`.
         """
@@ -243,7 +243,7 @@ class ConsumerOffsets:
     # ------------------------------------------------------------------ committed offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
-        """Commits offsets for the group, and waits for the answer.
+        """Commits offsets for the group, and waits for the response.
 
         Args:
             offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
@@ -279,7 +279,7 @@ class ConsumerOffsets:
     async def commit_marked(self) -> None:
         """Commits the marked records of each partition, up to the first one that is not marked.
 
-        It waits for the answer of the group.
+        It waits for the response of the group.
 
         Raises:
             KafkaError: As in `commit`.

@@ -338,7 +338,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: If a transaction is open, or there is no transactional_id.
-            KafkaTimeoutError: If the client's I/O thread does not answer. No transaction has begun.
+            KafkaTimeoutError: If the client's I/O thread does not respond. The transaction has not
+                begun.
             FatalTransactionError: If the producer has failed: for example ProducerFencedError if a
                 newer producer uses the transactional_id. Every later call raises the same error.
                 Stop the producer.

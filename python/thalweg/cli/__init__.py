@@ -115,7 +115,7 @@ def _own_arguments(
 
 @contextlib.contextmanager
 def _warnings_on_stderr(command: str) -> Iterator[None]:
-    """Shows the clients' warnings, for example that no broker answers yet."""
+    """Shows the clients' warnings, for example that no broker has responded yet."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))

@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Cancelled(RetriableError):
-    """The client gave up the request before it got an answer."""
+    """The client gave up the request before it got a response."""
 
 
 class CommitFailedError(KafkaError):
@@ -108,11 +108,11 @@ class KafkaProtocolError(KafkaError):
 
 
 class CorrelationIdError(RetriableError, KafkaProtocolError):
-    """An answer belongs to none of the client's requests. The client closes the connection."""
+    """A response belongs to none of the client's requests. The client closes the connection."""
 
 
 class InvalidReceiveError(KafkaProtocolError):
-    """The size of an answer is impossible. Often the port speaks TLS or HTTP."""
+    """The size of a response is impossible. Often the port speaks TLS or HTTP."""
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
@@ -146,7 +146,7 @@ class RecordTooLargeError(MessageSizeTooLargeError):
 
 
 class MetadataEmptyBrokerList(RetriableError):
-    """A metadata answer names no brokers. It counts as a failed update."""
+    """A metadata response contains no brokers. It counts as a failed update."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -249,7 +249,7 @@ class BatchSendError(KafkaError):
 
 
 class NodeNotReadyError(RetriableError):
-    """The client is not connected to the node, or waits for too many of its answers."""
+    """The client is not connected to the node, or waits for too many of its responses."""
 
 
 class UnknownBrokerIdError(KafkaError):
@@ -265,7 +265,7 @@ class StaleMetadata(InvalidMetadataError):
 
 
 class TooManyInFlightRequests(RetriableError):
-    """`max_in_flight_requests_per_connection` requests are waiting for answers."""
+    """`max_in_flight_requests_per_connection` requests are waiting for responses."""
 
 
 class UnrecognizedBrokerVersion(KafkaError):

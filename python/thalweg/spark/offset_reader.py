@@ -161,7 +161,7 @@ def consumer_config(options: SourceOptions) -> dict[str, Any]:
 
 
 def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
-    """Returns the partitions in a Metadata answer. A topic that does not exist has none.
+    """Returns the partitions in a Metadata response. A topic that does not exist has none.
 
     Raises:
         KafkaError: If the brokers refuse to describe a topic.
