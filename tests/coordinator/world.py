@@ -590,7 +590,7 @@ class Laws:
     def joined_anew(
         self, instance: str | None, before: dict[str, Any], after: dict[str, Any]
     ) -> None:
-        """Checks that a static member's return within its session is no rebalance (KIP-345)."""
+        """Checks that a static member's return within its session causes no rebalance (KIP-345)."""
         held = {row["instance_id"] for row in before["members"].values()} - {None}
         if instance not in held or before["state"] != "Stable":
             return

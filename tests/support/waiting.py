@@ -35,6 +35,6 @@ def wait_until(
         if time.monotonic() >= deadline:
             name = what() if callable(what) else what
             raise TimeoutError(
-                f"{name} did not come true within {limit} s (last answer: {answer!r})"
+                f"{name} did not come true within {limit} s (last value: {answer!r})"
             )
         time.sleep(every)

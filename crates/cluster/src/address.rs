@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The port of an address that names none.
 const DEFAULT_PORT: u16 = 9092;
 
-/// A broker's address as the user or a Metadata answer gave it. The network crate resolves the
+/// A broker's address as the user or a Metadata response gave it. The network crate resolves the
 /// name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {

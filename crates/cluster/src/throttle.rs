@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_protocol::{ApiKey, Reader};
 
 /// APIs whose answer begins with `throttle_time_ms`, with the first version for which the broker
-/// expects the client to wait. In Produce answers it comes last, and the producer reports it.
+/// expects the client to wait. In Produce responses it comes last, and the producer reports it.
 const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
     (ApiKey::FETCH, 8),
     (ApiKey::LIST_OFFSETS, 3),

@@ -89,8 +89,8 @@ unsafe fn batch_of(
 
 /// Replaces empty arrays, whose offsets may be wrong.
 ///
-/// A text array without rows may still have a nonzero offset into data that it does not have:
-/// whoever made it has sliced a longer array. No part of an array without rows is needed.
+/// A text array without rows may still have a nonzero offset into data that it does not have,
+/// because it is a slice of a longer array. No part of an array without rows is needed.
 fn without_stray_offsets(data: ArrayData) -> ArrayData {
     if data.is_empty() {
         return ArrayData::new_empty(data.data_type());

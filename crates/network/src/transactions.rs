@@ -1,5 +1,5 @@
-//! A producer's calls on transactions: they start on the actor, and whoever waits for them polls
-//! them.
+//! A producer's calls on transactions. They start on the actor, and the thread or task that waits
+//! for them polls them.
 //!
 //! A call that times out continues in the background. The same call made again joins that operation
 //! and returns its outcome: see `thalweg_producer`.
@@ -21,7 +21,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// A call on a transaction that was started.
 #[derive(Debug)]
 pub struct TransactionCall {
-    /// The text of the timeout error: what continues, and how to learn its outcome.
+    /// The text of the timeout error: what continues, and how to get its outcome.
     late: &'static str,
     step: Step,
     /// For `begin_transaction`: whether the sender has begun the transaction.

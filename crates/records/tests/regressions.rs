@@ -100,7 +100,7 @@ fn a_marker_without_a_value_is_still_that_marker() {
     assert_eq!(
         decode(&raw(plain(0, 1))[0]).control_record(),
         None,
-        "data is no marker"
+        "a data record is not a marker"
     );
 }
 

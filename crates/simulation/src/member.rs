@@ -315,8 +315,8 @@ struct Taker<'a> {
     /// The world that knows the ends of logs, if the application may seek during a drain.
     seeks: Option<&'a World>,
     lane: i32,
-    /// A seek in the lane whose records are being handed out. It counts only when their record set
-    /// is left: until then its records keep coming.
+    /// A seek in the lane whose records are being returned. It takes effect only after their fetch:
+    /// until then the records of the fetch keep coming.
     sought: Option<i64>,
 }
 

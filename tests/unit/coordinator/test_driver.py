@@ -369,7 +369,7 @@ def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(
 
 def test_a_last_try_that_is_cut_short_does_not_hide_why_those_before_it_failed(make):
     consumer = make()
-    answers = [committed(p0=3), KafkaTimeoutError("no answer yet")]
+    answers = [committed(p0=3), KafkaTimeoutError("no response yet")]
     consumer.client.answers["OffsetCommit"] = answers
     with pytest.raises(KafkaTimeoutError, match="t-0: This server does not host"):
         consumer.commit({ZERO: OffsetAndMetadata(1)}, timeout_ms=30)

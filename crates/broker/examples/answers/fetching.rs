@@ -125,7 +125,7 @@ pub(crate) fn ask(client: &mut Client) {
     };
     let empty = |request: &mut fetch::FetchRequest| request.topics.clear();
     ask(
-        "session, no news",
+        "session, nothing new",
         &session(opened.session_id, 1, &empty),
         17,
     );

@@ -1,5 +1,5 @@
-//! Encodes the body of a Fetch answer, versions 4 to 18. It is written by hand, because the records
-//! are referenced and not copied. A test compares it with the generated message.
+//! Encodes the body of a Fetch response, versions 4 to 18. It is written by hand, because it refers
+//! to the records and does not copy them. A test compares it with the generated message.
 
 use thalweg_protocol::ErrorCode;
 

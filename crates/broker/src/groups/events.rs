@@ -178,7 +178,7 @@ impl GroupEvents {
         older.is_some_and(|waiting| waiting.holds.take().is_some())
     }
 
-    /// A request that has no answer yet.
+    /// A request that has no response yet.
     pub(crate) fn waiting(&self, ticket: GroupTicket) -> Option<&Waiting> {
         self.waiting.get(&ticket).filter(|w| w.answer.is_none())
     }

@@ -109,7 +109,7 @@ fn find_scope(context: &mut Context<'_>, request: &FetchRequest) -> Result<Scope
     Ok(Scope::Session(id))
 }
 
-/// Whether a Fetch answer reports this error for the complete request.
+/// Whether a Fetch response reports this error for the complete request.
 fn is_of_sessions(code: ErrorCode) -> bool {
     matches!(
         code,

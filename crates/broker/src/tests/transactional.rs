@@ -296,7 +296,7 @@ pub(super) fn fetch_committed(bench: &mut Bench, topic: &str, offset: i64) -> Pa
     answer.responses.remove(0).partitions.remove(0)
 }
 
-/// Returns producer ids and first offsets of the aborted transactions in a Fetch answer.
+/// Returns producer ids and first offsets of the aborted transactions in a Fetch response.
 pub(super) fn aborted(partition: &PartitionData) -> Vec<(i64, i64)> {
     let aborted = partition.aborted_transactions.iter().flatten();
     aborted

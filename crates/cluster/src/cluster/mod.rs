@@ -131,7 +131,7 @@ impl Cluster {
         self.requests.request_update();
     }
 
-    /// Applies all new leaders that one Produce or Fetch answer names, with the addresses that it
+    /// Applies all new leaders that one Produce or Fetch response names, with the addresses that it
     /// gives for them (KIP-951). Returns the number of hints that changed something. Hints with an
     /// epoch that is not newer, or with a leader whose address is unknown, change nothing.
     pub fn update_leaders(&mut self, hints: &[LeaderHint], endpoints: &[Node]) -> usize {
@@ -286,7 +286,7 @@ impl Cluster {
     }
 
     /// Holds back requests on this connection (KIP-219). Answers that begin with `throttle_time_ms`
-    /// do this themselves. In Produce answers it comes last, so the producer calls this.
+    /// do this themselves. In Produce responses it comes last, so the producer calls this.
     pub fn throttle(
         &mut self,
         node: NodeId,

@@ -1,7 +1,7 @@
-//! Applies the new leaders that Produce and Fetch answers name (KIP-951).
+//! Applies the new leaders that Produce and Fetch responses name (KIP-951).
 //!
-//! When a broker goes down, one answer may name new leaders of thousands of partitions. So all
-//! hints of an answer are applied to one new snapshot: its map of topics is copied once, and so is
+//! When a broker goes down, one response may name new leaders of thousands of partitions. So all
+//! hints of a response are applied to one new snapshot: its map of topics is copied once, and so is
 //! each changed topic.
 
 use std::collections::BTreeMap;

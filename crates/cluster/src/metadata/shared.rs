@@ -16,7 +16,7 @@ use crate::notifier::Notifier;
 #[derive(Debug, Clone)]
 pub enum TopicLookup {
     Known(Arc<Topic>),
-    /// Not in the snapshot (yet), with the error of the last answer if it had one.
+    /// Not in the snapshot (yet), with the error of the last response if it had one.
     Unknown(Option<ErrorCode>),
     /// The broker's error is one that waiting does not change.
     Refused(ErrorCode),

@@ -77,7 +77,7 @@ pub struct Metadata {
     pub(super) nodes: BTreeMap<NodeId, Arc<Node>>,
     pub(super) topics: IndexMap<Str, Arc<Topic>>,
     pub(super) names: BTreeMap<Uuid, Str>,
-    /// Topics that were asked for but cannot be used, with the error of the last answer.
+    /// Topics that were requested but cannot be used, with the error of the last response.
     pub(super) errors: BTreeMap<Str, ErrorCode>,
 }
 

@@ -186,7 +186,7 @@ fn late_news_of_an_old_connection_is_ignored() {
     assert_eq!(
         bench.responses.len(),
         1,
-        "scenario 11: the late answer is nobody's"
+        "scenario 11: the late response is ignored"
     );
 }
 
@@ -208,7 +208,7 @@ fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
             .attempts
             .iter()
             .any(|attempt| attempt.purpose == Purpose::Fetch),
-        "whoever needs it again does not wait"
+        "a caller that needs it again does not wait"
     );
 }
 

@@ -1,4 +1,4 @@
-//! New leaders that Produce and Fetch answers name (KIP-951).
+//! New leaders that Produce and Fetch responses name (KIP-951).
 
 use thalweg_cluster::metadata::LeaderHint;
 use thalweg_cluster::{Node, Purpose};

@@ -101,7 +101,7 @@ fn an_update_that_is_asked_for_waits_its_backoff() {
     let mut bench = knowing(&[topic("t", 1, &[(1, 0)])]);
     bench.cluster.request_update();
     bench.turn();
-    assert!(bench.writes.is_empty(), "the last answer is too young");
+    assert!(bench.writes.is_empty(), "the last response is too recent");
     bench.advance(Duration::from_millis(130));
     bench.answer_metadata(&brokers(3, &[topic("t", 1, &[(1, 0)])]));
     let mut waits = Vec::new();
@@ -117,7 +117,7 @@ fn an_update_that_is_asked_for_waits_its_backoff() {
     }
     assert!(
         waits[5] > waits[0] * 4,
-        "answers without news are asked for less and less: {waits:?}"
+        "the waits grow if the responses contain nothing new: {waits:?}"
     );
 }
 
@@ -380,7 +380,7 @@ fn waiters_hear_of_each_publication_once() {
     assert!(shared.wait_for_change(seen, &waker));
     assert!(
         shared.wait_for_change(seen, &waker),
-        "again is no second place in the queue"
+        "a waker is queued only once"
     );
     bench
         .cluster

@@ -280,7 +280,7 @@ fn read_request(conn: ConnectionId, bytes: &[u8]) -> Written {
     }
 }
 
-/// A Metadata answer: nodes 1 to `nodes` (host "n1" and so on), and these topics.
+/// A Metadata response: nodes 1 to `nodes` (host "n1" and so on), and these topics.
 pub(crate) fn brokers(nodes: usize, topics: &[MetadataResponseTopic]) -> MetadataResponse {
     let broker = |id: usize| MetadataResponseBroker {
         node_id: id as i32,

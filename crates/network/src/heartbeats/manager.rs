@@ -68,7 +68,7 @@ struct Order {
     generation: u64,
     plan: HeartbeatPlan,
     schedule: Schedule,
-    /// The error of the last answer, if it was one.
+    /// The error of the last response, if it had one.
     failing: Option<ErrorCode>,
 }
 

@@ -298,7 +298,11 @@ mod tests {
         assert!(!notable.is_old_under_way());
         assert!(notable.begin(current));
         notable.end();
-        assert_eq!(notable.reentry.count(), before + 1, "that is no news");
+        assert_eq!(
+            notable.reentry.count(),
+            before + 1,
+            "the response contains nothing new"
+        );
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Parker {
         let outcome = self.inner.gate.wait(deadline);
         // From here on, a waker that finds EMPTY leaves NOTIFIED for the next park. A waker that
         // found PARKED opens the gate, perhaps only after we have left. Then the next park ends too
-        // early, which callers treat as a wake-up without news.
+        // early, which callers treat as a spurious wake-up.
         if state.swap(EMPTY, Ordering::AcqRel) == NOTIFIED {
             return Wait::Notified;
         }

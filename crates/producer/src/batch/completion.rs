@@ -8,8 +8,8 @@
 //! A batch that was split (KIP-126) is finished piece by piece and is done with its last piece. A
 //! dropped future costs nothing, as nothing here refers to it.
 //!
-//! An open batch lingers for more records. Whoever waits for one of its records calls `hasten`, and
-//! the batch is sent without further linger.
+//! An open batch lingers for more records. A thread or task that waits for one of its records calls
+//! `hasten`, and the batch is sent without further linger.
 //!
 //! This module does not know what a callback is. It passes on a number that the listener
 //! understands.
@@ -343,8 +343,8 @@ impl BatchCompletion {
         assert!(first, "a batch becomes done only once");
         let wakers = std::mem::take(&mut pending.wakers);
         let callbacks = std::mem::take(&mut pending.callbacks);
-        // Still under the lock: whoever calls `add_callback` and learns that the batch is done may
-        // rely on the earlier callbacks being handed over already.
+        // Still under the lock: when `add_callback` tells a thread that the batch is done, the
+        // earlier callbacks must have been passed on already.
         if let Some(listener) = self.listener.as_ref().filter(|_| !callbacks.is_empty()) {
             listener.completed(self, callbacks);
         }

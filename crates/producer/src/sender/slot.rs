@@ -157,8 +157,8 @@ impl Slot {
         }
     }
 
-    /// The batch `at` is certainly not in the log. Nor is any behind it, whatever became of their
-    /// tries: a broker that knows the producer refuses what skips a batch.
+    /// The batch `at` is certainly not in the log. Nor is any later batch, whatever the results of
+    /// their attempts: a broker that knows the producer refuses a batch after a gap.
     pub(crate) fn break_off(&mut self, at: Order) {
         self.cancel_search();
         let at = self.broken_at.map_or(at, |known| known.min(at));

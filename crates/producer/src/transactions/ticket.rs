@@ -1,4 +1,4 @@
-//! The outcome of a call on transactions, for whoever waits for it.
+//! The outcome of a call on transactions, for the thread or task that waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -98,7 +98,7 @@ fn a_forced_close_fails_the_rest_and_says_how_many() {
             other => panic!("{other:?}"),
         }
     }
-    // A late answer finds nobody, and the memory returns once the request is dropped.
+    // A late response has no effect, and the memory returns once the request is dropped.
     world.brokers.release();
     world.run();
     let pool = world.accumulator.pool();

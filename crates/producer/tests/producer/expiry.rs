@@ -178,7 +178,7 @@ fn what_follows_an_expired_batch_leaves_no_gap() {
         let fourth = world.send_alone(0, "4");
         assert!(
             is_pending(&fourth),
-            "nothing new behind a batch of unknown outcome"
+            "no new batch is sent after one whose outcome is unknown"
         );
         if written {
             world.brokers.release();
@@ -253,7 +253,7 @@ fn a_late_answer_on_a_closed_connection_is_ignored() {
     assert_eq!(world.brokers.held(), 1, "it was sent again");
     world.brokers.arrive(late);
     world.run();
-    assert!(is_pending(&sent), "the late answer counts for nothing");
+    assert!(is_pending(&sent), "the late response has no effect");
     world.brokers.release();
     world.run();
     assert_eq!(offset(&sent), 0);

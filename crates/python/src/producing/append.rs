@@ -273,7 +273,7 @@ impl Appender {
         first.or_else(|refusal| self.refused(py, topic, record, refusal))
     }
 
-    /// Handles a refusal. A lock that is held elsewhere is waited for here.
+    /// Handles a refusal. If another thread holds the lock, it waits for it here.
     #[cold]
     pub(crate) fn refused(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! attempt ── appended ──▶ Sent                                  (nearly always, without a wait)
-//!    └─ refused ──▶ Waiting ── poll ──▶ attempt again, with the memory that was waited for
+//!    └─ refused ──▶ Waiting ── poll ──▶ attempt again, with the memory that it got
 //! ```
 //! All waits of one send share one `max_block_ms`. The Python steps run once: their results are
 //! kept during a wait.

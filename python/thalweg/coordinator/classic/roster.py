@@ -24,7 +24,7 @@ class GroupMember:
         protocols: (name of the assignor, its metadata), the preferred one first.
         join_token: The token of the JoinGroup that waits for its answer.
         sync_token: The token of the SyncGroup that waits for its answer.
-        is_new: Whether it has no answer to its first JoinGroup yet, so that it sends no heartbeats.
+        is_new: Whether its first JoinGroup has no response yet, so that it sends no heartbeats.
         join_deadline: When a waiting new member is removed, because it may no longer exist.
     """
 

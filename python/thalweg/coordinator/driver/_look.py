@@ -1,4 +1,4 @@
-"""Evaluates a Metadata answer for the topics that a consumer looks for. No I/O, no clock.
+"""Evaluates a Metadata response for the topics that a consumer looks for. No I/O, no clock.
 
     Wanted ──┐
     Known ───┴─ Metadata ──> look() ──> Look: found, doubtful and missing topics

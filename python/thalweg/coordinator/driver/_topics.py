@@ -59,7 +59,7 @@ class Topics:
         self._found: Found | None = None
         self._last: Found | None = None  # also from before a change of the subscription
         self._doubts: Mapping[str, int] = {}
-        self._absent: frozenset[str] = frozenset()  # named, but not in the last answer
+        self._absent: frozenset[str] = frozenset()  # named, but not in the last response
         self._told_absent: frozenset[str] = frozenset()
         self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self.subscribed = False
