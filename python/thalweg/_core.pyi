@@ -6,7 +6,7 @@ are the classes of `thalweg.errors`.
 
 Conventions of this module:
 - A `config` is a mapping of resolved option values under their canonical snake_case names.
-  `thalweg.config` creates it. The `Core*Config` TypedDicts in `thalweg/_config_types.py` list each
+  `thalweg.config` creates it. The `Core*Config` TypedDicts in `_config/option_types.py` list each
   key with its type. An unknown key raises a ValueError that names it.
 - Times are milliseconds as int, and `None` means "no limit". The `timeout` arguments of futures,
   `flush` and `close` are seconds, as in kafka-python.
@@ -181,8 +181,8 @@ def call_every(seconds: float, f: Callable[[], object]) -> Timer:
 class ProducerHooks(Protocol):
     """The Python steps of `send`. An attribute is None if there is no such step.
 
-    `Producer._open` reads it once. `thalweg._producing.Hooks` is the only implementation. If hooks
-    is None, `send` runs no Python code.
+    `Producer._open` reads it once. `thalweg._client.producing.Hooks` is the only implementation. If
+    hooks is None, `send` runs no Python code.
     """
 
     on_send: Callable[[ProducerRecord], ProducerRecord] | None
@@ -736,8 +736,8 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
 class ConsumerHooks(Protocol):
     """The Python steps of `poll`. An attribute is None if there is no such step.
 
-    `Consumer._open` reads it once. `thalweg._consuming.Hooks` is the only implementation. If all
-    attributes are None, `poll` and iteration run no Python code.
+    `Consumer._open` reads it once. `thalweg._client.consuming.Hooks` is the only implementation. If
+    all attributes are None, `poll` and iteration run no Python code.
     """
 
     deserialize_key: Callable[[str, list[tuple[str, bytes | None]], bytes | None], Any] | None

@@ -4,10 +4,12 @@
                                         └─────────┴─────────┴──> KafkaConfigurationError
 
 It accepts kafka-python's keywords, Kafka's dotted names, and librdkafka's names if they have the
-same meaning. `_options.py` has the table of options, `_rules.py` the rules between options. Secrets
-never appear in a message, repr or warning.
+same meaning. `_config/` has the table of options (`options.py`), and what checks each value
+(`coerce.py`) and all of them together (`rules.py`). Secrets never appear in a message, repr or
+warning.
 """
 
+import itertools
 import sys
 import warnings
 import weakref
@@ -15,14 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
-from thalweg import _closing
-from thalweg._broker_version import ApiVersions, inferred
-from thalweg._canonical import canonical
-from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
-from thalweg._options import CLIENTS, ROWS, Option
-from thalweg._pem import is_text
-from thalweg._rules import Findings, apply_rules
-from thalweg._suggestions import did_you_mean
+from thalweg._config.broker_version import ApiVersions, inferred
+from thalweg._config.canonical import canonical
+from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
+from thalweg._config.options import CLIENTS, ROWS, Option
+from thalweg._config.pem import is_text
+from thalweg._config.rules import Findings, apply_rules
+from thalweg._config.suggestions import did_you_mean
 from thalweg.errors import KafkaConfigurationError
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
 Client: TypeAlias = Literal["p", "c", "a"]
 Checks: TypeAlias = Mapping[str, Callable[[Any], object]]
 _MASK: Final = "<hidden>"
+_KINDS: Final = {"p": "producer", "c": "consumer", "a": "admin"}
+_numbers: Final = {client: itertools.count(1) for client in _KINDS}
 
 
 class IgnoredOptionWarning(UserWarning):
@@ -102,6 +105,12 @@ class Config(dict[str, Any]):
             name: _MASK if name in rows and _is_hidden(rows[name], value) else value
             for name, value in self.items()
         }
+
+    def name_client(self) -> None:
+        """Gives the client a numbered `client_id`, unless the user gave one."""
+        if self["client_id"] is None:
+            number = next(_numbers[self.client])
+            self["client_id"] = f"thalweg-{_KINDS[self.client]}-{number}"
 
     @property
     def asks_for_names(self) -> bool:
@@ -298,9 +307,7 @@ def configured(
         KafkaConfigurationError: If options are wrong. The error names all problems.
     """
     config = resolve(client, given, called, unused, checks)
-    if config["client_id"] is None:
-        kind = {"p": "producer", "c": "consumer"}[client]
-        config["client_id"] = f"thalweg-{kind}-{_closing.next_number(kind)}"
+    config.name_client()
     for each in config["interceptor_classes"]:
         if hasattr(each, "configure"):
             each.configure(config.public())

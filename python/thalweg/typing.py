@@ -7,6 +7,6 @@
 They do not contain serializers and deserializers, because these determine a client's own type.
 """
 
-from thalweg._config_types import AdminConfig, ConsumerConfig, ProducerConfig
+from thalweg._config.option_types import AdminConfig, ConsumerConfig, ProducerConfig
 
 __all__ = ["AdminConfig", "ConsumerConfig", "ProducerConfig"]

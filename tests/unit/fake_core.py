@@ -376,7 +376,7 @@ _USERS = (
     "admin.client",
     "broker",
     "coordinator.driver",
-    "_consumer_offsets",
+    "consumer._offsets",
 )
 
 

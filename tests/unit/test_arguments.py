@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from thalweg import _arguments
+from thalweg._client import arguments
 from thalweg.errors import IllegalStateError, InvalidTopicError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
@@ -58,19 +58,19 @@ def test_named_tuples_of_kafka_python_and_aiokafka_are_taken():
     theirs = namedtuple("theirs", ["topic", "partition"])
     old = namedtuple("old", ["offset", "metadata"])
     other = namedtuple("other", ["topic", "number"])
-    assert _arguments.partition_given(theirs("t", 0)) == ZERO
-    found = _arguments.partitions_given([theirs("t", 0), ONE])
+    assert arguments.partition_given(theirs("t", 0)) == ZERO
+    found = arguments.partitions_given([theirs("t", 0), ONE])
     assert found == [ZERO, ONE]
     assert {type(each) for each in found} == {TopicPartition}
-    assert _arguments.partitions_named((theirs("t", 0),)) == [ZERO]
-    offsets = _arguments.offsets_given({theirs("t", 0): old(5, "x")})
+    assert arguments.partitions_named((theirs("t", 0),)) == [ZERO]
+    offsets = arguments.offsets_given({theirs("t", 0): old(5, "x")})
     assert offsets == {ZERO: OffsetAndMetadata(5, "x")}
     assert type(offsets[ZERO]) is OffsetAndMetadata
-    numbers = _arguments.offsets_given({ZERO: 5, ONE: (6, "x")})
+    numbers = arguments.offsets_given({ZERO: 5, ONE: (6, "x")})
     assert numbers == {ZERO: OffsetAndMetadata(5), ONE: OffsetAndMetadata(6, "x")}
     for wrong in (("t", 0), other("t", 0)):
         with pytest.raises(TypeError):
-            _arguments.partition_given(wrong)
+            arguments.partition_given(wrong)
 
 
 @pytest.mark.parametrize("given", [{"pattern": "a.*"}, {"topics": None, "pattern": "a.*"}])

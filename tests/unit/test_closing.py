@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from tests.support.closing import watch_nothing
-from thalweg import _closing
+from thalweg._client import closing
 
 
 class Client:
@@ -17,7 +17,7 @@ class Client:
 
 
 def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplog, monkeypatch):
-    watch_nothing(_closing, monkeypatch)
+    watch_nothing(closing, monkeypatch)
     # Later tests need the callback thread of this process.
     monkeypatch.delitem(sys.modules, "thalweg._core", raising=False)
     first, bad, done = Client(), Client(), Client()
@@ -25,35 +25,29 @@ def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplo
     def fail(_: Any) -> None:
         raise ValueError("no")
 
-    _closing.watch(bad, fail)
-    _closing.watch(first, Client.close)
-    _closing.watch(done, fail)
+    closing.watch(bad, fail)
+    closing.watch(first, Client.close)
+    closing.watch(done, fail)
     done.close()
-    _closing._close_all()
+    closing._close_all()
     assert first.closed
     assert caplog.text.count("at exit failed") == 1
 
 
 def test_a_client_that_is_gone_is_not_kept(monkeypatch):
-    watch_nothing(_closing, monkeypatch)
-    _closing.watch(Client(), Client.close)
-    assert len(_closing._open) == 0
-
-
-def test_names_are_numbered_by_kind():
-    first = _closing.next_number("tests")
-    assert _closing.next_number("tests") == first + 1
-    assert _closing.next_number("others-of-the-tests") == 1
+    watch_nothing(closing, monkeypatch)
+    closing.watch(Client(), Client.close)
+    assert len(closing._open) == 0
 
 
 def test_it_happens_at_exit_and_not_in_a_forked_child():
     code = """
 import os
-from thalweg import _closing
+from thalweg._client import closing
 class Client:
     closed = False
 client = Client()
-_closing.watch(client, lambda _: print("closed", flush=True))
+closing.watch(client, lambda _: print("closed", flush=True))
 if hasattr(os, "fork") and os.fork() == 0:
     raise SystemExit(0)
 elif hasattr(os, "fork"):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from thalweg import config as configuration
-from thalweg._coerce import duration_ms
-from thalweg._options import CLIENTS, ROWS
+from thalweg._config.coerce import duration_ms
+from thalweg._config.options import CLIENTS, ROWS
 from thalweg.config import Config, IgnoredOptionWarning, TlsOptions, options_of, resolve
 from thalweg.errors import KafkaConfigurationError, KafkaError
 from thalweg.partitioner import DefaultPartitioner, RoundRobinPartitioner

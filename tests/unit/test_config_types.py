@@ -24,7 +24,7 @@ def test_generated_files_are_what_the_generator_writes(generator):
 
 
 def test_constructors_take_every_option_and_the_core_is_told_every_core_option():
-    from thalweg import _config_types as types
+    from thalweg._config import option_types as types
     from thalweg.config import options_of, resolve
 
     rows: tuple[tuple[Any, Any, Any], ...] = (

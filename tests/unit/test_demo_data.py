@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from thalweg.demo_data import DemoError, check, delays
+from thalweg.demo.data import DemoError, check, delays
 
 DAYS: list[dict[str, Any]] = [
     {"carrier": "AA", "date": "2013-01-01", "flights": 3, "mean_delay": 1.5},

@@ -8,7 +8,7 @@ import re
 from rich.console import Console
 
 from tests.support.waiting import wait_until
-from thalweg.demo_view import View
+from thalweg.demo.view import View
 
 
 def view(file: io.StringIO, *, terminal: bool) -> View:

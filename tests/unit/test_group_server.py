@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from thalweg._group_server import GroupServer
+from thalweg.broker._group_server import GroupServer
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import Arrived, Publish, Reply
 

@@ -6,7 +6,7 @@ import pytest
 
 import thalweg.typing
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from thalweg._options import ROWS
+from thalweg._config.options import ROWS
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 
 CLASSES = [

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from thalweg import _closing, _core, _logging
-from thalweg._arguments import keywords_only
-from thalweg._option_help import options_listed
+from thalweg import _core, _logging
+from thalweg._client import closing
+from thalweg._client.arguments import keywords_only
+from thalweg._config.option_help import options_listed
 from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.configs import ConfigRequests
@@ -19,7 +20,7 @@ from thalweg.config import options_of, resolve
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from thalweg._config_types import AdminConfig
+    from thalweg._config.option_types import AdminConfig
 
 __all__ = ["KafkaAdminClient"]
 
@@ -62,13 +63,12 @@ class KafkaAdminClient(
         @keywords_only
         def __init__(self, **configs):
             config = resolve("a", configs)
-            if config["client_id"] is None:
-                config["client_id"] = f"thalweg-admin-{_closing.next_number('admin')}"
+            config.name_client()
             self.config = config
             _logging.refresh()
             self._client = _core.Client(config.core())
             config.opened(self, KafkaAdminClient.api_versions)
-            _closing.watch(self, KafkaAdminClient.close)
+            closing.watch(self, KafkaAdminClient.close)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from thalweg._arguments import shown
+from thalweg._client.arguments import shown
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.requests import Requests
 from thalweg.errors import IncompatibleBrokerVersion, UnsupportedVersionError, for_code

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from thalweg._arguments import mapping_given, offsets_given, partitions_given
+from thalweg._client.arguments import mapping_given, offsets_given, partitions_given
 from thalweg.admin.acls import operation_names
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg._arguments import mapping_given
+from thalweg._client.arguments import mapping_given
 from thalweg.admin.acls import operation_names
 from thalweg.admin.answers import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.admin.naming import snake_keys

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from thalweg import _consuming, _core
-from thalweg._arguments import offsets_given, partition_given, partitions_named
+from thalweg import _core
+from thalweg._client import consuming
+from thalweg._client.arguments import offsets_given, partition_given, partitions_named
 from thalweg.aio._waits import awaited
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver
@@ -53,7 +54,7 @@ class ConsumerOffsets:
             KafkaError: An authorization or connection error, as in `KafkaConsumer.poll`.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
-        _consuming.check_assigned(self._consumer, partition)
+        consuming.check_assigned(self._consumer, partition)
         return await self._calls.position(partition, self._limit())
 
     def seek(self, partition: TopicPartition, offset: "int | OffsetAndMetadata") -> None:
@@ -69,7 +70,7 @@ class ConsumerOffsets:
             ValueError: If the offset is not an int >= 0, or the partition is not assigned.
         """
         self._check_open()
-        at, epoch = _consuming.offset_given(self._consumer, partition, offset)
+        at, epoch = consuming.offset_given(self._consumer, partition, offset)
         self._consumer.seek(partition, at, epoch)
         self._driver.sought(partition)
 
@@ -84,11 +85,11 @@ class ConsumerOffsets:
             ValueError: If a partition is not assigned, or none is.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
-        await self._seek_to(_consuming.chosen(self._consumer, partitions), "earliest")
+        await self._seek_to(consuming.chosen(self._consumer, partitions), "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continues at the end of the log; arguments and errors as in `seek_to_beginning`."""
-        await self._seek_to(_consuming.chosen(self._consumer, partitions), "latest")
+        await self._seek_to(consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
         self._consumer.seek_to(partitions, where)
@@ -117,7 +118,7 @@ class ConsumerOffsets:
             NoOffsetForPartitionError: If a partition has no committed offset, and
                 `auto_offset_reset` is 'none'. Then no position has changed.
         """
-        chosen = _consuming.chosen(self._consumer, partitions)
+        chosen = consuming.chosen(self._consumer, partitions)
         steps = self._driver.seek_to_committed(chosen, self._limit(), self.seek, is_eager=True)
         found = await awaited(steps, self._calls)
         return {where: None if at is None else at.offset for where, at in found.items()}
@@ -149,7 +150,7 @@ class ConsumerOffsets:
             TypeError: If `partition` is not a TopicPartition.
             IllegalStateError: If the partition is not assigned.
         """
-        _consuming.check_assigned(self._consumer, partition)
+        consuming.check_assigned(self._consumer, partition)
         return self._consumer.highwater(partition)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
@@ -157,7 +158,7 @@ class ConsumerOffsets:
 
         None and errors are as in `highwater`.
         """
-        _consuming.check_assigned(self._consumer, partition)
+        consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_stable_offset(partition)
 
     def lag(self, partition: TopicPartition) -> int | None:
@@ -166,7 +167,7 @@ class ConsumerOffsets:
         With isolation_level='read_committed' the end is the last stable offset. None and errors are
         as in `highwater`.
         """
-        _consuming.check_assigned(self._consumer, partition)
+        consuming.check_assigned(self._consumer, partition)
         return self._consumer.lag(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
@@ -174,7 +175,7 @@ class ConsumerOffsets:
 
         None and errors are as in `highwater`.
         """
-        _consuming.check_assigned(self._consumer, partition)
+        consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_poll_timestamp(partition)
 
     # ------------------------------------------------------------------ lookups
@@ -190,8 +191,8 @@ class ConsumerOffsets:
             InvalidTopicError: If a topic name is not valid.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
-        targets = _consuming.targets_of(partitions, _EARLIEST)
-        return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
+        targets = consuming.targets_of(partitions, _EARLIEST)
+        return consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the end offset of each partition: one more than the offset of the last record.
@@ -199,8 +200,8 @@ class ConsumerOffsets:
         With isolation_level='read_committed' it is the last stable offset. It raises the same
         errors as `beginning_offsets`.
         """
-        targets = _consuming.targets_of(partitions, _LATEST)
-        return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
+        targets = consuming.targets_of(partitions, _LATEST)
+        return consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
@@ -218,8 +219,8 @@ class ConsumerOffsets:
             ValueError: If a timestamp is negative.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
-        targets = _consuming.time_targets(timestamps)
-        return _consuming.times_of(await self._calls.list_offsets(targets, self._limit()))
+        targets = consuming.time_targets(timestamps)
+        return consuming.times_of(await self._calls.list_offsets(targets, self._limit()))
 
     async def topics(self) -> set[str]:
         """Asks the cluster for the names of all topics that this client may see.
@@ -230,7 +231,7 @@ class ConsumerOffsets:
         self._check_open()
         body = {"Topics": None, "AllowAutoTopicCreation": False}
         request = self._consumer.client.submit("Metadata", body, timeout_ms=self._limit())
-        return _consuming.visible_topics(await self._calls.result(request), self.config)
+        return consuming.visible_topics(await self._calls.result(request), self.config)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Returns the partition ids of a topic that the consumer reads, without asking a broker.

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Protocol, Self
 
-from thalweg._transactions import abort_failed
+from thalweg._client.transactions import abort_failed
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
 
 __all__ = ["Transaction"]

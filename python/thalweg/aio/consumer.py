@@ -29,15 +29,16 @@ from collections.abc import (
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, overload
 
-from thalweg import _closing, _consuming, _core, _logging, metrics
-from thalweg._arguments import (
+from thalweg import _core, _logging, metrics
+from thalweg._client import closing, consuming
+from thalweg._client.arguments import (
     constructor_topics,
     partitions_given,
     partitions_named,
     shown,
 )
+from thalweg._config.option_help import options_listed
 from thalweg._core import ConsumerRecord
-from thalweg._option_help import options_listed
 from thalweg.aio import _completions
 from thalweg.aio._consumer_offsets import ConsumerOffsets
 from thalweg.aio._waits import awaited, begun
@@ -55,7 +56,7 @@ from thalweg.tables import RecordTable
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config_types import ConsumerConfig
+    from thalweg._config.option_types import ConsumerConfig
 
     class AIOConsumerConfig(ConsumerConfig, total=False):
         """Keywords of AIOKafkaConsumer."""
@@ -239,14 +240,14 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             waits = self.config.asks_for_names
             core = await asyncio.to_thread(self.config.core) if waits else self.config.core()
             calls = _core.AsyncConsumer(self._consumer, completions)
-            await calls.open(core, _consuming.Hooks(self.config, self._driver.before_poll))
+            await calls.open(core, consuming.Hooks(self.config, self._driver.before_poll))
         except BaseException:
             self._completions = None
             _completions.detach(loop, completions)
             raise
         self._loop, self._calls, self._started = loop, calls, True
-        self._watch = _consuming.watched(self, self._consumer.client, self.config)
-        _closing.watch(self, _close_at_exit)
+        self._watch = consuming.watched(self, self._consumer.client, self.config)
+        closing.watch(self, _close_at_exit)
         try:
             await self._begun()
         except BaseException:
@@ -352,7 +353,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
                 group_id or does not use group_protocol='consumer'. Before the start, `start` raises
                 it.
         """
-        names, pattern = _consuming.subscription_given(topics, pattern)
+        names, pattern = consuming.subscription_given(topics, pattern)
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
         if listener is not None and not isinstance(listener, kinds):
             raise TypeError(
@@ -442,7 +443,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     def _check_may_come(self, partitions: list[TopicPartition]) -> None:
         """Raises if none of these partitions is assigned, and no rebalance is under way."""
         if partitions and self._driver.is_settled():
-            _consuming.check_any_assigned(self._consumer, partitions)
+            consuming.check_any_assigned(self._consumer, partitions)
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -465,8 +466,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             KafkaError: As in `KafkaConsumer.poll`.
         """
         self._check_running()
-        _consuming.check_limits(max_records)
-        limit = _consuming.whole_ms(timeout_ms)
+        consuming.check_limits(max_records)
+        limit = consuming.whole_ms(timeout_ms)
         named = partitions_named(partitions)
         self._check_may_come(named)
         return await self._calls.getmany(named, limit, max_records)
@@ -487,9 +488,9 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             KafkaError: As in `KafkaConsumer.poll`.
         """
         self._check_running()
-        _consuming.check_bytes(self.config)
-        _consuming.check_limits(max_records, max_bytes)
-        limit = _consuming.whole_ms(timeout_ms)
+        consuming.check_bytes(self.config)
+        consuming.check_limits(max_records, max_bytes)
+        limit = consuming.whole_ms(timeout_ms)
         return RecordTable(await self._calls.poll_arrow(limit, max_records, max_bytes))
 
     def __aiter__(self) -> Self:
@@ -563,5 +564,5 @@ def _close_at_exit(consumer: Any) -> None:
 
     It cannot commit or leave the group, so the group removes the member at its session timeout.
     """
-    consumer._consumer.shutdown(_closing.AT_EXIT_SECONDS * 1000)
+    consumer._consumer.shutdown(closing.AT_EXIT_SECONDS * 1000)
     consumer._watch.close()

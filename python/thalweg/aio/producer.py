@@ -17,11 +17,12 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging, _transactions, metrics
-from thalweg._arguments import duration_given, keywords_only
+from thalweg import _core, _logging, metrics
+from thalweg._client import closing, transactions
+from thalweg._client.arguments import duration_given, keywords_only
+from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._config.option_help import options_listed
 from thalweg._core import BatchMetadata, RecordFuture
-from thalweg._option_help import options_listed
-from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.aio import _completions
 from thalweg.aio._transactions import Transaction
 from thalweg.aio.batch import BatchBuilder
@@ -33,7 +34,7 @@ from thalweg.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartitio
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config_types import ProducerConfig
+    from thalweg._config.option_types import ProducerConfig
 
     class AIOProducerConfig(ProducerConfig, total=False):
         """Keywords of AIOKafkaProducer."""
@@ -174,7 +175,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             raise
         self._loop = loop
         self._watch = watched(self, self.config, self._client.watch_cluster_id)
-        _closing.watch(self, _end_at_exit)
+        closing.watch(self, _end_at_exit)
         if self.config["transactional_id"] is not None:
             try:
                 await self._init_transactions()
@@ -367,8 +368,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             TypeError: If an argument has a wrong type.
             ValueError: If an offset is negative, or the group has no id.
         """
-        rows = _transactions.offset_rows(offsets)
-        await self._send_offsets(rows, _transactions.group_fields(group_id, None))
+        rows = transactions.offset_rows(offsets)
+        await self._send_offsets(rows, transactions.group_fields(group_id, None))
 
     async def commit_transaction(self) -> None:
         """Waits for all records of the transaction, then commits it.
@@ -460,7 +461,7 @@ def _first_of(
 
 
 def _end_at_exit(producer: Any) -> None:
-    _closing.tell_of_lost(producer, _close_at_exit(producer))
+    closing.tell_of_lost(producer, _close_at_exit(producer))
 
 
 def _close_at_exit(producer: Any) -> int:
@@ -472,7 +473,7 @@ def _close_at_exit(producer: Any) -> int:
         The number of records that were not acknowledged.
     """
     failed_before = records_failed(_core.AsyncProducer.metrics(producer))
-    producer._close_blocking(_closing.AT_EXIT_SECONDS)
+    producer._close_blocking(closing.AT_EXIT_SECONDS)
     producer._watch.close()
     left = records_failed(_core.AsyncProducer.metrics(producer)) - failed_before
     if left:

@@ -4,7 +4,7 @@
       └─ before each: Driver.before_poll: topics' partitions, the group's membership,
          committed offsets, auto-commit                                                  (Python)
 
-The native core reads the records. This module and `_consumer_offsets.py` turn kafka-python's calls
+The native core reads the records. This module and `_offsets.py` turn kafka-python's calls
 into calls of the core. `coordinator/driver` does the work of a group member.
 
 Only one thread at a time may use a consumer. A second thread that polls, subscribes, seeks, commits
@@ -25,12 +25,13 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
-from thalweg import _closing, _consuming, _logging, metrics
-from thalweg._arguments import constructor_topics, partitions_given, shown
-from thalweg._consumer_offsets import ConsumerOffsets, alone
+from thalweg import _logging, metrics
+from thalweg._client import closing, consuming
+from thalweg._client.arguments import constructor_topics, partitions_given, shown
+from thalweg._config.option_help import options_listed
 from thalweg._core import ConsumerRecord
-from thalweg._option_help import options_listed
 from thalweg.config import Config, configured, options_of
+from thalweg.consumer._offsets import ConsumerOffsets, alone
 from thalweg.coordinator.driver import CHECKS, Driver, run
 from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from thalweg.serializer import Deserializer
@@ -40,7 +41,7 @@ from thalweg.tables import RecordTable
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config_types import ConsumerConfig
+    from thalweg._config.option_types import ConsumerConfig
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)
@@ -137,11 +138,11 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         self.config = config = configured("c", "KafkaConsumer", given, checks=CHECKS)
         _logging.refresh()
         self._driver = Driver(self, config)
-        self._open(config.core(), _consuming.Hooks(config, self._driver.before_poll))
+        self._open(config.core(), consuming.Hooks(config, self._driver.before_poll))
         config.opened(self, lambda opened: opened.client.api_versions("any"))
         self._pid = os.getpid()
-        self._watch = _consuming.watched(self, self.client, config)
-        _closing.watch(self, _close_at_exit)
+        self._watch = consuming.watched(self, self.client, config)
+        closing.watch(self, _close_at_exit)
         if names:
             self.subscribe(names)
 
@@ -204,7 +205,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             UnsupportedOperationError: If pattern is a SubscriptionPattern, and the consumer has no
                 group_id or does not use group_protocol='consumer'.
         """
-        names, pattern = _consuming.subscription_given(topics, pattern)
+        names, pattern = consuming.subscription_given(topics, pattern)
         if listener is not None:
             _check_listener(listener)
         self._driver.subscribe(names, pattern, listener)
@@ -258,12 +259,12 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             TypeError: If timeout_ms is not a number, or max_records is not an int.
             ValueError: If an argument is out of range.
         """
-        _consuming.check_limits(max_records)
+        consuming.check_limits(max_records)
         if not update_offsets:
             raise ValueError(
                 "update_offsets=False is not supported: call seek() to read the records again"
             )
-        return super().poll(_consuming.whole_ms(timeout_ms), max_records)
+        return super().poll(consuming.whole_ms(timeout_ms), max_records)
 
     def poll_arrow(  # type: ignore[override]
         self,
@@ -288,9 +289,9 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             ValueError: If an argument is out of range.
             KafkaError: As in `poll`.
         """
-        _consuming.check_bytes(self.config)
-        _consuming.check_limits(max_records, max_bytes)
-        limit = _consuming.whole_ms(timeout_ms)
+        consuming.check_bytes(self.config)
+        consuming.check_limits(max_records, max_bytes)
+        limit = consuming.whole_ms(timeout_ms)
         return RecordTable(super().poll_arrow(limit, max_records, max_bytes))
 
     # ------------------------------------------------------------------ the client itself
@@ -391,4 +392,4 @@ def _close_at_exit(consumer: Any) -> None:
     # No commit: an exception or Ctrl-C may have ended the program before it processed the last
     # records. A daemon thread may still be in `poll`, and nothing ends that poll. So this does not
     # check for other threads, as `close` does.
-    consumer._close(autocommit=False, limit=int(_closing.AT_EXIT_SECONDS * 1000))
+    consumer._close(autocommit=False, limit=int(closing.AT_EXIT_SECONDS * 1000))

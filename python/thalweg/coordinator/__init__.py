@@ -9,5 +9,5 @@
     protocol.py, assignors/   messages of classic members; assignment of partitions
 
 Members and groups are state machines without sockets, threads and clocks. Only `driver/` does I/O.
-`thalweg._group_server` runs the broker's side. Admin calls also use `offsets.py` and `protocol.py`.
+`thalweg.broker` runs the broker's side. Admin calls also use `offsets.py` and `protocol.py`.
 """

@@ -17,15 +17,16 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging, _transactions, metrics
-from thalweg._arguments import duration_given, keywords_only
+from thalweg import _core, _logging, metrics
+from thalweg._client import closing, transactions
+from thalweg._client.arguments import duration_given, keywords_only
+from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._config.option_help import options_listed
 from thalweg._core import (
     BatchMetadata,
     FutureBatchMetadata,
     FutureRecordMetadata,
 )
-from thalweg._option_help import options_listed
-from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.config import Config, configured, options_of
 from thalweg.serializer import Serializer
 from thalweg.structs import RecordMetadata
@@ -33,7 +34,7 @@ from thalweg.structs import RecordMetadata
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config_types import ProducerConfig
+    from thalweg._config.option_types import ProducerConfig
 
     # A lambda says nothing of its argument: mypy then takes the default, and pyright the bound.
     K = TypeVar("K", bound=Any, default=Any)
@@ -131,7 +132,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         config.opened(self, lambda opened: opened.client.api_versions("any"))
         self._watch = watched(self, config, self.client.watch_cluster_id)
         self._open_in = os.getpid()
-        _closing.watch(self, _close_at_exit)
+        closing.watch(self, _close_at_exit)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -252,8 +253,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             TypeError: If an argument has a wrong type.
             ValueError: If an offset is negative, or the group has no id.
         """
-        rows = _transactions.offset_rows(offsets)
-        self._send_offsets(rows, _transactions.group_fields(group_metadata, consumer_group_id))
+        rows = transactions.offset_rows(offsets)
+        self._send_offsets(rows, transactions.group_fields(group_metadata, consumer_group_id))
 
     def commit_transaction(self) -> None:
         """Waits for all records of the transaction, then commits it.
@@ -278,7 +279,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """
         super().abort_transaction()
 
-    def transaction(self) -> _transactions.Transaction:
+    def transaction(self) -> transactions.Transaction:
         """Makes a `with` block one transaction.
 
             with producer.transaction():
@@ -288,7 +289,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         aborts and raises the error. If the commit raises KafkaTimeoutError, the result is not known
         yet: call `commit_transaction` to keep waiting. Do not commit or abort inside the block.
         """
-        return _transactions.Transaction(self)
+        return transactions.Transaction(self)
 
     def __enter__(self) -> Self:
         return self
@@ -306,7 +307,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         if not getattr(self, "config", None) or self.closed:
             return
         warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-        self.close(timeout=_closing.AT_EXIT_SECONDS)
+        self.close(timeout=closing.AT_EXIT_SECONDS)
 
     def __repr__(self) -> str:
         config = getattr(self, "config", {})
@@ -318,6 +319,6 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
 def _close_at_exit(producer: Any) -> None:
     failed_before = records_failed(_core.Producer.metrics(producer))
-    producer.close(timeout=_closing.AT_EXIT_SECONDS)
+    producer.close(timeout=closing.AT_EXIT_SECONDS)
     failed = records_failed(_core.Producer.metrics(producer)) - failed_before
-    _closing.tell_of_lost(producer, failed)
+    closing.tell_of_lost(producer, failed)

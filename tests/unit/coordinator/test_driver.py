@@ -559,7 +559,7 @@ def test_a_with_block_that_fails_does_not_commit(fake):
 
 
 def test_a_consumer_that_is_open_at_exit_is_closed_and_does_not_commit(fake, monkeypatch):
-    closing = fake.consumer._closing
+    closing = fake.consumer.closing
     watch_nothing(closing, monkeypatch)
     consumer = fake.consumer.KafkaConsumer(group_id="g")
     consumer.known = {ZERO: OffsetAndMetadata(1)}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from thalweg._arguments import offsets_given
+from thalweg._client.arguments import offsets_given
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.commit_future import CommitFuture

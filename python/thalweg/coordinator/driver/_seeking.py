@@ -10,7 +10,7 @@ The driver's `fetch` looks up the committed offsets before. Both APIs run this p
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from thalweg import _consuming
+from thalweg._client import consuming as _consuming
 from thalweg.coordinator.driver._clock import now_ms
 from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting
 from thalweg.structs import OffsetAndMetadata, TopicPartition

@@ -1,13 +1,13 @@
 """The table of all options of producers, consumers and admin clients.
 
     ROWS ──> config.py          checks and coerces the user's options
-         ──> _config_types.py   TypedDicts (tools/generate_config.py)
+         ──> option_types.py    TypedDicts (tools/generate_config.py)
          ──> docs/configuration.md
-         ──> _option_help.py    the options in `help()`
+         ──> option_help.py     the options in `help()`
 
 A row is an option of the clients in `clients` (p producer, c consumer, a admin client). Its Kafka
 name is its name with dots, unless `kafka` has another name (None: Kafka has no such option). Times
-are milliseconds, sizes bytes. _rules.py has the rules between options.
+are milliseconds, sizes bytes. rules.py has the rules between options.
 
 Topic and broker options are not in the table: admin calls pass them to the brokers unchecked.
 """
@@ -25,7 +25,7 @@ class Option(NamedTuple):
 
     Attributes:
         name: kafka-python's keyword, or Kafka's name with underscores.
-        kind: How values are coerced: a key of `COERCE` in _coerce.py.
+        kind: How values are coerced: a key of `COERCE` in coerce.py.
         default: The default value, after coercion.
         clients: The clients that have the option, as letters of p, c, a.
         doc: One or two sentences for the reference page.

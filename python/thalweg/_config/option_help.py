@@ -6,7 +6,7 @@ Types, ranges and aliases are only in docs/configuration.md.
 from collections.abc import Callable, Container
 from typing import TypeVar
 
-from thalweg._options import GROUPS, Option
+from thalweg._config.options import GROUPS, Option
 
 __all__ = ["options_listed"]
 

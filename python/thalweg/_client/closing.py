@@ -8,7 +8,6 @@ A forked child forgets the clients of its parent, because it must not touch thei
 
 import atexit
 import functools
-import itertools
 import logging
 import os
 import sys
@@ -18,18 +17,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["next_number", "tell_of_lost", "watch", "watch_broker"]
+__all__ = ["AT_EXIT_SECONDS", "tell_of_lost", "watch", "watch_broker"]
 
 AT_EXIT_SECONDS: Final = 1.0
-log = logging.getLogger(__name__)
-_numbers: dict[str, "itertools.count[int]"] = {}
+log = logging.getLogger("thalweg.closing")
 _open: "weakref.WeakKeyDictionary[Any, Callable[[Any], None]]" = weakref.WeakKeyDictionary()
 _brokers: "weakref.WeakSet[Any]" = weakref.WeakSet()
-
-
-def next_number(kind: str) -> int:
-    """Returns 1, 2, 3, ... for the names of clients without a client_id."""
-    return next(_numbers.setdefault(kind, itertools.count(1)))
 
 
 def watch(client: Any, close: Callable[[Any], None]) -> None:

@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from thalweg import _closing, _core
-from thalweg._arguments import int_given, shown
-from thalweg._group_server import GroupServer
-from thalweg._suggestions import did_you_mean
+from thalweg import _core
+from thalweg._client import closing
+from thalweg._client.arguments import int_given, shown
+from thalweg._config.suggestions import did_you_mean
+from thalweg.broker._group_server import GroupServer
 from thalweg.errors import BrokerResponseError, KafkaConfigurationError, KafkaError, kafka_errors
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class EmbeddedBroker:
                 # The thread holds the native broker. So end it when this object is freed unclosed.
                 self._end = weakref.finalize(self, _end, self._native, self._groups, self._pid)
                 self._end.atexit = False  # its clients must be closed first
-                _closing.watch_broker(self)
+                closing.watch_broker(self)
         return self
 
     def _check_names(self) -> None:

@@ -7,8 +7,9 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from thalweg import _consuming, _core
-from thalweg._arguments import offsets_given, partition_given, partitions_named
+from thalweg import _core
+from thalweg._client import consuming
+from thalweg._client.arguments import offsets_given, partition_given, partitions_named
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver, run
 from thalweg.structs import (
@@ -64,7 +65,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             KafkaError: An authorization or connection error, as in `poll`.
             KafkaTimeoutError: After timeout_ms.
         """
-        _consuming.check_assigned(self, partition)
+        consuming.check_assigned(self, partition)
         return super().position(partition, self._limit(timeout_ms))
 
     def seek(
@@ -85,7 +86,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If `partition` is not a TopicPartition.
             ValueError: If the offset is not an int >= 0, or the partition is not assigned.
         """
-        at, epoch = _consuming.offset_given(self, partition, offset, leader_epoch)
+        at, epoch = consuming.offset_given(self, partition, offset, leader_epoch)
         super().seek(partition, at, epoch)
         self._driver.sought(partition)
 
@@ -106,7 +107,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._seek_to(partitions, "latest")
 
     def _seek_to(self, partitions: Collection[TopicPartition], where: Any) -> None:
-        chosen = _consuming.chosen(self, partitions)
+        chosen = consuming.chosen(self, partitions)
         self.seek_to(chosen, where)
         self._driver.sought(*chosen)
 
@@ -130,7 +131,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             NoOffsetForPartitionError: If a partition has no committed offset, and
                 `auto_offset_reset` is 'none'. Then no position has changed.
         """
-        chosen = _consuming.chosen(self, partitions)
+        chosen = consuming.chosen(self, partitions)
         run(self._driver.seek_to_committed(chosen, self._limit(timeout_ms), self.seek))
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -156,7 +157,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If `partition` is not a TopicPartition.
             IllegalStateError: If the partition is not assigned.
         """
-        _consuming.check_assigned(self, partition)
+        consuming.check_assigned(self, partition)
         return super().highwater(partition)
 
     # ------------------------------------------------------------------ lookups
@@ -206,8 +207,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             ValueError: If a timestamp is negative.
             KafkaTimeoutError: After timeout_ms.
         """
-        targets = _consuming.time_targets(timestamps)
-        return _consuming.times_of(self.list_offsets(targets, self._limit(timeout_ms)))
+        targets = consuming.time_targets(timestamps)
+        return consuming.times_of(self.list_offsets(targets, self._limit(timeout_ms)))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Asks the cluster for the names of all topics that this client may see.
@@ -216,7 +217,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
         answer = self.client.metadata(None, self._limit(timeout_ms))
-        return _consuming.visible_topics(answer, self.config)
+        return consuming.visible_topics(answer, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Returns the partition ids of a topic. Asks the cluster if they are not known yet.
@@ -371,10 +372,10 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ helpers
 
     def _limit(self, timeout_ms: float | None) -> int:
-        return _consuming.limit_ms(timeout_ms, self.config)
+        return consuming.limit_ms(timeout_ms, self.config)
 
     def _ends(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
-        targets = _consuming.targets_of(partitions, timestamp)
-        return _consuming.offsets_of(self.list_offsets(targets, self._limit(timeout_ms)))
+        targets = consuming.targets_of(partitions, timestamp)
+        return consuming.offsets_of(self.list_offsets(targets, self._limit(timeout_ms)))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from thalweg._options import Option
+from thalweg._config.options import Option
 from thalweg.partitioner import NATIVE, partition_function
 from thalweg.serializer import deserialize_function, serialize_function
 

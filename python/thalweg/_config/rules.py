@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from thalweg._pem import unreadable
+from thalweg._config.pem import unreadable
 
 __all__ = ["Findings", "apply_rules"]
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
 from thalweg import interceptor, metrics
-from thalweg._arguments import (
+from thalweg._client.arguments import (
     count_given,
     duration_given,
     mapping_given,
@@ -23,7 +23,7 @@ from thalweg._arguments import (
     shown,
     topics_given,
 )
-from thalweg._coerce import duration_ms
+from thalweg._config.coerce import duration_ms
 from thalweg.config import Config
 from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
 from thalweg.serializer import deserialize_function

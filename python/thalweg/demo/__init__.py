@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.demo_data import INSTALL_LINE, ROWS, DemoError, check, delays, read_flights
+from thalweg.demo.data import INSTALL_LINE, ROWS, DemoError, check, delays, read_flights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,9 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    from thalweg import demo_view
+    from thalweg.demo.view import View, write_chart
 
-    view = demo_view.View()
+    view = View()
     try:
         with _broker(arguments.bootstrap) as bootstrap:
             report = _run(bootstrap, view, with_spark=not arguments.no_spark)
@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         view.failed(str(error))
         return 1
     view.show(report)
-    chart = demo_view.write_chart(report, Path(arguments.output) / "thalweg-demo.png")
+    chart = write_chart(report, Path(arguments.output) / "thalweg-demo.png")
     view.note(f"Chart written to {chart}")
     return 0
 
@@ -176,9 +176,9 @@ def _compute(
     if with_spark:
         reason = _why_no_spark()
         if reason is None:
-            from thalweg.spark import demo as spark_demo
+            from thalweg.demo import spark
 
-            return spark_demo.run(bootstrap, source, target, report, view)
+            return spark.run(bootstrap, source, target, report, view)
         report.notes.append(reason)
         view.note(reason)
     return _without_spark(bootstrap, source, report)

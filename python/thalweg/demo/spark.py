@@ -34,7 +34,7 @@ def run(
     Returns:
         Rows ``{carrier, hour, flights, mean_delay}`` in order, as read back from ``target``.
     """
-    from thalweg.demo_data import ROWS
+    from thalweg.demo.data import ROWS
 
     view.note("Starting Spark ...")
     spark = session()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from thalweg._arguments import offsets_given
+from thalweg._client.arguments import offsets_given
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
 from thalweg.structs import ConsumerGroupMetadata
 

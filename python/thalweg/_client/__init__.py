@@ -1,0 +1,1 @@
+"""What the clients of both APIs share: arguments, Python steps, transactions, exit. Private."""
