@@ -92,8 +92,8 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 | `thalweg.coordinator` | failed commits, listeners that raised. INFO: joins, assignments, leaves |
 | `thalweg.network` | failed and lost connections, with client id, node id and address |
 
-Interceptors, metrics, the admin client, the Spark data source and the embedded broker have their
-own loggers below `thalweg`.
+Interceptors, metrics, the Spark data source and the embedded broker have their own loggers below
+`thalweg`.
 
 Configure logging before you create clients. The native core reads the levels of
 `thalweg.producer`, `thalweg.consumer` and `thalweg.network` when a client is created. If you change
