@@ -41,6 +41,6 @@ def _works(row: Option, client: str) -> bool:
 
 
 def _line(row: Option) -> str:
-    default = ",".join(map(str, row.default)) if row.kind == "servers" else row.default
-    meaning, _, _ = row.doc.partition(". ")
-    return f"      {row.name}={default!r}: {meaning.rstrip('.')}"
+    is_list = row.kind in ("list", "servers")
+    default = ",".join(row.default) if is_list else row.default
+    return f"      {row.name}={default!r}: {row.summary}"

@@ -57,26 +57,26 @@ class ProducerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
+    partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
     acks: Literal[-1, 0, 1, 'all', '-1', '0', '1']
     enable_idempotence: bool
-    transactional_id: str | None
-    transaction_timeout_ms: int
     delivery_timeout_ms: int
     retries: float
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    batch_size: int
+    linger_ms: int
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     compression_level: int | None
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
-    batch_size: int
-    linger_ms: int
+    max_request_size: int
     buffer_memory: int
     max_block_ms: int
-    max_request_size: int
-    partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
-    partitioner_ignore_keys: bool
-    partitioner_adaptive_partitioning_enable: bool
-    partitioner_availability_timeout_ms: int
     interceptor_classes: str | Sequence[Any]
     metrics_enabled: bool
     metric_reporters: str | Sequence[Any]
@@ -152,34 +152,34 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    group_id: str | None
-    group_instance_id: str | None
-    client_rack: str
+    max_poll_records: int
+    poll_arrow_max_bytes: int
+    consumer_timeout_ms: float | None
+    isolation_level: Literal["read_uncommitted", "read_committed"]
     auto_offset_reset: str | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     auto_commit_marks: bool
-    block_rebalance_on_poll: bool
     default_offset_commit_callback: Callable[[Any, Any], object] | None
-    isolation_level: Literal["read_uncommitted", "read_committed"]
-    check_crcs: bool
+    group_id: str | None
+    group_instance_id: str | None
+    group_protocol: Literal["classic", "consumer"]
+    group_remote_assignor: str | None
+    partition_assignment_strategy: str | Sequence[Any]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    rebalance_timeout_ms: int | None
+    block_rebalance_on_poll: bool
+    exclude_internal_topics: bool
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
     fetch_buffer_memory: int
-    poll_arrow_max_bytes: int
     enable_incremental_fetch_sessions: bool
-    max_poll_records: int
-    consumer_timeout_ms: float | None
-    max_poll_interval_ms: int
-    rebalance_timeout_ms: int | None
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    group_protocol: Literal["classic", "consumer"]
-    group_remote_assignor: str | None
-    partition_assignment_strategy: str | Sequence[Any]
-    exclude_internal_topics: bool
+    check_crcs: bool
+    client_rack: str
     interceptor_classes: str | Sequence[Any]
     metrics_enabled: bool
     metric_reporters: str | Sequence[Any]
@@ -311,23 +311,23 @@ class CoreProducerConfig(TypedDict):
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
-    acks: int
-    enable_idempotence: bool
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    delivery_timeout_ms: int
-    retries: int
-    compression_type: str
-    compression_level: int | None
-    batch_size: int
-    linger_ms: int
-    buffer_memory: int
-    max_block_ms: int
-    max_request_size: int
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
+    acks: int
+    enable_idempotence: bool
+    delivery_timeout_ms: int
+    retries: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    batch_size: int
+    linger_ms: int
+    compression_type: str
+    compression_level: int | None
+    max_request_size: int
+    buffer_memory: int
+    max_block_ms: int
     metrics_num_samples: int
     metrics_sample_window_ms: int
 
@@ -365,21 +365,21 @@ class CoreConsumerConfig(TypedDict):
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
+    max_poll_records: int
+    poll_arrow_max_bytes: int
+    consumer_timeout_ms: int | None
+    isolation_level: str
+    auto_offset_reset: str
     group_id: str | None
     group_instance_id: str | None
-    client_rack: str
-    auto_offset_reset: str
-    isolation_level: str
-    check_crcs: bool
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
     fetch_buffer_memory: int
-    poll_arrow_max_bytes: int
     enable_incremental_fetch_sessions: bool
-    max_poll_records: int
-    consumer_timeout_ms: int | None
+    check_crcs: bool
+    client_rack: str
     metrics_num_samples: int
     metrics_sample_window_ms: int
     auto_offset_reset_by_duration_ms: int | None

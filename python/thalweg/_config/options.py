@@ -28,7 +28,7 @@ class Option(NamedTuple):
         kind: How values are coerced: a key of `COERCE` in coerce.py.
         default: The default value, after coercion.
         clients: The clients that have the option, as letters of p, c, a.
-        doc: One or two sentences for the reference page.
+        doc: A few sentences for the reference page. The first one is the line in `help()`.
         low: The lowest value.
         high: The highest value.
         choices: The allowed values, in canonical spelling.
@@ -69,6 +69,12 @@ class Option(NamedTuple):
     def dotted(self) -> str | None:
         """Kafka's name of the option."""
         return self.name.replace("_", ".") if self.kafka == _SAME else self.kafka
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of `doc`, without its period."""
+        first, _, _ = self.doc.partition(". ")
+        return first.removesuffix(".")
 
     def is_ignored(self, client: str) -> bool:
         """Whether a client of that letter takes it without effect."""
@@ -143,12 +149,11 @@ _CONNECTION: tuple[Option, ...] = (
         kind="servers",
         default=("localhost:9092",),
         clients="pca",
-        doc="Addresses of some brokers, as 'host:port', separated by commas or in a list. The"
-        " client learns about the other brokers from them. Put IPv6 addresses in brackets. The"
-        " default port is 9092.",
+        doc="Some brokers, as 'host:port,host:port' or in a list. The client learns about the"
+        " other brokers from them. Put IPv6 addresses in brackets. The default port is 9092.",
         aliases=("metadata.broker.list",),
         annotation="str | Sequence[str]",
-        differs="Kafka has no default. This is kafka-python's.",
+        differs="Kafka has no default; kafka-python's is localhost.",
     ),
     _text(
         "client_id",
@@ -161,16 +166,17 @@ _CONNECTION: tuple[Option, ...] = (
         "use_all_dns_ips",
         ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "pca",
-        "Whether the client first resolves each bootstrap name to the host names of all its"
-        " addresses (KIP-235). In both cases it tries all addresses of a name in turn"
-        " (KIP-602).",
+        "How the client resolves the names of bootstrap servers."
+        " 'resolve_canonical_bootstrap_servers_only' first resolves each name to the host"
+        " names of all its addresses (KIP-235). In both cases the client tries all addresses"
+        " of a name in turn (KIP-602).",
     ),
     _ms(
         "bootstrap_timeout_ms",
         30000,
         "pca",
-        "How long the constructor tries to reach a bootstrap server before it raises"
-        " NoBrokersAvailable.",
+        "How long to try to reach a bootstrap server. After that the constructor raises"
+        " NoBrokersAvailable. With asyncio, start() raises it.",
         kafka=None,
     ),
     _ms(
@@ -193,11 +199,9 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "The client closes connections that are idle for longer than this. At least 1000. -1:"
-        " never.",
+        "The client closes connections that are idle for longer. At least 1000; -1: never.",
         low=-1,
-        differs="Kafka's admin client has 300000. Here all clients have the same default, as in"
-        " kafka-python.",
+        differs="Kafka's admin client has 300000; one value for all clients, as kafka-python.",
     ),
     _ms(
         "reconnect_backoff_ms",
@@ -223,14 +227,15 @@ _CONNECTION: tuple[Option, ...] = (
         "socket_connection_setup_timeout_ms",
         10000,
         "pca",
-        "How long it may take to set up a connection, handshakes included (KIP-601). It"
-        " doubles with each failure in a row.",
+        "How long setting up a connection may take (KIP-601). That includes handshakes."
+        " It doubles with each failure in a row.",
     ),
     _ms(
         "socket_connection_setup_timeout_max_ms",
         30000,
         "pca",
-        "Upper limit of socket_connection_setup_timeout_ms as it doubles.",
+        "Longest time to set up a connection. It limits socket_connection_setup_timeout_ms"
+        " as that doubles.",
     ),
     Option(
         name="max_in_flight_requests_per_connection",
@@ -240,11 +245,11 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="pca",
         aliases=("max.in.flight",),
-        doc="How many requests may be in flight on one connection. If a broker is slow with the"
-        " batches of several partitions, the client opens a second connection to it. Idempotence"
-        " needs 5 or less. Without idempotence, a retry may reorder records if this is above 1."
-        " With 1, a lost connection may still reorder them, because the broker may write a"
-        " request late.",
+        doc="Most requests without an answer on one connection. If a broker is slow with the"
+        " batches of several partitions, the client opens a second connection to it. Above 5,"
+        " idempotence is not possible. Without idempotence, a retry may reorder records if"
+        " this is above 1. At 1, a lost connection may still do so, because the broker may"
+        " write what it received late.",
         ignored="it limits requests that write records",
         ignored_by="ca",
     ),
@@ -252,7 +257,7 @@ _CONNECTION: tuple[Option, ...] = (
         "receive_message_max_bytes",
         100_000_000,
         "pca",
-        "Largest response that the client accepts from a broker. It checks the size before it"
+        "Largest answer that the client accepts from a broker. It checks the size before it"
         " allocates memory. A consumer raises this to fetch_max_bytes +"
         " max_partition_fetch_bytes, and warns if you set less.",
         low=1000,
@@ -268,7 +273,7 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         nullable=True,
         aliases=("socket.receive.buffer.bytes",),
-        differs="The system tunes the buffer. Java's 32 or 64 KiB limits the throughput.",
+        differs="The system tunes the buffer by itself; Java's 32 or 64 KiB limits throughput.",
     ),
     _size(
         "send_buffer_bytes",
@@ -279,7 +284,7 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         nullable=True,
         aliases=("socket.send.buffer.bytes",),
-        differs="The system tunes the buffer. Java's 128 KiB limits the throughput.",
+        differs="The system tunes the buffer by itself; Java's 128 KiB limits throughput.",
     ),
     Option(
         name="socket_options",
@@ -287,10 +292,13 @@ _CONNECTION: tuple[Option, ...] = (
         default=((6, 1, 1),),
         clients="pca",
         kafka=None,
-        doc="Arguments (level, option, value) of setsockopt for each connection. The default sets"
+        doc="Tuples (level, option, value) for setsockopt of each connection. The default sets"
         " TCP_NODELAY.",
         annotation="Sequence[tuple[int, int, int]]",
     ),
+)
+
+_METADATA: tuple[Option, ...] = (
     _ms(
         "metadata_max_age_ms",
         300000,
@@ -302,7 +310,8 @@ _CONNECTION: tuple[Option, ...] = (
         "metadata_max_idle_ms",
         300000,
         "p",
-        "The producer forgets the metadata of a topic after this time without a send to it.",
+        "The producer forgets a topic after this time without a send. A later send asks for"
+        " the metadata of the topic again.",
         low=5000,
     ),
     _choice(
@@ -310,22 +319,22 @@ _CONNECTION: tuple[Option, ...] = (
         "rebootstrap",
         ("rebootstrap", "none"),
         "pca",
-        "What the client does if it cannot reach any known broker: start again from"
-        " bootstrap_servers (KIP-899), or fail.",
+        "What to do if no known broker can be reached. 'rebootstrap' starts again from"
+        " bootstrap_servers (KIP-899), 'none' fails.",
     ),
     _ms(
         "metadata_recovery_rebootstrap_trigger_ms",
         300000,
         "pca",
-        "The client starts again from bootstrap_servers after this time without metadata"
-        " (KIP-1102). At least 1000.",
+        "Time without metadata before a rebootstrap. The client then starts again from"
+        " bootstrap_servers (KIP-1102). At least 1000.",
     ),
     _flag(
         "allow_auto_create_topics",
         True,
         "pc",
-        "Whether the client's metadata requests may create topics, if the brokers allow it."
-        " Kafka's own producer has no such option: its requests always may.",
+        "Whether a request for a topic's metadata may create it. The brokers must allow it,"
+        " too. Kafka's own producer has no such option: it always may.",
     ),
 )
 
@@ -341,7 +350,8 @@ _SECURITY: tuple[Option, ...] = (
         "ssl_check_hostname",
         True,
         "pca",
-        "Whether a broker's certificate must contain the host name that the client connects to.",
+        "Whether a broker's certificate must contain its host name. That is the name that"
+        " the client connects to.",
         kafka=None,
     ),
     _pem(
@@ -362,8 +372,8 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_keyfile",
         "pca",
-        "Path of a PEM file with the client's private key, or its text, which is never shown."
-        " None: the key is in ssl_certfile.",
+        "Path of a PEM file with the client's private key, or its text. The text is never"
+        " shown. None: the key is in ssl_certfile.",
         kafka=None,
         aliases=("ssl.key.location",),
     ),
@@ -402,9 +412,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_endpoint_identification_algorithm",
         "pca",
-        "Kafka's name for ssl_check_hostname: 'https', or '' for no check.",
+        "Kafka's name for ssl_check_hostname. 'https', or '' for no check.",
         core=False,
-        differs="With None, ssl_check_hostname decides. Its default is the same.",
+        differs="None leaves it to ssl_check_hostname, whose default is the same.",
     ),
     _pem(
         "ssl_truststore_location",
@@ -451,9 +461,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "How to authenticate with SASL_PLAINTEXT and SASL_SSL. Only PLAIN is supported.",
+        "How to authenticate under SASL_PLAINTEXT and SASL_SSL: PLAIN.",
         aliases=("sasl.mechanisms",),
-        differs="Kafka's is GSSAPI, which needs Kerberos. Here you must name the mechanism.",
+        differs="Kafka's is GSSAPI, which needs Kerberos; here the mechanism must be named.",
     ),
     _text(
         "sasl_plain_username",
@@ -473,7 +483,7 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "Login module line of a Java client. The client reads user name and password from it.",
+        "Login module line of a Java client. The client takes user name and password from it.",
         core=False,
         secret=True,
     ),
@@ -492,12 +502,12 @@ _SECURITY: tuple[Option, ...] = (
         "Kerberos service name.",
         default="kafka",
         ignored=_KERBEROS,
-        differs="This is kafka-python's default. It has no effect.",
+        differs="kafka-python's default; without effect.",
     ),
     _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
 )
 
-_PRODUCER: tuple[Option, ...] = (
+_SENDING: tuple[Option, ...] = (
     _object(
         "key_serializer",
         "p",
@@ -513,13 +523,50 @@ _PRODUCER: tuple[Option, ...] = (
         differs="Kafka's must be set.",
     ),
     Option(
+        name="partitioner",
+        kind="partitioner",
+        default="default",
+        clients="p",
+        kafka="partitioner.class",
+        aliases=("partitioner",),
+        doc="What chooses partitions: a name, a Partitioner or a function. Names: 'default'"
+        " (murmur2 hash of the key; without a key sticky partitions by load: KIP-480,"
+        " KIP-794), 'round_robin', 'consistent_random' (librdkafka's CRC-32 hash),"
+        " 'murmur2_random'. A function gets (key, all, available), as in kafka-python 2.",
+        annotation="Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]",
+        differs="null stands for the same in Kafka.",
+    ),
+    _flag(
+        "partitioner_ignore_keys",
+        False,
+        "p",
+        "Whether the key has no influence on the partition. Records with a key then go to"
+        " sticky partitions, like those without.",
+    ),
+    _flag(
+        "partitioner_adaptive_partitioning_enable",
+        True,
+        "p",
+        "Whether faster brokers get more records. This applies to records without a key (KIP-794).",
+    ),
+    _ms(
+        "partitioner_availability_timeout_ms",
+        0,
+        "p",
+        "When to avoid a broker that accepts nothing. After this time, records without a"
+        " key go to partitions of other brokers. 0: never.",
+    ),
+)
+
+_DELIVERY: tuple[Option, ...] = (
+    Option(
         name="acks",
         kind="acks",
         default=-1,
         clients="p",
         aliases=("request.required.acks",),
-        doc="Which acknowledgements to wait for: 'all' or -1 (all in-sync replicas), 1 (the"
-        " leader), 0 (none; offsets are then -1).",
+        doc="Acknowledgements to wait for: 'all' or -1, 1 (the leader), 0 (none). 'all' waits"
+        " for all in-sync replicas. With 0, the offsets of results are -1.",
         annotation="Literal[-1, 0, 1, 'all', '-1', '0', '1']",
     ),
     _flag(
@@ -528,28 +575,15 @@ _PRODUCER: tuple[Option, ...] = (
         "p",
         "Whether brokers drop duplicates that retries produce (KIP-98). Needs acks=all,"
         " retries above 0 and at most 5 requests in flight. If another option contradicts"
-        " this, the producer warns and switches idempotence off (KIP-679). If you set"
-        " enable_idempotence=True yourself, the contradiction is an error.",
-    ),
-    _text(
-        "transactional_id",
-        "p",
-        "Name of this producer across restarts. Makes the producer transactional.",
-    ),
-    _ms(
-        "transaction_timeout_ms",
-        60000,
-        "p",
-        "The coordinator aborts a transaction that is open for longer than this.",
-        low=1,
-        high=INT32_MAX,
+        " this, it is an error if you set enable_idempotence yourself. Otherwise the producer"
+        " warns and switches idempotence off (KIP-679).",
     ),
     _ms(
         "delivery_timeout_ms",
         120000,
         "p",
-        "Time limit from send() to the record's result, including the linger and all retries. At"
-        " least linger_ms + request_timeout_ms.",
+        "Time limit from send() to the record's result. It includes lingering and all"
+        " retries. At least linger_ms + request_timeout_ms.",
         high=INT32_MAX,
         aliases=("message.timeout.ms",),
     ),
@@ -561,9 +595,40 @@ _PRODUCER: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="p",
         aliases=("message.send.max.retries",),
-        doc="How often a batch is retried. Keep the default, because delivery_timeout_ms limits the"
-        " retries.",
+        doc="How often a batch is retried. Leave it alone: delivery_timeout_ms limits the retries.",
         annotation="float",
+    ),
+    _text(
+        "transactional_id",
+        "p",
+        "Name of this producer across restarts. Makes the producer transactional.",
+    ),
+    _ms(
+        "transaction_timeout_ms",
+        60000,
+        "p",
+        "The coordinator aborts a transaction that is open for longer.",
+        low=1,
+        high=INT32_MAX,
+    ),
+)
+
+_BATCHES: tuple[Option, ...] = (
+    _size(
+        "batch_size",
+        16384,
+        "p",
+        "Upper limit for the size of a batch, after compression. 0 sends each record alone.",
+        high=INT32_MAX,
+        aliases=("max_batch_size",),
+    ),
+    _ms(
+        "linger_ms",
+        5,
+        "p",
+        "How long a batch that is not full waits for more records. A batch does not wait if a"
+        " thread or task waits for one of its records.",
+        aliases=("queue.buffering.max.ms",),
     ),
     Option(
         name="compression_type",
@@ -583,8 +648,8 @@ _PRODUCER: tuple[Option, ...] = (
         clients="p",
         kafka=None,
         aliases=("compression.level",),
-        doc="Level of the codec (KIP-390): gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22. None:"
-        " the codec's default.",
+        doc="Level of the codec (KIP-390). gzip: 1 to 9, lz4: 1 to 17, zstd: -131072 to 22."
+        " None: the codec's default.",
     ),
     Option(
         name="compression_gzip_level",
@@ -620,20 +685,13 @@ _PRODUCER: tuple[Option, ...] = (
         doc="Level if compression_type is zstd.",
     ),
     _size(
-        "batch_size",
-        16384,
+        "max_request_size",
+        1048576,
         "p",
-        "Upper limit for the size of a batch, after compression. 0 sends each record alone.",
+        "Largest request, and therefore largest record. A larger record raises"
+        " RecordTooLargeError.",
         high=INT32_MAX,
-        aliases=("max_batch_size",),
-    ),
-    _ms(
-        "linger_ms",
-        5,
-        "p",
-        "How long a batch that is not full waits for more records. A batch does not wait if a"
-        " thread or task waits for one of its records.",
-        aliases=("queue.buffering.max.ms",),
+        aliases=("message.max.bytes",),
     ),
     _size(
         "buffer_memory",
@@ -649,60 +707,9 @@ _PRODUCER: tuple[Option, ...] = (
         "p",
         "How long send() and partitions_for() may wait for metadata and memory.",
     ),
-    _size(
-        "max_request_size",
-        1048576,
-        "p",
-        "Largest request, and therefore largest record. A larger record raises"
-        " RecordTooLargeError.",
-        high=INT32_MAX,
-        aliases=("message.max.bytes",),
-    ),
-    Option(
-        name="partitioner",
-        kind="partitioner",
-        default="default",
-        clients="p",
-        kafka="partitioner.class",
-        aliases=("partitioner",),
-        doc="A Partitioner, a function (key, all, available) as in kafka-python 2, or a name."
-        " 'default': murmur2 hash of the key, or without a key a sticky partition, chosen by load"
-        " (KIP-480, KIP-794). 'round_robin'. 'consistent_random': librdkafka's CRC-32 hash."
-        " 'murmur2_random'.",
-        annotation="Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]",
-        differs="Kafka's null means the same.",
-    ),
-    _flag(
-        "partitioner_ignore_keys",
-        False,
-        "p",
-        "Whether records with a key go to sticky partitions too, like those without.",
-    ),
-    _flag(
-        "partitioner_adaptive_partitioning_enable",
-        True,
-        "p",
-        "Whether faster brokers get more of the records without a key (KIP-794).",
-    ),
-    _ms(
-        "partitioner_availability_timeout_ms",
-        0,
-        "p",
-        "Records without a key avoid a partition whose broker has accepted nothing for this"
-        " time. 0: never.",
-    ),
 )
 
-_CONSUMER: tuple[Option, ...] = (
-    _text("group_id", "c", "The consumer's group. None: no group, so nothing can be committed."),
-    _text("group_instance_id", "c", "Makes this consumer a static member of its group (KIP-345)."),
-    _text(
-        "client_rack",
-        "c",
-        "Rack of this client, so that it can read from a replica nearby (KIP-392).",
-        default="",
-        nullable=False,
-    ),
+_RECORDS: tuple[Option, ...] = (
     _object(
         "key_deserializer",
         "c",
@@ -718,13 +725,51 @@ _CONSUMER: tuple[Option, ...] = (
         differs="Kafka's must be set.",
     ),
     Option(
+        name="max_poll_records",
+        kind="int",
+        default=500,
+        low=1,
+        high=INT32_MAX,
+        clients="c",
+        doc="Most records that one poll() returns.",
+    ),
+    _size(
+        "poll_arrow_max_bytes",
+        4194304,
+        "c",
+        "Most bytes that poll_arrow() returns. You can give a call another limit.",
+        low=1,
+        kafka=None,
+    ),
+    _ms(
+        "consumer_timeout_ms",
+        None,
+        "c",
+        "Iteration ends after this time without a record. None or inf: never. It has no"
+        " effect in AIOKafkaConsumer.",
+        nullable=True,
+        kafka=None,
+        annotation="float | None",
+    ),
+    _choice(
+        "isolation_level",
+        "read_uncommitted",
+        ("read_uncommitted", "read_committed"),
+        "c",
+        "Whether to skip records of open and aborted transactions. read_committed skips"
+        " them (KIP-98).",
+    ),
+)
+
+_OFFSETS: tuple[Option, ...] = (
+    Option(
         name="auto_offset_reset",
         kind="reset",
         default="latest",
         clients="c",
-        doc="Where to start if there is no committed offset, or if the offset is out of range:"
-        " 'earliest', 'latest', 'none' (raises an error), or 'by_duration:PnDTnHnMn.nS'"
-        " (KIP-1106).",
+        doc="Where to start without a valid committed offset. There may be none, or it may be"
+        " out of range. Values: 'earliest', 'latest', 'none' (raises an error),"
+        " 'by_duration:PnDTnHnMn.nS' (KIP-1106).",
         annotation="str | None",
     ),
     _flag(
@@ -746,148 +791,22 @@ _CONSUMER: tuple[Option, ...] = (
         "auto_commit_marks",
         False,
         "c",
-        "Auto-commit commits the records marked by mark() instead of the positions.",
-        core=False,
-    ),
-    _flag(
-        "block_rebalance_on_poll",
-        False,
-        "c",
-        "After a poll that returned records, the consumer keeps its partitions until you call"
-        " allow_rebalance().",
+        "Whether auto-commit commits what mark() has marked. Otherwise it commits the positions.",
         core=False,
     ),
     _object(
         "default_offset_commit_callback",
         "c",
-        "Function (offsets, response or exception) that is called after each commit_async()"
-        " and auto-commit.",
+        "Callback of commit_async() and of auto-commit. The client calls it with (offsets,"
+        " response or exception) after each commit.",
         kafka=None,
         annotation="Callable[[Any, Any], object] | None",
     ),
-    _choice(
-        "isolation_level",
-        "read_uncommitted",
-        ("read_uncommitted", "read_committed"),
-        "c",
-        "Whether to skip records of open and aborted transactions (KIP-98): read_committed"
-        " skips them.",
-    ),
-    _flag("check_crcs", True, "c", "Whether to verify the checksum of each batch."),
-    _size(
-        "fetch_min_bytes",
-        1,
-        "c",
-        "How many bytes a broker collects before it answers a fetch. It waits for up to"
-        " fetch_max_wait_ms.",
-        high=INT32_MAX,
-    ),
-    _ms(
-        "fetch_max_wait_ms",
-        500,
-        "c",
-        "How long a broker waits for fetch_min_bytes before it answers a fetch.",
-        high=INT32_MAX,
-        aliases=("fetch.wait.max.ms",),
-    ),
-    _size(
-        "fetch_max_bytes",
-        52428800,
-        "c",
-        "Maximum size of the response to a fetch. If the first batch is larger, the broker sends"
-        " it anyway. The consumer requests at most a quarter of fetch_buffer_memory.",
-        high=INT32_MAX,
-    ),
-    _size(
-        "max_partition_fetch_bytes",
-        1048576,
-        "c",
-        "Maximum bytes of one partition in the response to a fetch. If the first batch is larger,"
-        " the broker sends it anyway.",
-        high=INT32_MAX,
-        aliases=("fetch.message.max.bytes",),
-    ),
-    _size(
-        "fetch_buffer_memory",
-        67108864,
-        "c",
-        "Memory for records that are fetched and not yet returned to you. One batch may"
-        " exceed it. A fetch requests at most a quarter of it, or max_partition_fetch_bytes if"
-        " that is more.",
-        low=1,
-        kafka=None,
-    ),
-    _size(
-        "poll_arrow_max_bytes",
-        4194304,
-        "c",
-        "Maximum bytes that poll_arrow() returns, unless you give it another limit.",
-        low=1,
-        kafka=None,
-    ),
-    _flag(
-        "enable_incremental_fetch_sessions",
-        True,
-        "c",
-        "Whether fetches name only the partitions that changed (KIP-227).",
-        kafka=None,
-    ),
-    Option(
-        name="max_poll_records",
-        kind="int",
-        default=500,
-        low=1,
-        high=INT32_MAX,
-        clients="c",
-        doc="Maximum number of records that one poll() returns.",
-    ),
-    _ms(
-        "consumer_timeout_ms",
-        None,
-        "c",
-        "Iteration ends after this time without a record. None or inf: never. It has no"
-        " effect in AIOKafkaConsumer.",
-        nullable=True,
-        kafka=None,
-        annotation="float | None",
-    ),
-    _ms(
-        "max_poll_interval_ms",
-        300000,
-        "c",
-        "A member that does not poll for longer than this leaves its group.",
-        low=1,
-        high=INT32_MAX,
-        core=False,
-    ),
-    _ms(
-        "rebalance_timeout_ms",
-        None,
-        "c",
-        "How long the group waits for this member in a rebalance (aiokafka's option). None:"
-        " max_poll_interval_ms, as in Kafka's own clients.",
-        low=1,
-        high=INT32_MAX,
-        nullable=True,
-        core=False,
-        kafka=None,
-    ),
-    _ms(
-        "session_timeout_ms",
-        45000,
-        "c",
-        "The group removes a member that sends no heartbeat for longer than this.",
-        high=INT32_MAX,
-        core=False,
-    ),
-    _ms(
-        "heartbeat_interval_ms",
-        3000,
-        "c",
-        "How often a member sends a heartbeat. Must be less than session_timeout_ms.",
-        high=INT32_MAX,
-        core=False,
-    ),
+)
+
+_GROUP: tuple[Option, ...] = (
+    _text("group_id", "c", "The consumer's group. None: no group, so nothing can be committed."),
+    _text("group_instance_id", "c", "Makes this consumer a static member of its group (KIP-345)."),
     _choice(
         "group_protocol",
         "classic",
@@ -908,11 +827,56 @@ _CONSUMER: tuple[Option, ...] = (
         default=("range", "cooperative-sticky"),
         clients="c",
         core=False,
-        doc="Assignors that this member supports, the preferred one first: 'range', 'roundrobin',"
-        " 'sticky', 'cooperative-sticky', Java's names for these, or classes or instances of"
+        doc="Assignors in order of preference. They are 'range', 'roundrobin', 'sticky',"
+        " 'cooperative-sticky', Java's names for these, or classes or instances of"
         " AbstractPartitionAssignor.",
         annotation="str | Sequence[Any]",
         differs="The same two assignors, by their short names.",
+    ),
+    _ms(
+        "session_timeout_ms",
+        45000,
+        "c",
+        "The group removes a member that sends no heartbeat for longer.",
+        high=INT32_MAX,
+        core=False,
+    ),
+    _ms(
+        "heartbeat_interval_ms",
+        3000,
+        "c",
+        "How often a member sends a heartbeat. Must be less than session_timeout_ms.",
+        high=INT32_MAX,
+        core=False,
+    ),
+    _ms(
+        "max_poll_interval_ms",
+        300000,
+        "c",
+        "A member that does not poll for longer leaves its group.",
+        low=1,
+        high=INT32_MAX,
+        core=False,
+    ),
+    _ms(
+        "rebalance_timeout_ms",
+        None,
+        "c",
+        "How long a rebalance waits for this member. This is aiokafka's option. None:"
+        " max_poll_interval_ms, as in Kafka's own clients.",
+        low=1,
+        high=INT32_MAX,
+        nullable=True,
+        core=False,
+        kafka=None,
+    ),
+    _flag(
+        "block_rebalance_on_poll",
+        False,
+        "c",
+        "Whether partitions stay until you call allow_rebalance(). If a poll has returned"
+        " records, the consumer keeps its partitions until that call.",
+        core=False,
     ),
     _flag(
         "exclude_internal_topics",
@@ -920,6 +884,67 @@ _CONSUMER: tuple[Option, ...] = (
         "c",
         "Whether patterns skip internal topics such as __consumer_offsets.",
         core=False,
+    ),
+)
+
+_FETCHES: tuple[Option, ...] = (
+    _size(
+        "fetch_min_bytes",
+        1,
+        "c",
+        "How many bytes a broker collects before it answers a fetch. It waits for up to"
+        " fetch_max_wait_ms.",
+        high=INT32_MAX,
+    ),
+    _ms(
+        "fetch_max_wait_ms",
+        500,
+        "c",
+        "How long a broker waits for fetch_min_bytes before it answers a fetch.",
+        high=INT32_MAX,
+        aliases=("fetch.wait.max.ms",),
+    ),
+    _size(
+        "fetch_max_bytes",
+        52428800,
+        "c",
+        "Most bytes in the answer to a fetch. If the first batch is larger, the broker sends"
+        " it anyway. The consumer asks for at most a quarter of fetch_buffer_memory.",
+        high=INT32_MAX,
+    ),
+    _size(
+        "max_partition_fetch_bytes",
+        1048576,
+        "c",
+        "Most bytes of one partition in the answer to a fetch. If the first batch is larger,"
+        " the broker sends it anyway.",
+        high=INT32_MAX,
+        aliases=("fetch.message.max.bytes",),
+    ),
+    _size(
+        "fetch_buffer_memory",
+        67108864,
+        "c",
+        "Memory for records that are fetched and not yet returned to you. One batch may"
+        " exceed it. A fetch asks for at most a quarter of it, or for one partition's share.",
+        low=1,
+        kafka=None,
+    ),
+    _flag(
+        "enable_incremental_fetch_sessions",
+        True,
+        "c",
+        "Whether fetches name only changed partitions (KIP-227). Otherwise each fetch names"
+        " all partitions.",
+        kafka=None,
+    ),
+    _flag("check_crcs", True, "c", "Whether to verify the checksum of each batch."),
+    _text(
+        "client_rack",
+        "c",
+        "Where this client is, to read from replicas nearby (KIP-392).",
+        default="",
+        nullable=False,
     ),
 )
 
@@ -932,8 +957,8 @@ _HOOKS: tuple[Option, ...] = (
         core=False,
         kafka="interceptor.classes",
         aliases=("interceptors",),
-        doc="Interceptors in the order of their calls: instances, classes or dotted names"
-        " 'package.module.Class' (KIP-42).",
+        doc="Interceptors in the order of their calls (KIP-42). They are instances, classes or"
+        " dotted names 'package.module.Class'.",
         annotation="str | Sequence[Any]",
     ),
     _flag(
@@ -987,7 +1012,7 @@ _HOOKS: tuple[Option, ...] = (
     _object(
         "stats_cb",
         "pc",
-        "Function that the client calls with a dict of all metrics every"
+        "Function that the client calls with a dict of all metrics. It is called every"
         " statistics_interval_ms, in the thread of callbacks.",
         kafka=None,
         annotation="Callable[[dict[str, Any]], object] | None",
@@ -998,7 +1023,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "api_version",
         "pca",
-        "Version of the brokers, in kafka-python. The client's `config` shows the one it infers.",
+        "Version of the brokers (kafka-python). The client's `config` shows what it infers.",
         kafka=None,
         ignored="the versions of each API are negotiated with each broker",
     ),
@@ -1022,8 +1047,8 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Client telemetry (KIP-714).",
         default=False,
-        ignored="this version sends no telemetry",
-        differs="This version sends no telemetry.",
+        ignored="telemetry is not pushed by this version",
+        differs="Telemetry is not pushed by this version.",
     ),
     _object("metrics", "a", "A Metrics object.", kafka=None, ignored=_NO_METRICS),
     _object("selector", "pca", "A selectors class.", kafka=None, deprecated=_RUST_IO),
@@ -1039,14 +1064,14 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "p",
         "Topics left out of the first metadata.",
         kafka=None,
-        deprecated="the client requests only the topics in use",
+        deprecated="only the topics in use are asked for",
     ),
     _object(
         "api_version_auto_timeout_ms",
         "pca",
-        "kafka-python 2.x's name of bootstrap_timeout_ms.",
+        "Name of bootstrap_timeout_ms in kafka-python 2.",
         kafka=None,
-        deprecated="use bootstrap_timeout_ms, its new name, which gets the value",
+        deprecated="use bootstrap_timeout_ms, its new name; the value is used for it",
     ),
     _object(
         "proxy_url",
@@ -1062,8 +1087,8 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         kafka=None,
         refused="proxies are not supported yet",
     ),
-    _object("security_providers", "pca", "Java's.", ignored=_JVM),
-    _object("ssl_provider", "pca", "Java's.", ignored=_JVM),
+    _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
+    _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
     _object(
         "ssl_protocol",
         "pca",
@@ -1082,10 +1107,16 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
 
 # The table in the groups in which the reference page and `help()` list it.
 GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
-    ("Connections and metadata", _CONNECTION),
+    ("Connections", _CONNECTION),
+    ("Metadata", _METADATA),
     ("Security", _SECURITY),
-    ("Producers", _PRODUCER),
-    ("Consumers", _CONSUMER),
+    ("Serializers and partitions", _SENDING),
+    ("Delivery and transactions", _DELIVERY),
+    ("Batches and memory", _BATCHES),
+    ("Records", _RECORDS),
+    ("Offsets", _OFFSETS),
+    ("Consumer group", _GROUP),
+    ("Fetches", _FETCHES),
     ("Interceptors and metrics", _HOOKS),
     ("Accepted without effect, or refused", _WITHOUT_EFFECT),
 )
