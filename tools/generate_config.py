@@ -1,6 +1,6 @@
 """Generates files from the table of options (python/thalweg/_config/options.py).
 
-    options.ROWS ──> python/thalweg/_config/option_types.py    TypedDicts of the constructors
+    options.ROWS ──> python/thalweg/_config/option_types.py    types of options and constructors
                  └─> docs/configuration.md                     the reference page
 
 Run it without arguments after a change of the table. With `--check` it only says whether the files
@@ -74,6 +74,33 @@ The defaults are those of Kafka 4.3. Where a default differs, the table gives th
 kafka-python's. To see what the clients log, configure Python's `logging` ([see below](#logging)).
 """
 PAGE_END = """\
+## Types
+
+`thalweg.typing` has the types of the options, for functions of yours that pass options on:
+
+| client | type of its options |
+|---|---|
+| `KafkaProducer` | `ProducerConfig` |
+| `KafkaConsumer` | `ConsumerConfig` |
+| `KafkaAdminClient` | `AdminConfig` |
+| `AIOKafkaProducer` | `AIOProducerConfig` |
+| `AIOKafkaConsumer` | `AIOConsumerConfig` |
+
+```python
+from typing import Unpack
+
+from thalweg import KafkaConsumer
+from thalweg.typing import ConsumerConfig
+
+
+def audit(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes | None, bytes | None]:
+    return KafkaConsumer("events", group_id="audit", **options)
+```
+
+The option types do not contain serializers and deserializers, because these determine the type of
+the client. Options with a few allowed values also have a `Literal` type, whose name is the option's
+name in CamelCase: LITERALS.
+
 ## Logging
 
 The clients use Python's `logging`. You see nothing until you configure it.
@@ -101,12 +128,25 @@ a level later, it takes effect, also for existing clients, when the next client 
 """
 
 
+def literal(row: Option) -> str | None:
+    """Returns the Literal of an option's values, or None if it takes any value of a type."""
+    if row.kind == "choice":
+        return "Literal[" + ", ".join(f'"{choice}"' for choice in row.choices) + "]"
+    is_literal = row.annotation is not None and row.annotation.startswith("Literal[")
+    return row.annotation if is_literal else None
+
+
+def alias(row: Option) -> str:
+    """Returns the name of an option's Literal: `CompressionType` for `compression_type`."""
+    return "".join(word.capitalize() for word in row.name.split("_"))
+
+
 def annotation(row: Option) -> str:
     """Returns the type of a constructor's keyword."""
-    if row.annotation is not None:
+    if literal(row) is not None:
+        text = alias(row)
+    elif row.annotation is not None:
         return row.annotation
-    if row.kind == "choice":
-        text = "Literal[" + ", ".join(f'"{choice}"' for choice in row.choices) + "]"
     else:
         text = KINDS[row.kind]
     return f"{text} | None" if row.nullable and text != "Any" else text
@@ -141,9 +181,11 @@ def render_types() -> str:
         "# fmt: off",
         "",
         "from collections.abc import Callable, Sequence",
-        "from typing import Any, Literal, TypedDict",
+        "from typing import Any, Literal, TypeAlias, TypedDict",
         "",
         "from thalweg.partitioner import Partitioner",
+        "",
+        *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),
     ]
     for letter, client in CLIENTS.items():
         # Serializers and deserializers decide the type of the client, so they are not in the dict.
@@ -220,7 +262,8 @@ def render_page() -> str:
                 f"| `{row.name}` | {row.clients.upper()} | {shown(row.default)} |"
                 f" {', '.join(other)} | {notes(row)} |"
             )
-    return "\n".join([*lines, "", PAGE_END])
+    literals = ", ".join(f"`{alias(row)}`" for row in ROWS if literal(row) is not None)
+    return "\n".join([*lines, "", PAGE_END.replace("LITERALS", literals)])
 
 
 def main(arguments: list[str]) -> int:

@@ -118,6 +118,7 @@ _MODULES = (
     "serializer",
     "structs",
     "tables",
+    "typing",
 )
 
 

@@ -1,12 +1,58 @@
-"""Types of the clients' options, for your own annotations: TypedDicts of all keywords.
+"""Types of the clients' options, for your own annotations.
 
-    from thalweg.typing import ConsumerConfig
+    from thalweg.typing import CompressionType, ConsumerConfig
 
     def opened(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes, bytes]: ...
 
-They do not contain serializers and deserializers, because these determine a client's own type.
+The names that end in `Config` are TypedDicts of all keywords of a client. They do not contain
+serializers and deserializers, because these determine a client's own type. The other names are
+Literals: `CompressionType` has the values of the option `compression_type`.
 """
 
-from thalweg._config.option_types import AdminConfig, ConsumerConfig, ProducerConfig
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["AdminConfig", "ConsumerConfig", "ProducerConfig"]
+from thalweg._config.option_types import (
+    Acks,
+    AdminConfig,
+    ClientDnsLookup,
+    CompressionType,
+    ConsumerConfig,
+    GroupProtocol,
+    IsolationLevel,
+    MetadataRecoveryStrategy,
+    ProducerConfig,
+    SecurityProtocol,
+)
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+else:
+    AbstractEventLoop = Any  # `asyncio` takes long to import
+
+__all__ = [
+    "AIOConsumerConfig",
+    "AIOProducerConfig",
+    "Acks",
+    "AdminConfig",
+    "ClientDnsLookup",
+    "CompressionType",
+    "ConsumerConfig",
+    "GroupProtocol",
+    "IsolationLevel",
+    "MetadataRecoveryStrategy",
+    "ProducerConfig",
+    "SecurityProtocol",
+]
+
+
+class AIOProducerConfig(ProducerConfig, total=False):
+    """Keywords of AIOKafkaProducer."""
+
+    loop: AbstractEventLoop | None
+    max_batch_size: int
+
+
+class AIOConsumerConfig(ConsumerConfig, total=False):
+    """Keywords of AIOKafkaConsumer."""
+
+    loop: AbstractEventLoop | None

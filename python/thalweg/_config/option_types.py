@@ -3,9 +3,17 @@
 # fmt: off
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from thalweg.partitioner import Partitioner
+
+ClientDnsLookup: TypeAlias = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+MetadataRecoveryStrategy: TypeAlias = Literal["rebootstrap", "none"]
+SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Acks: TypeAlias = Literal[-1, 0, 1, 'all', '-1', '0', '1']
+CompressionType: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
+GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
 
 class ProducerConfig(TypedDict, total=False):
@@ -13,7 +21,7 @@ class ProducerConfig(TypedDict, total=False):
 
     bootstrap_servers: str | Sequence[str]
     client_id: str | None
-    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    client_dns_lookup: ClientDnsLookup
     bootstrap_timeout_ms: int
     request_timeout_ms: int
     connections_max_idle_ms: int
@@ -30,10 +38,10 @@ class ProducerConfig(TypedDict, total=False):
     socket_options: Sequence[tuple[int, int, int]]
     metadata_max_age_ms: int
     metadata_max_idle_ms: int
-    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    security_protocol: SecurityProtocol
     ssl_check_hostname: bool
     ssl_cafile: str | None
     ssl_certfile: str | None
@@ -61,7 +69,7 @@ class ProducerConfig(TypedDict, total=False):
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
-    acks: Literal[-1, 0, 1, 'all', '-1', '0', '1']
+    acks: Acks
     enable_idempotence: bool
     delivery_timeout_ms: int
     retries: float
@@ -69,7 +77,7 @@ class ProducerConfig(TypedDict, total=False):
     transaction_timeout_ms: int
     batch_size: int
     linger_ms: int
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
+    compression_type: CompressionType | None
     compression_level: int | None
     compression_gzip_level: int
     compression_lz4_level: int
@@ -108,7 +116,7 @@ class ConsumerConfig(TypedDict, total=False):
 
     bootstrap_servers: str | Sequence[str]
     client_id: str | None
-    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    client_dns_lookup: ClientDnsLookup
     bootstrap_timeout_ms: int
     request_timeout_ms: int
     default_api_timeout_ms: int
@@ -125,10 +133,10 @@ class ConsumerConfig(TypedDict, total=False):
     send_buffer_bytes: int | None
     socket_options: Sequence[tuple[int, int, int]]
     metadata_max_age_ms: int
-    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    security_protocol: SecurityProtocol
     ssl_check_hostname: bool
     ssl_cafile: str | None
     ssl_certfile: str | None
@@ -155,7 +163,7 @@ class ConsumerConfig(TypedDict, total=False):
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: float | None
-    isolation_level: Literal["read_uncommitted", "read_committed"]
+    isolation_level: IsolationLevel
     auto_offset_reset: str | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
@@ -163,7 +171,7 @@ class ConsumerConfig(TypedDict, total=False):
     default_offset_commit_callback: Callable[[Any, Any], object] | None
     group_id: str | None
     group_instance_id: str | None
-    group_protocol: Literal["classic", "consumer"]
+    group_protocol: GroupProtocol
     group_remote_assignor: str | None
     partition_assignment_strategy: str | Sequence[Any]
     session_timeout_ms: int
@@ -211,7 +219,7 @@ class AdminConfig(TypedDict, total=False):
 
     bootstrap_servers: str | Sequence[str]
     client_id: str | None
-    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    client_dns_lookup: ClientDnsLookup
     bootstrap_timeout_ms: int
     request_timeout_ms: int
     default_api_timeout_ms: int
@@ -228,9 +236,9 @@ class AdminConfig(TypedDict, total=False):
     send_buffer_bytes: int | None
     socket_options: Sequence[tuple[int, int, int]]
     metadata_max_age_ms: int
-    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    security_protocol: SecurityProtocol
     ssl_check_hostname: bool
     ssl_cafile: str | None
     ssl_certfile: str | None

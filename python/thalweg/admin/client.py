@@ -20,7 +20,7 @@ from thalweg.config import options_of, resolve
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from thalweg._config.option_types import AdminConfig
+    from thalweg.typing import AdminConfig
 
 __all__ = ["KafkaAdminClient"]
 

@@ -49,12 +49,7 @@ from thalweg.tables import RecordTable
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config.option_types import ConsumerConfig
-
-    class AIOConsumerConfig(ConsumerConfig, total=False):
-        """Keywords of AIOKafkaConsumer."""
-
-        loop: asyncio.AbstractEventLoop | None
+    from thalweg.typing import AIOConsumerConfig
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)

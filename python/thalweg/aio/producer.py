@@ -34,13 +34,7 @@ from thalweg.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartitio
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config.option_types import ProducerConfig
-
-    class AIOProducerConfig(ProducerConfig, total=False):
-        """Keywords of AIOKafkaProducer."""
-
-        loop: asyncio.AbstractEventLoop | None
-        max_batch_size: int
+    from thalweg.typing import AIOProducerConfig
 
     # A lambda has no type for its argument. mypy then uses the default, and pyright the bound.
     K = TypeVar("K", bound=Any, default=Any)

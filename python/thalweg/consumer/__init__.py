@@ -41,7 +41,7 @@ from thalweg.tables import RecordTable
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config.option_types import ConsumerConfig
+    from thalweg.typing import ConsumerConfig
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)

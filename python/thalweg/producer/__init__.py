@@ -34,7 +34,7 @@ from thalweg.structs import RecordMetadata
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from thalweg._config.option_types import ProducerConfig
+    from thalweg.typing import ProducerConfig
 
     # A lambda says nothing of its argument: mypy then takes the default, and pyright the bound.
     K = TypeVar("K", bound=Any, default=Any)
