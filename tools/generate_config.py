@@ -98,8 +98,8 @@ def audit(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes | None, byte
 ```
 
 The option types do not contain serializers and deserializers, because these determine the type of
-the client. Options with a few allowed values also have a `Literal` type. Its name is the option's name
-in CamelCase:
+the client. Options with a few allowed values also have a `Literal` type. Its name is the option's
+name in CamelCase:
 LITERALS.
 
 ## Logging

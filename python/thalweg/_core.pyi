@@ -12,6 +12,8 @@ Conventions of this module:
   `flush` and `close` are seconds, as in kafka-python.
 - A partition is `(topic, partition)`, so every call accepts a `TopicPartition`. Calls return the
   tuples of `thalweg.structs`.
+- Where the native module has a docstring, the docstring here begins with its text. It may say more,
+  for the callers in this package. tests/unit/test_native_docs.py compares them.
 - Every call that may wait releases the GIL, wakes at once on a signal (Ctrl-C raises
   KeyboardInterrupt), and raises `IllegalStateError` after `close()` or in a forked child.
 """
@@ -98,32 +100,29 @@ __version__: Final[str]
 # ---------------------------------------------------------------- interpreter/runtime.rs
 
 def set_log_level(logger: str, level: int) -> None:
-    """Sets the lowest `logging` level that Rust passes on for the logger `thalweg.<name>`.
+    """Sets the lowest level that Rust passes on for the logger `thalweg.<name>`.
 
-    An event below this level costs one atomic comparison. Other events go through a bounded queue
-    to the callback thread, which calls `thalweg._logging.emit(logger, level, message)`.
-    `thalweg._logging` calls this when a client is created and in `refresh()`.
-    """
+    The level is one of `logging`. An event below it costs one atomic comparison. Other events go
+    through a bounded queue to the callback thread, which calls `thalweg._logging.emit(logger,
+    level, message)`. `thalweg._logging` calls this when a client is created and in `refresh()`."""
 
 def runtime_threads() -> list[str]:
     """Returns the names of this process's runtime threads. Empty until the first client exists."""
 
 def begin_exit() -> None:
-    """Prevents other threads from starting application code. It is called first at exit.
+    """Prevents other threads from starting application code within our calls.
 
-    From now on, calls that would run a deserializer, serializer, listener or interceptor raise
-    `IllegalStateError`.
-    """
+    It is called first at exit. From now on, calls that would run a deserializer, serializer,
+    listener or interceptor raise `IllegalStateError`."""
 
 def stop_threads(timeout: float = 1.0) -> int:
-    """Stops the runtime's threads. It is called last at exit.
+    """Stops the runtime's threads, and returns the number of callbacks that did not run in time.
+
+    It is called last at exit.
 
     Args:
         timeout: Seconds for the callbacks that are due. A callback that already runs gets 3
             seconds.
-
-    Returns:
-        The number of callbacks that did not run in time.
     """
 
 def wait_for_callbacks(timeout: float) -> None:
@@ -136,7 +135,9 @@ def wait_for_callbacks(timeout: float) -> None:
 
 @final
 class ClusterMetadata:
-    """An immutable snapshot of the client's metadata of the cluster (kafka.cluster)."""
+    """An immutable snapshot of the client's metadata of the cluster.
+
+    Its methods are those of kafka.cluster."""
 
     @property
     def cluster_id(self) -> str | None: ...
@@ -153,7 +154,8 @@ class ClusterMetadata:
         """Returns all partition ids, or None if the topic is not known, as in kafka-python."""
 
     def has_more_partitions(self, known: dict[str, int]) -> bool:
-        """Whether a topic of {topic: number of partitions} now has more partitions."""
+        """Whether a topic of {topic: number of partitions} now has more partitions; for the
+        driver."""
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
         """Returns the partitions that have a leader."""
@@ -235,7 +237,12 @@ class Producer(Generic[_K, _V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Sends a record, and returns a future of its `RecordMetadata` (kafka-python).
+        """Sends a record, and returns a future of its `RecordMetadata`.
+
+        It waits at most `max_block_ms` for metadata and buffer memory, then raises
+        KafkaTimeoutError or BufferExhaustedError. Without a serializer, value and key are bytes.
+        headers is a list of (str, bytes or None). It also raises RecordTooLargeError, ValueError,
+        TypeError, and IllegalStateError after close.
 
         The steps, in order:
         1. Interceptors.
@@ -250,7 +257,6 @@ class Producer(Generic[_K, _V]):
         6. Size: RecordTooLargeError.
         7. Buffer memory. It waits for the rest of `max_block_ms`, then raises BufferExhaustedError.
 
-        After close() it raises IllegalStateError.
         """
 
     def send_many(
@@ -264,29 +270,33 @@ class Producer(Generic[_K, _V]):
     ) -> FutureBatchMetadata:
         """Sends a list of records in one call, and returns a future of their `BatchMetadata`.
 
+        Each argument is a sequence as long as `values`; partition may also be one number for all.
+        If rows are not written, the future raises a BatchSendError with the error of each row
+        (docs/columns.md).
+
         The hooks apply to each record. Before it sends anything, it raises ValueError for sequences
         of different length or a negative timestamp. Without a serializer, it also raises TypeError
-        for an element that is not bytes, and names its row. The future has the result of each row.
-        `max_block_ms` limits the wait for each part of the list.
-        """
+        for an element that is not bytes, and names its row. `max_block_ms` limits the wait for each
+        part of the list."""
 
     def send_arrow(
         self, topic: str, data: object, partition: int | None = None
     ) -> FutureBatchMetadata:
-        """Sends the rows of Arrow data, and returns a future of their `BatchMetadata`.
+        """Sends the rows of an Arrow table, data frame or stream.
 
-        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are found by name:
-        value, key, partition, timestamp and headers. It ignores the columns topic, offset,
-        timestamp_type and leader_epoch. `partition` is one partition for all rows, in place of the
-        column.
+        It returns a future of their `BatchMetadata`. The columns are found by name: value, key,
+        partition, timestamp and headers. It ignores topic, offset, timestamp_type and leader_epoch.
+        Any other column raises ValueError. `partition` is one partition for all rows, in place of
+        the column. See docs/columns.md.
 
-        ValueError: another column (the message names it), a timestamp before 1970, or a negative
-        partition. IllegalStateError: a Python serializer is set."""
+        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. ValueError names the column that is
+        not known. A timestamp before 1970 or a negative partition raises it too. IllegalStateError:
+        a Python serializer is set."""
 
     def flush(self, timeout: float | None = None) -> None:
-        """Waits until every record appended before has its result.
+        """Waits until every record sent before has its result.
 
-        KafkaTimeoutError after `timeout` seconds."""
+        KafkaTimeoutError after `timeout` seconds. None: without limit."""
 
     def close(self, timeout: float | None = None) -> None:
         """Sends the remaining records for at most `timeout` seconds, then closes. None: no limit.
@@ -321,7 +331,9 @@ class Producer(Generic[_K, _V]):
 
         It waits for metadata at most `max_block_ms`, then raises KafkaTimeoutError."""
 
-    def bootstrap_connected(self) -> bool: ...
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker is connected."""
+
     def metrics(self) -> dict[str, dict[str, float]]:
         """Returns {group: {name: value}} under Kafka's names, also of a closed producer.
 
@@ -414,7 +426,7 @@ class AsyncProducer(Generic[_K, _V]):
     def _commit_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _abort_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Closes the producer, as `Producer.close`.
+        """Closes the producer within `timeout` seconds. None waits for all acknowledgements.
 
         If it is cancelled, closing continues in the background. A second call waits for its end."""
 
@@ -435,7 +447,9 @@ class AsyncProducer(Generic[_K, _V]):
 
 @final
 class Call:
-    """A coroutine of an `AsyncProducer`. The method that creates it documents its result."""
+    """A coroutine of a producer.
+
+    The method that creates it documents its result."""
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -446,7 +460,11 @@ class Call:
 
 @final
 class JobCall:
-    """A coroutine of an `AsyncConsumer`: a `Call` that the garbage collector can traverse."""
+    """A coroutine of a consumer.
+
+    It may sleep as long as its consumer lives, in a reference cycle through its task, so the
+    garbage collector must be able to traverse it. Calls of producers are too many for that, and end
+    soon."""
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -459,16 +477,17 @@ class JobCall:
 
 @final
 class RecordFuture(Awaitable[RecordMetadata]):
-    """The result of one `AIOKafkaProducer.send`.
+    """The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
 
-    You can await it and pass it to `gather`, `wait`, `shield` and `wait_for`, as an
-    `asyncio.Future`. It completes when the batch of the record completes. To cancel it does not
-    cancel the record. If no code asks for its error, the loop's exception handler gets it.
-    """
+    You can also pass it to `gather`, `wait`, `shield` and `wait_for`. It completes when the batch
+    of the record completes. To cancel it does not cancel the record. If no code asks for its error,
+    the loop's exception handler gets it."""
 
     _asyncio_future_blocking: bool
     @property
-    def _cancel_message(self) -> Any | None: ...
+    def _cancel_message(self) -> Any | None:
+        """`asyncio.gather` uses this, and `_make_cancelled_error`, for a cancelled future."""
+
     def done(self) -> bool: ...
     def cancelled(self) -> bool: ...
     def result(self) -> RecordMetadata:
@@ -482,14 +501,16 @@ class RecordFuture(Awaitable[RecordMetadata]):
 
     def get_loop(self) -> AbstractEventLoop: ...
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancels the future, but not the record. Returns False if it is done."""
+        """Cancels the future, but not the record. Returns false if it is done."""
 
     def add_done_callback(
         self, function: Callable[[RecordFuture], object], *, context: Context | None = None
     ) -> None:
         """Calls the function soon after the future is done, in the loop's thread."""
 
-    def remove_done_callback(self, function: Callable[[RecordFuture], object]) -> int: ...
+    def remove_done_callback(self, function: Callable[[RecordFuture], object]) -> int:
+        """Removes a callback, and returns how often it was there."""
+
     def _make_cancelled_error(self) -> BaseException: ...
     def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
     def __iter__(self) -> Generator[Any, None, RecordMetadata]: ...
@@ -511,10 +532,12 @@ class Completions:
         """Returns the file descriptor to watch. OSError if there is none."""
 
     def drain(self) -> None:
-        """Delivers completions in the loop's thread, a few thousand per call at most."""
+        """Delivers completions. If there are many, it lets the loop run other callbacks in between.
+
+        It runs in the loop's thread."""
 
     def wake(self, key: int) -> None:
-        """Resumes the call that waits under this key, because its time is over."""
+        """Resumes the call that waits under this key, if there is one, because its time is over."""
 
     def __len__(self) -> int:
         """The number of awaited futures and waiting calls."""
@@ -523,7 +546,9 @@ class Completions:
 
 @final
 class FutureRecordMetadata:
-    """The result of one `send` (kafka.producer.future). It completes with the record's batch."""
+    """The result of one `send`. It completes with the record's batch.
+
+    Its methods are those of kafka.producer.future."""
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Waits for the result, at most `timeout` seconds. None: without limit.
@@ -791,12 +816,14 @@ class Consumer(Generic[_K_co, _V_co]):
         """Replaces the assignment. Partitions that stay keep position, buffer and pause."""
 
     def set_subscribed(self, subscribed: bool) -> None:
-        """Sets whether there is a subscription.
+        """Sets whether there is a subscription; for the driver.
 
         Without a subscription and without an assignment, `poll`, `poll_arrow` and iteration raise
         IllegalStateError, because no record can arrive."""
 
-    def assignment(self) -> set[TopicPartition]: ...
+    def assignment(self) -> set[TopicPartition]:
+        """Returns the assigned partitions."""
+
     def poll(
         self, timeout_ms: float | None = ..., max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]:
@@ -832,9 +859,9 @@ class Consumer(Generic[_K_co, _V_co]):
     def seek_to(
         self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
-        """Moves positions to the start or end of the log, which a later call looks up.
+        """Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
 
-        Errors as in `seek`."""
+        A later call looks the offsets up. Errors as in `seek`."""
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Returns the offset of the next record, and waits until it is known.
@@ -850,24 +877,32 @@ class Consumer(Generic[_K_co, _V_co]):
         records. It never waits."""
 
     def awaiting_committed(self) -> list[TopicPartition]:
-        """Returns the assigned partitions without a position that wait for `set_committed`."""
+        """Returns the partitions that wait for their committed offset; for the driver.
+
+        They are assigned, have no position, and wait for `set_committed`."""
 
     def set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Sets the committed offsets that were found. None: nothing is committed, use the reset
-        policy. It ignores partitions that got a position by a seek, or were revoked, since."""
+        """Sets the committed offsets that were found. None: nothing is committed; for the driver.
+
+        A partition without a committed offset follows the reset policy. The call ignores partitions
+        that got a position by a seek, or were revoked, since."""
 
     def pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """Stops returning records of these partitions, and keeps the buffered ones.
+        """Pauses partitions as `pause`, without its checks.
 
-        IllegalStateError if a partition is not assigned."""
+        It keeps the buffered records. IllegalStateError if a partition is not assigned."""
 
-    def resume_partitions(self, partitions: Sequence[TopicPartition]) -> None: ...
-    def paused(self) -> set[TopicPartition]: ...
+    def resume_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Resumes partitions as `resume`, without its checks."""
+
+    def paused(self) -> set[TopicPartition]:
+        """Returns the paused partitions."""
+
     def highwater(self, partition: TopicPartition) -> int | None:
         """Returns the high watermark as of the last fetch, or None before the first fetch."""
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Returns the last stable offset as of the last fetch.
+        """Returns the offset before which every transaction has ended, as of the last fetch.
 
         None before the first fetch, and with brokers that have no transactions."""
 
@@ -875,21 +910,27 @@ class Consumer(Generic[_K_co, _V_co]):
         """Returns the time of the last fetch response for the partition, in Unix ms."""
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Returns the high watermark minus the position, as of the last fetch.
+        """Returns the number of offsets between the position and the end, as of the last fetch.
 
-        With read_committed, the last stable offset takes the place of the high watermark."""
+        With read_committed the end is the last stable offset. None before the first fetch."""
 
     def list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: int | None = None
     ) -> list[tuple[str, int, int, int, int]]:
-        """Looks up offsets by timestamp, and returns the rows in the order of `targets`.
+        """Looks up offsets by timestamp.
 
-        A target is (topic, partition, timestamp). A row is (topic, partition, offset, timestamp,
-        leader epoch), with the offset -1 if there is no such record. The timestamps of KIP-79 and
-        KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp. KafkaTimeoutError."""
+        A target is (topic, partition, timestamp). A row of the result is (topic, partition, offset,
+        timestamp, leader epoch). The public calls are `beginning_offsets`, `end_offsets` and
+        `offsets_for_times`.
+
+        The rows are in the order of the targets, with the offset -1 if there is no such record. The
+        timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp.
+        KafkaTimeoutError."""
 
     def reenter(self) -> None:
-        """Makes a waiting call run `before_poll` now. Any thread may call it."""
+        """Makes a waiting call run the driver's work now. Any thread may call it.
+
+        The call then runs `before_poll`."""
 
     def _heartbeat(self, heartbeats: Heartbeats, node: _Node) -> None:
         """Makes the I/O thread send heartbeats to the node every `interval_ms`.
@@ -953,23 +994,19 @@ class Consumer(Generic[_K_co, _V_co]):
     def _handed_out(
         self, partitions: Sequence[tuple[str, int]]
     ) -> list[tuple[int, int, int, int] | None]:
-        """Returns what was returned of each partition since its last assignment, seek or reset.
+        """Returns the records returned of each partition, as (since, from, to, count); for marks.
 
-        A row is: a number that each assignment, seek or reset changes, the position before the
-        first record, the position after the last record, and the number of records. None: no record
-        was returned."""
+        `since` is a number that each assignment, seek or reset changes. `from` and `to` are the
+        positions before the first record and after the last one. None: no record was returned."""
 
     def _records_handed_out(self) -> int:
         """Returns the number of records that all polls and iterations have returned so far."""
 
     def _begin_use(self) -> None:
-        """Reserves the consumer for the calling thread until `_end_use`. Calls may be nested.
+        """Reserves the consumer for the calling thread: only one at a time is in a call or a poll.
 
-        A poll that waits, or does the coordinator's work, reserves it too.
-
-        Raises:
-            IllegalStateError: If another thread uses the consumer.
-        """
+        It ends with `_end_use`. Calls may be nested. A poll that waits, or does the coordinator's
+        work, reserves it too. IllegalStateError if another thread uses the consumer."""
 
     def _end_use(self) -> None: ...
     def _hold(self, held: bool) -> None:
@@ -978,12 +1015,15 @@ class Consumer(Generic[_K_co, _V_co]):
     def wakeup(self) -> None:
         """Makes the waiting call, or the next one, raise WakeupError. Any thread may call it."""
 
-    def bootstrap_connected(self) -> bool: ...
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker is connected."""
+
     def metrics(self) -> dict[str, dict[str, float]]: ...
     def shutdown(self, timeout_ms: int | None = None) -> None:
-        """Closes sockets and buffers. A second call does nothing.
+        """Closes connections and buffers. It commits nothing: use `close`.
 
-        It does not commit or leave the group (`KafkaConsumer.close` does): heartbeats only stop."""
+        A second call does nothing. It does not leave the group (`KafkaConsumer.close` does):
+        heartbeats only stop."""
 
     @property
     def client(self) -> Client: ...
@@ -993,11 +1033,10 @@ class Consumer(Generic[_K_co, _V_co]):
 
 @final
 class AsyncConsumer(Generic[_K_co, _V_co]):
-    """The waiting calls of a Consumer for one event loop. Each returns a `JobCall`.
+    """The waiting calls of a consumer for one event loop.
 
-    Several calls may wait at the same time. A poll that is cancelled while it waits loses no
-    record. After the close, calls raise ConsumerStoppedError.
-    """
+    Each returns a `JobCall`. Several calls may wait at the same time. A poll that is cancelled
+    while it waits loses no record. After the close, calls raise ConsumerStoppedError."""
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
@@ -1011,9 +1050,10 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def getone(
         self, partitions: Sequence[TopicPartition] = ..., iterating: bool = False
     ) -> Coroutine[Any, Any, ConsumerRecord[_K_co, _V_co]]:
-        """Waits for the next record of these partitions. Without any: of all assigned ones.
+        """Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
 
-        With `iterating` it raises StopAsyncIteration after the close."""
+        It takes records of these partitions. Without any: of all assigned ones. The iteration ends
+        with StopAsyncIteration."""
 
     def getmany(
         self,
@@ -1038,7 +1078,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def until(
         self, condition: Callable[[], object], timeout_ms: float | None
     ) -> Coroutine[Any, Any, bool]:
-        """Runs `before_poll` until the condition is true. False: the time was over first."""
+        """Runs the coordinator's work until `condition()` is true. False: the time was over
+        first."""
 
     def list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: float | None
@@ -1049,21 +1090,20 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         """Waits for the response to a request. Raises as `PendingRequest.result`."""
 
     def close(self, timeout: float) -> Coroutine[Any, Any, None]:
-        """Closes the consumer within `timeout` seconds, as `Consumer.shutdown`.
+        """Closes the connections within `timeout` seconds.
 
-        If it is cancelled, closing continues in the background."""
+        It works as `Consumer.shutdown`. If it is cancelled, closing continues in the background."""
 
 # ---------------------------------------------------------------- convert/tables.rs
 
 @final
 class RecordTable:
-    """Consumed records as Arrow columns. It is immutable, and can be exported several times
-    without a copy.
+    """Consumed records as Arrow columns. It is immutable.
 
-    The columns, also of an empty table: topic string, partition int32, offset int64, timestamp
-    timestamp[ms, UTC], timestamp_type int32, leader_epoch int32, key binary, value binary,
-    headers list<struct<key: string, value: binary>>. key, value and headers may be null.
-    """
+    You can export it several times without a copy. The columns, also of an empty table: topic
+    string, partition int32, offset int64, timestamp timestamp[ms, UTC], timestamp_type int32,
+    leader_epoch int32, key binary, value binary, headers list<struct<key: string, value: binary>>.
+    key, value and headers may be null."""
 
     @property
     def num_rows(self) -> int: ...
@@ -1082,7 +1122,7 @@ _Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinat
 
 @final
 class Client:
-    """Sends requests of any Kafka API by name, for admin/ and coordinator/.
+    """Sends requests of any Kafka API by name.
 
     A body is a dict with the field names of Kafka's JSON schemas ("TopicName"): structs are dicts,
     arrays lists, bytes and records bytes, and null is None. UUIDs are str in Kafka's URL-safe
@@ -1355,7 +1395,9 @@ class EmbeddedBroker:
 
 @final
 class PartitionReader:
-    """Reads a range of offsets of one partition as Arrow batches, for Spark's executors."""
+    """Reads the offsets `[start, end)` of a partition as Arrow batches.
+
+    It is for Spark's executors."""
 
     def __new__(
         cls,
