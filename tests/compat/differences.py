@@ -20,6 +20,7 @@ MODULES: Final = {
     "codec": _RUST,
     "conn": _RUST,
     "coordinator.base": _MEMBERSHIP,
+    "coordinator.consumer": _MEMBERSHIP,
     "coordinator.heartbeat": _MEMBERSHIP,
     "coordinator.subscription": _MEMBERSHIP,
     "future": _RUST,

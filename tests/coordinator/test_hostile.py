@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from thalweg.coordinator.classic.group import GroupSettings
-from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
-from thalweg.coordinator.consumer.patterns import PatternError, TopicPattern
 from thalweg.coordinator.groups import Groups
+from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.kip848.patterns import PatternError, TopicPattern
 from thalweg.coordinator.steps import Arrived, Publish, Reply, TopicsChanged
 
 MEMBERS = 200

@@ -19,7 +19,7 @@ from thalweg.coordinator.assignors.server import (
     assign_range,
     assign_uniform,
 )
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 
 Members = dict[str, AssignedMember]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.coordinator import consumer_world, world
+from tests.coordinator import kip848_world, world
 from tests.coordinator.assignors import Spread, Sticky
 from tests.support.scale import scaled
 
@@ -57,8 +57,8 @@ def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(
     assignor: str, members: int, seed: int
 ) -> None:
     """KIP-848. Scenario 34."""
-    faults = consumer_world.Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
-    storm = consumer_world.World(seed, {"t": 2 * members}, faults, assignor)
+    faults = kip848_world.Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
+    storm = kip848_world.World(seed, {"t": 2 * members}, faults, assignor)
     chance = random.Random(seed)
     for _ in range(members):
         storm.client({"t"}, polls_every_ms=500.0)
@@ -66,6 +66,6 @@ def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(
         storm.run(chance.uniform(0, 500))
         disturb(chance, members, storm.living, lambda: storm.client({"t"}, polls_every_ms=500.0))
     faults.breaks = faults.stalls = faults.doubles = 0.0
-    storm.run(2 * consumer_world.MAX_POLL_MS + 3 * consumer_world.SESSION_MS)
+    storm.run(2 * kip848_world.MAX_POLL_MS + 3 * kip848_world.SESSION_MS)
     storm.check_converged()
     assert len(storm.living) >= members // 2

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from thalweg._uuids import random_base64
 from thalweg.coordinator.classic.group import GroupSettings
-from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.groups import Groups
+from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.steps import (
     Arrived,
     Deleted,

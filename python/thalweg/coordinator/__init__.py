@@ -1,10 +1,10 @@
 """Consumer groups: both the members' side and the coordinator's side.
 
-    consumer ── driver/ ──> classic/member.py, consumer/member.py   state machine of a member
+    consumer ── driver/ ──> classic/member.py, kip848/member.py     state machine of a member
                    ├──────> offsets.py, commit_future.py            committed offsets
                    └──────> listener.py                             rebalance listeners
     embedded broker ──────> groups.py ──> classic/group.py          state machine of a group
-                                └───────> consumer/group.py         ... of KIP-848's protocol
+                                └───────> kip848/group.py           ... of KIP-848's protocol
     steps.py     events and actions of all machines; states.py: their states, as tables
     protocol.py, assignors/   messages of classic members; assignment of partitions
 

@@ -2,7 +2,7 @@
 
     Arrived(JoinGroup, ...)  ──┐                 ┌── ClassicGroup   classic/group.py
     Arrived(ConsumerGroup...)──┼── by group id ──┤
-    SessionExpired, Deleted  ──┘                 └── ConsumerGroup  consumer/group.py
+    SessionExpired, Deleted  ──┘                 └── ConsumerGroup  kip848/group.py
 
 The first member creates a group, and Forget removes it. A member of the other protocol is refused
 while the group has members. If the group is empty, its new group replaces the old one.

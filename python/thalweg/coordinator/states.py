@@ -4,9 +4,9 @@ The transitions of each table happen in one file, by `move`:
 
     CLASSIC_MEMBER    the consumer's side of the classic protocol    classic/member.py
     CLASSIC_GROUP     the broker's side of the classic protocol      classic/group.py
-    CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      consumer/member.py
-    CONSUMER_GROUP    the broker's side of KIP-848's protocol        consumer/group.py
-    RECONCILIATION    one member of a group, at the broker           consumer/reconciliation.py
+    CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      kip848/member.py
+    CONSUMER_GROUP    the broker's side of KIP-848's protocol        kip848/group.py
+    RECONCILIATION    one member of a group, at the broker           kip848/reconciliation.py
 
 The names are Kafka's (`DescribeGroups` shows the states of groups). Only `Fatal` and `Closed` of
 the classic protocol are our own: Java's consumer has an exception and a flag in their place.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 
 __all__ = ["ASSIGNORS", "AssignedMember", "assign_range", "assign_uniform"]
 

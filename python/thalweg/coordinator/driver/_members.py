@@ -9,7 +9,7 @@ from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.assignors.registry import common_protocol, resolved
 from thalweg.coordinator.classic.member import ClassicMember
 from thalweg.coordinator.classic.requests import MemberSettings
-from thalweg.coordinator.consumer.member import ConsumerMember, ConsumerMemberSettings
+from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 
 __all__ = ["Member", "chosen_assignors", "is_built_in", "make_member"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thalweg.coordinator.assignors.server import AssignedMember
-from thalweg.coordinator.consumer.patterns import PatternError, TopicPattern
-from thalweg.coordinator.consumer.reconciliation import Current, Target
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848.patterns import PatternError, TopicPattern
+from thalweg.coordinator.kip848.reconciliation import Current, Target
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 
 __all__ = ["ConsumerGroupMember", "ConsumerRoster", "Topic"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from tests.coordinator.consumer_world import (
+from tests.coordinator.kip848_world import (
     AWAY,
     HEARTBEAT_MS,
     MAX_POLL_MS,

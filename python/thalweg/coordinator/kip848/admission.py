@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from thalweg.coordinator.consumer.requests import JOIN, LEAVE_FOR_A_WHILE, Refusal, owned
-from thalweg.coordinator.consumer.roster import ConsumerGroupMember, ConsumerRoster
+from thalweg.coordinator.kip848.requests import JOIN, LEAVE_FOR_A_WHILE, Refusal, owned
+from thalweg.coordinator.kip848.roster import ConsumerGroupMember, ConsumerRoster
 from thalweg.errors import (
     FencedInstanceIdError,
     FencedMemberEpochError,

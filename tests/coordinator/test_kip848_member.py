@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from thalweg import errors
-from thalweg.coordinator.consumer.member import ConsumerMember, ConsumerMemberSettings
+from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
     Answered,

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.codes import COORDINATOR_AWAY
-from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
-from thalweg.coordinator.consumer.heartbeats import ConsumerMemberSettings
-from thalweg.coordinator.consumer.member import ConsumerMember
-from thalweg.coordinator.consumer.roster import ConsumerGroupMember
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.kip848.heartbeats import ConsumerMemberSettings
+from thalweg.coordinator.kip848.member import ConsumerMember
+from thalweg.coordinator.kip848.roster import ConsumerGroupMember
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
     Answered,

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
-from thalweg.coordinator.consumer import heartbeats
-from thalweg.coordinator.consumer.heartbeats import ConsumerMemberSettings, Verdict
-from thalweg.coordinator.consumer.reports import Reports
-from thalweg.coordinator.consumer.topic_ids import IdPartition, id_partitions
+from thalweg.coordinator.kip848 import heartbeats
+from thalweg.coordinator.kip848.heartbeats import ConsumerMemberSettings, Verdict
+from thalweg.coordinator.kip848.reports import Reports
+from thalweg.coordinator.kip848.topic_ids import IdPartition, id_partitions
 from thalweg.coordinator.states import CONSUMER_MEMBER, ConsumerMemberState, move
 from thalweg.coordinator.steps import (
     Answered,

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.consumer import heartbeats
-from thalweg.coordinator.consumer.heartbeats import API, ConsumerMemberSettings
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848 import heartbeats
+from thalweg.coordinator.kip848.heartbeats import API, ConsumerMemberSettings
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 from thalweg.coordinator.steps import (
     ForgetCoordinator,
     Heartbeats,

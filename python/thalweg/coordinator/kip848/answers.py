@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from thalweg.coordinator.consumer.reconciliation import Current
-from thalweg.coordinator.consumer.topic_ids import IdPartition, id_rows
+from thalweg.coordinator.kip848.reconciliation import Current
+from thalweg.coordinator.kip848.topic_ids import IdPartition, id_rows
 from thalweg.coordinator.steps import View
 from thalweg.errors import NoError, RebalanceInProgressError
 
 if TYPE_CHECKING:
-    from thalweg.coordinator.consumer.group import ConsumerGroup
-    from thalweg.coordinator.consumer.roster import ConsumerGroupMember
+    from thalweg.coordinator.kip848.group import ConsumerGroup
+    from thalweg.coordinator.kip848.roster import ConsumerGroupMember
 
 __all__ = ["description", "heartbeat", "refused", "view"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from thalweg.coordinator.consumer.topic_ids import IdPartition, id_rows
+from thalweg.coordinator.kip848.topic_ids import IdPartition, id_rows
 from thalweg.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,

@@ -14,8 +14,8 @@ another change of the epoch.
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from thalweg.coordinator.consumer.requests import LEAVE_FOR_A_WHILE
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848.requests import LEAVE_FOR_A_WHILE
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 from thalweg.coordinator.states import RECONCILIATION, ReconciliationState, move
 
 __all__ = ["Current", "Target", "away", "reconcile"]

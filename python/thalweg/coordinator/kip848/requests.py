@@ -6,8 +6,8 @@ The rules, their order and the texts are those of Kafka 4.3, so that errors are 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from thalweg.coordinator.consumer.patterns import PatternError
-from thalweg.coordinator.consumer.topic_ids import IdPartition, id_partitions
+from thalweg.coordinator.kip848.patterns import PatternError
+from thalweg.coordinator.kip848.topic_ids import IdPartition, id_partitions
 from thalweg.errors import (
     BrokerResponseError,
     InvalidRegularExpressionError,

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.coordinator.consumer_script import (
+from tests.coordinator.kip848_script import (
     SCRIPTS,
     Machines,
     Script,
     kafkas_answers,
     plain,
 )
-from tests.coordinator.consumer_world import filled
-from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
+from tests.coordinator.kip848_world import filled
+from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.states import ConsumerGroupState
 from thalweg.coordinator.steps import (
     Arrived,

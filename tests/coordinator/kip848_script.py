@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.coordinator.consumer_world import filled
+from tests.coordinator.kip848_world import filled
 from thalweg.coordinator.classic.group import GroupSettings
-from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.groups import Groups
+from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 
 # Kafka 4.3's responses. `python -m tests.integration.test_consumer_group_protocol` records them.
-RECORDED = Path(__file__).with_name("consumer_answers.json")
+RECORDED = Path(__file__).with_name("kip848_answers.json")
 TOPICS = {"t": 4, "u": 3}
 MAX_SIZE = 3
 

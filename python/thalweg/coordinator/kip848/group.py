@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thalweg.coordinator.assignors.server import ASSIGNORS
-from thalweg.coordinator.consumer import admission, answers
-from thalweg.coordinator.consumer.patterns import PatternError
-from thalweg.coordinator.consumer.reconciliation import Current, away, reconcile
-from thalweg.coordinator.consumer.requests import (
+from thalweg.coordinator.kip848 import admission, answers
+from thalweg.coordinator.kip848.patterns import PatternError
+from thalweg.coordinator.kip848.reconciliation import Current, away, reconcile
+from thalweg.coordinator.kip848.requests import (
     JOIN,
     LEAVE_FOR_A_WHILE,
     Refusal,
@@ -34,8 +34,8 @@ from thalweg.coordinator.consumer.requests import (
     owned,
     validate,
 )
-from thalweg.coordinator.consumer.roster import ConsumerGroupMember, ConsumerRoster, Topic
-from thalweg.coordinator.consumer.topic_ids import IdPartition
+from thalweg.coordinator.kip848.roster import ConsumerGroupMember, ConsumerRoster, Topic
+from thalweg.coordinator.kip848.topic_ids import IdPartition
 from thalweg.coordinator.states import (
     CONSUMER_GROUP,
     ConsumerGroupState,
