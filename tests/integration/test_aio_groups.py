@@ -262,7 +262,7 @@ def test_leaving_by_an_exception_commits_nothing(group: Group) -> None:
     async def fail() -> None:
         async with group.member(Slow(), auto_commit_interval_ms=50_000) as consumer:
             await until(lambda: len(group.values) == 8)
-            consumer._driver._offsets._auto_commit_due_ms = 0  # a commit is due now
+            consumer._driver._commits._auto_commit_due_ms = 0  # a commit is due now
             raise ZeroDivisionError
 
     async def program() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit import fake_core
-from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.driver._waits import now_ms
 from thalweg.coordinator.listener import ConsumerRebalanceListener
 from thalweg.errors import (
     IllegalStateError,

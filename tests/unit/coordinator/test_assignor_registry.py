@@ -40,6 +40,10 @@ class Everything(AbstractPartitionAssignor):
         pass
 
 
+class Other(Everything):
+    name = "other"
+
+
 class Newer(Everything):
     name = "newer"
 
@@ -60,10 +64,10 @@ def test_each_consumer_gets_assignors_of_its_own():
 
 
 def test_names_classes_instances_and_paths_are_taken_in_their_order():
-    mine = Newer()
+    mine = Other()
     path = f"{StickyPartitionAssignor.__module__}.StickyPartitionAssignor"
     found = resolved(["roundrobin", Everything, mine, path])
-    assert [each.name for each in found] == ["roundrobin", "everything", "newer", "sticky"]
+    assert [each.name for each in found] == ["roundrobin", "everything", "other", "sticky"]
     assert found[2] is mine
 
 
@@ -112,4 +116,4 @@ def test_assignors_with_no_protocol_in_common_are_an_error():
     with pytest.raises(
         KafkaConfigurationError, match="without a common rebalance protocol: range, newer"
     ):
-        common_protocol(resolved(["range", Newer]))
+        resolved(["range", Newer])

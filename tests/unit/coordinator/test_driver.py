@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.closing import watch_nothing
-from thalweg.coordinator.driver import _offsets
+from thalweg.coordinator.driver import _offset_commit
 from thalweg.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
@@ -496,7 +496,7 @@ def test_waiting_for_a_position_is_no_poll(make):
 
 def test_what_does_not_move_is_committed_again_now_and_then(make, monkeypatch):
     """A coordinator forgets offsets that are not committed again, even of an idle consumer."""
-    monkeypatch.setattr(_offsets, "_REFRESH_MS", 0.0)
+    monkeypatch.setattr(_offset_commit, "_REFRESH_MS", 0.0)
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
     consumer.client.answers["OffsetCommit"] = committed()
     consumer.known = {ZERO: OffsetAndMetadata(1)}

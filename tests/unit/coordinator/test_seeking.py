@@ -8,7 +8,7 @@ import pytest
 
 from thalweg.aio._waits import awaited
 from thalweg.coordinator.driver import run
-from thalweg.coordinator.driver._seeking import Seeking
+from thalweg.coordinator.driver._offset_fetch import Seeking
 from thalweg.errors import IllegalStateError, KafkaTimeoutError, NoOffsetForPartitionError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 

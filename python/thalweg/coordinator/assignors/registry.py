@@ -65,7 +65,8 @@ def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
 
     Raises:
         KafkaConfigurationError: If values are not assignors (the error names all of them), if two
-            assignors have the same name, or if there is none.
+            assignors have the same name, if there is none, or if they have no rebalance protocol in
+            common.
     """
     found: list[AbstractPartitionAssignor] = []
     problems: list[str] = []
@@ -81,6 +82,7 @@ def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
         raise _wrong("is empty: a member needs at least one assignor")
     if len(set(names)) < len(names):
         raise _wrong(f"has two assignors with the same name: {', '.join(names)}")
+    common_protocol(found)
     return tuple(found)
 
 
@@ -98,6 +100,11 @@ def _checked(given: Any) -> AbstractPartitionAssignor:
 def _wrong(rest: str) -> KafkaConfigurationError:
     problem = f"{_OPTION} {rest}"
     return KafkaConfigurationError(problem, problems=[problem])
+
+
+def is_built_in(assignor: AbstractPartitionAssignor) -> bool:
+    """Whether the assignor runs no code of the user."""
+    return type(assignor).__module__.startswith("thalweg.")
 
 
 def common_protocol(assignors: Sequence[AbstractPartitionAssignor]) -> RebalanceProtocol:

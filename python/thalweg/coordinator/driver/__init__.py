@@ -2,19 +2,21 @@
 
 This is the only I/O of the package `coordinator`.
 
-    poll() ── before_poll(ms) ──> _topics.py      partitions of the subscribed topics
-                              ├─> _membership.py  the group: state machine of the member, requests,
-                              │                   heartbeats (Rust); _chores.py: auto-commit,
-                              │                   listener, assignment in the application's thread
-                              ├─> _offsets.py     committed offsets, auto-commit, commit results;
-                              │                   _marks.py: marked records
-                              ├─> _metrics.py     counts and latencies
+    poll() ── before_poll(ms) ──> _topics.py         partitions of the subscribed topics
+                              ├─> _membership.py     the group: requests, heartbeats (Rust)
+                              │     _machine.py      the state machine of the member
+                              │     _chores.py       auto-commit, listener, assignment, in the
+                              │                      application's thread
+                              ├─> _offset_fetch.py   committed offsets, for new partitions
+                              ├─> _offset_commit.py  auto-commit, results of commits
+                              │     _marks.py        marked records
+                              ├─> _metrics.py        counts and latencies
                               └─> the core: assign, set_committed
 
 `before_poll` never waits: it sends requests, and the core calls it again when an answer arrives.
-`commit`, `fetch`, `seek_to_committed` (`_seeking.py`), `unsubscribe` and `close` wait within their
-limits. They are generators that yield what they wait for (`_waits.py`). A listener runs within the
-application's poll, close or unsubscribe, and may commit and seek.
+`commit`, `fetch`, `seek_to_committed`, `unsubscribe` and `close` wait within their limits. They are
+generators that yield what they wait for (`_waits.py`). A listener runs within the application's
+poll, close or unsubscribe, and may commit and seek.
 """
 
 import contextlib
@@ -25,18 +27,19 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
+from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._background import Background
-from thalweg.coordinator.driver._clock import now_ms, soonest
-from thalweg.coordinator.driver._heard import heard
+from thalweg.coordinator.driver._chores import heard
 from thalweg.coordinator.driver._look import Found
-from thalweg.coordinator.driver._members import chosen_assignors
+from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._metrics import GroupMetrics
-from thalweg.coordinator.driver._offsets import CommittedOffsets
-from thalweg.coordinator.driver._seeking import Seeking
+from thalweg.coordinator.driver._offset_commit import Commits
+from thalweg.coordinator.driver._offset_fetch import CommittedOffsets, Seeking
+from thalweg.coordinator.driver._offset_requests import OffsetRequests
 from thalweg.coordinator.driver._topics import Topics
-from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, run
+from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, now_ms, run, soonest
 from thalweg.coordinator.listener import Listener, tell
 from thalweg.errors import (
     BrokerResponseError,
@@ -56,7 +59,7 @@ __all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "hea
 log = logging.getLogger("thalweg.coordinator")
 
 # Checks of options that need this package, for `config.configured`.
-CHECKS: Final = {"partition_assignment_strategy": chosen_assignors}
+CHECKS: Final = {"partition_assignment_strategy": resolved}
 
 _ONE_WAY: Final = (
     "You must choose only one way to configure your consumer: (1) subscribe to specific topics by"
@@ -88,7 +91,7 @@ class Driver:
         self._consumer = weakref.proxy(consumer)
         self._config = config
         # Also without a group, as in Java: report a wrong option at once.
-        self._assignors = chosen_assignors(config["partition_assignment_strategy"])
+        self._assignors = resolved(config["partition_assignment_strategy"])
         self._assigned_by_user = False
         self._listener: Listener | None = None
         self._spawn = spawn
@@ -99,7 +102,18 @@ class Driver:
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
         self._metrics = GroupMetrics(config)
-        self._offsets = CommittedOffsets(self._consumer, config, self, self._metrics)
+        self._marks = Marks(lambda partitions: self._consumer._handed_out(partitions))
+        requests = OffsetRequests(self._consumer, config, self)
+        self._committed = CommittedOffsets(self._consumer, config, self, requests, self._marks)
+        self._commits = Commits(
+            self._consumer,
+            config,
+            self,
+            requests,
+            self._marks,
+            self._committed,
+            self._metrics,
+        )
 
     @property
     def _member(self) -> Membership | None:
@@ -124,7 +138,8 @@ class Driver:
             self._take(found)
         return [
             self._poll_membership(),
-            self._offsets.poll(),
+            self._committed.look_up(),
+            self._commits.poll(),
             # Last, because the calls above may have made a request due at once.
             None if self._is_telling else self._topics.next_call_ms,
         ]
@@ -137,13 +152,13 @@ class Driver:
     def _wait(self) -> list[float | None]:
         """Does what `position` may wait for: committed offsets, and the membership for them."""
         if self._member is None:  # a new result about topics would need the listener: not now
-            return [self._offsets.look_for_committed()]
+            return [self._committed.look_up()]
         found = self._topics.poll()
         if found is not None:
             self._member.take(found)
         return [
             self._member.wait(),
-            self._offsets.look_for_committed(),
+            self._committed.look_up(),
             self._topics.next_call_ms,
         ]
 
@@ -168,7 +183,7 @@ class Driver:
             if gone:
                 tell(self._listener, "on_partitions_revoked", gone)
         finally:  # also after an interruption: the listener hears of a change only once
-            self._offsets.forget([*gone, *new])
+            self._commits.forget([*gone, *new])
             self._consumer._assign(wanted)
         tell(self._listener, "on_partitions_assigned", new)
 
@@ -182,7 +197,7 @@ class Driver:
                     await self._told("on_partitions_revoked", gone)
             finally:  # also if it is cancelled: news of the topics come only once
                 if self._topics.subscribed:  # it may have been given up meanwhile
-                    self._offsets.forget([*gone, *new])
+                    self._commits.forget([*gone, *new])
                     self._consumer._assign(wanted)
             if self._topics.subscribed:
                 await self._told("on_partitions_assigned", new)
@@ -207,8 +222,8 @@ class Driver:
         """Assigns the partitions that the user has chosen."""
         if self._topics.subscribed:
             raise IllegalStateError(_ONE_WAY)
-        self._offsets.commit_what_moved()
-        self._offsets.forget(self._consumer.assignment() ^ set(partitions))
+        self._commits.commit_what_moved()
+        self._commits.forget(self._consumer.assignment() ^ set(partitions))
         self._assigned_by_user = bool(partitions)
         self._consumer._assign(partitions)
         self._consumer.reenter()  # new partitions may need their committed offsets
@@ -234,7 +249,7 @@ class Driver:
                     self._config,
                     self._assignors,
                     self._topics,
-                    self._offsets,
+                    self._commits,
                     self.reenter,
                     self._is_blocked,
                     self._metrics,
@@ -280,7 +295,7 @@ class Driver:
         """Gives up all partitions, and leaves the group."""
         try:
             if self._member is None:
-                self._offsets.commit_what_moved()
+                self._commits.commit_what_moved()
                 self._topics.clear()
             else:
                 deadline = now_ms() + float(self._config["default_api_timeout_ms"])
@@ -335,19 +350,19 @@ class Driver:
 
     def mark(self, records: Any) -> None:
         """Marks records as finished. Any thread may call it."""
-        self._offsets.mark(records)
+        self._marks.add(records)
 
     def mark_through(self, records: Any) -> None:
-        """See `CommittedOffsets.mark_through`."""
-        self._offsets.mark_through(records)
+        """Marks records and all records before them as finished. Any thread may call it."""
+        self._marks.add_through(records)
 
     def sought(self, *partitions: TopicPartition) -> None:
         """Called after each seek of the application, with its partitions."""
-        self._offsets.sought(partitions)
+        self._marks.restart(partitions)
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits the marked records, and waits."""
-        return self._timed(self._offsets.commit_marked(timeout_ms))
+        return self._timed(self._commits.commit_marked(timeout_ms))
 
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
@@ -355,7 +370,7 @@ class Driver:
         """Looks up committed offsets. It waits and retries within the limit."""
         began = time.monotonic_ns()
         try:
-            return (yield from self._offsets.fetch(partitions, timeout_ms))
+            return (yield from self._committed.fetch(partitions, timeout_ms))
         finally:
             self._metrics.waited("committed-time-ns-total", time.monotonic_ns() - began)
 
@@ -376,7 +391,7 @@ class Driver:
     @property
     def departures(self) -> int:
         """How many times the group has taken partitions away."""
-        return self._offsets.departures
+        return self._commits.departures
 
     def commit(
         self,
@@ -384,8 +399,8 @@ class Driver:
         timeout_ms: int,
         asked_at: int | None = None,
     ) -> Waiting[None]:
-        """Commits and waits; see `CommittedOffsets.commit`."""
-        yield from self._timed(self._offsets.commit(offsets, timeout_ms, asked_at))
+        """Commits and waits; see `Commits.commit`."""
+        yield from self._timed(self._commits.commit(offsets, timeout_ms, asked_at))
 
     def _timed(self, commit: Waiting[None]) -> Waiting[None]:
         began = time.monotonic_ns()
@@ -400,7 +415,7 @@ class Driver:
         callback: Callable[[Any, Any], object] | None,
     ) -> CommitFuture:
         """Commits without waiting. A later call reports the result."""
-        return self._offsets.commit_async(offsets, callback)
+        return self._commits.commit_async(offsets, callback)
 
     def with_metrics(
         self, groups: Mapping[str, Mapping[str, float]]
@@ -423,7 +438,7 @@ class Driver:
         """
         deadline = now_ms() + timeout_ms
         commit = autocommit and self._config["enable_auto_commit"]
-        self._offsets.end_auto_commit(last=commit)
+        self._commits.end_auto_commit(last=commit)
         group_id = self._config["group_id"]
         try:
             if self._member is not None:
@@ -431,13 +446,13 @@ class Driver:
             else:
                 self._topics.clear()
                 if commit and group_id is not None:
-                    yield from self.commit(self._offsets.what_moved(), timeout_ms)
+                    yield from self.commit(self._commits.what_moved(), timeout_ms)
                 if self._membership is not None:  # its LeaveGroup may be under way
                     yield from self._membership.until_left(deadline)
-            yield from self._offsets.finish(deadline)
+            yield from self._commits.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)
-        self._offsets.abandon()
+        self._commits.abandon()
         self._listener = None
         config = self._config
         _close_all(

@@ -11,23 +11,24 @@ them.
 """
 
 import functools
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.driver._clock import now_ms
-from thalweg.coordinator.driver._members import jitter
 from thalweg.coordinator.driver._metrics import GroupMetrics
-from thalweg.coordinator.driver._offsets import CommittedOffsets
-from thalweg.coordinator.driver._waits import Wait, Waiting
+from thalweg.coordinator.driver._offset_commit import Commits
+from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff
 from thalweg.coordinator.listener import Listener, tell
 from thalweg.coordinator.steps import Assign, AutoCommit, Lose, Revoke
 from thalweg.errors import RetriableError, StaleMemberEpochError, UnknownTopicOrPartitionError
 from thalweg.structs import TopicPartition
 
-__all__ = ["Chores"]
+__all__ = ["Chores", "heard"]
+
+log = logging.getLogger("thalweg.coordinator")
 
 Chore = AutoCommit | Revoke | Lose | Assign
 # The limit of an auto-commit before a rebalance, so that the group need not wait longer.
@@ -70,13 +71,13 @@ class Chores:
         self,
         consumer: Any,
         config: Mapping[str, Any],
-        offsets: CommittedOffsets,
+        commits: Commits,
         metrics: GroupMetrics,
         spawn: Callable[[Awaitable[object]], Any] | None,
     ) -> None:
         self._consumer = consumer
         self._config = config
-        self._offsets = offsets
+        self._commits = commits
         self._metrics = metrics
         self._spawn = spawn
         self._queue: deque[Chore] = deque()
@@ -156,7 +157,7 @@ class Chores:
         if under_way.is_pause:
             yield Wait(None, limit)
         elif under_way.task is None:
-            yield from self._offsets.finish(limit)
+            yield from self._commits.finish(limit)
         else:
             yield Wait(under_way.task, limit)
         if now_ms() >= limit:
@@ -168,7 +169,7 @@ class Chores:
         if under_way is None:
             return True
         if under_way.task is None:
-            self._offsets.tell_outcomes()
+            self._commits.tell_outcomes()
         if not under_way.is_over():
             return False
         self._under_way = None
@@ -185,7 +186,7 @@ class Chores:
         self._metrics.rebalance_goes_on()
         match chore:
             case AutoCommit():
-                self._auto_commit(self._backoff(), now_ms() + _AUTO_COMMIT_LIMIT_MS)
+                self._auto_commit(retry_backoff(self._config), now_ms() + _AUTO_COMMIT_LIMIT_MS)
             case Revoke(partitions):
                 then = functools.partial(self._take_away, partitions)
                 self._tell("on_partitions_revoked", partitions, then)
@@ -194,7 +195,7 @@ class Chores:
                 self._tell("on_partitions_lost", partitions, then)
             case Assign(assigned, added):
                 self.was_assigned = self._is_new = True
-                self._offsets.forget(added)
+                self._commits.forget(added)
                 self._assign(assigned)
                 self._tell("on_partitions_assigned", added, None)
 
@@ -202,7 +203,7 @@ class Chores:
 
     def _auto_commit(self, backoff: Backoff, until_ms: float) -> None:
         """Commits, and retries after retriable errors until the time is over."""
-        future = self._offsets.commit_what_moved()
+        future = self._commits.commit_what_moved()
         if future is None:
             return
 
@@ -235,10 +236,6 @@ class Chores:
             error, UnknownTopicOrPartitionError
         )
 
-    def _backoff(self) -> Backoff:
-        config = self._config
-        return Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
-
     # ------------------------------------------------------------------ listener, assignment
 
     def _tell(
@@ -265,11 +262,27 @@ class Chores:
             told()
 
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self._offsets.depart(partitions)
-        self._offsets.forget(partitions)
+        self._commits.depart(partitions)
+        self._commits.forget(partitions)
         left = self._consumer.assignment() - set(partitions)
         self._assign(sorted(left))
 
     def _assign(self, partitions: Collection[TopicPartition]) -> None:
         self._consumer._assign(partitions)
         self._metrics.has(len(partitions))
+
+
+async def heard(told: Awaitable[object]) -> None:
+    """Awaits what an asyncio listener returned. Logs what it raises."""
+    import asyncio
+
+    try:
+        await told
+    except Exception:
+        log.exception("a rebalance listener raised")
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # A task that the listener has cancelled and awaited, not the listener's own.
+        log.exception("a rebalance listener raised")

@@ -17,18 +17,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
-from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.assignors.registry import is_built_in
 from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._chores import Chores
-from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._group_log import GroupLog
 from thalweg.coordinator.driver._look import Found
-from thalweg.coordinator.driver._members import is_built_in, jitter, make_member
+from thalweg.coordinator.driver._machine import Stepping, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
-from thalweg.coordinator.driver._offsets import CommittedOffsets
-from thalweg.coordinator.driver._stepping import Stepping
+from thalweg.coordinator.driver._offset_commit import Commits
 from thalweg.coordinator.driver._topics import Topics
-from thalweg.coordinator.driver._waits import Wait, Waiting
+from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff, soonest
 from thalweg.coordinator.listener import Listener
 from thalweg.coordinator.steps import (
     Answered,
@@ -101,7 +99,7 @@ class Membership:
         config: Mapping[str, Any],
         assignors: Sequence[AbstractPartitionAssignor],
         topics: Topics,
-        offsets: CommittedOffsets,
+        commits: Commits,
         on_answer: Callable[[Any], object],
         blocks: Callable[[], bool],
         metrics: GroupMetrics,
@@ -122,10 +120,8 @@ class Membership:
         self._notable: deque[HeartbeatAnswered] = deque()
         self._awaits_old_heartbeats = False
         self._log = GroupLog(config)
-        self._leave_backoff = Backoff(
-            config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter
-        )
-        self._chores = Chores(consumer, config, offsets, metrics, spawn)
+        self._leave_backoff = retry_backoff(config)
+        self._chores = Chores(consumer, config, commits, metrics, spawn)
         self.is_leaving = False
         self._blocks = blocks
         self._metrics = metrics

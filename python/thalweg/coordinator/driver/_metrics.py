@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import nan
 from typing import Any, Final
 
-from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.driver._waits import now_ms
 
 __all__ = ["GroupMetrics", "Window"]
 

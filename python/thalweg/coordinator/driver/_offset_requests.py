@@ -1,14 +1,65 @@
-"""Sends OffsetFetch and OffsetCommit to the coordinator. Long ones run in the background."""
+"""Requests about committed offsets: sends OffsetFetch and OffsetCommit, and retries them.
 
+    fetch, commit ──> the group's coordinator. Long ones are created and read in the background
+    retry(once) ────> once() again after a retriable error, within a limit
+
+A request has the membership of the moment when it is sent, so each attempt is a new request.
+"""
+
+import contextlib
+import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._background import LONG, LongRequest
+from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff
+from thalweg.errors import (
+    CoordinatorNotAvailableError,
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    RebalanceInProgressError,
+    RetriableError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
+)
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["OffsetRequests"]
+__all__ = ["MOVED", "STALE_MEMBER", "GroupMember", "MovedOnError", "OffsetRequests"]
+
+_T = TypeVar("_T")
+
+log = logging.getLogger("thalweg.coordinator")
+
+# Errors of a coordinator that has moved to another broker.
+MOVED: Final = (NotCoordinatorError, CoordinatorNotAvailableError)
+# Errors of a member that the group does not know as it is.
+STALE_MEMBER: Final = (
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+
+
+class MovedOnError(RetriableError):
+    """The member's epoch has changed since the request was sent. Retry with the new epoch."""
+
+
+class GroupMember(Protocol):
+    """The part of the membership that requests about offsets need."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata: ...
+    def commit_refusal(self) -> KafkaError | None: ...
+    def commit_answered(self, code: int, generation: int) -> None: ...
+    def keep_up(self) -> None: ...
+    def reenter(self, _: object = None) -> None: ...
 
 
 class OffsetRequests:
@@ -16,16 +67,25 @@ class OffsetRequests:
 
     Args:
         consumer: The core's consumer.
-        group_id: Its group id.
+        config: Its options.
+        member: Its membership.
     """
 
-    def __init__(self, consumer: Any, group_id: str | None) -> None:
+    def __init__(self, consumer: Any, config: Mapping[str, Any], member: GroupMember) -> None:
         self._consumer = consumer
-        self._node = ("coordinator", "group", group_id)
+        self._config = config
+        self._member = member
+        self._group_id: str | None = config["group_id"]
         self._commit_is_sent: threading.Event | None = None  # of the last long commit
 
-    def fetch(self, group: ConsumerGroupMetadata, partitions: Collection[TopicPartition]) -> Any:
+    def check_group(self) -> None:
+        """Raises IllegalStateError if the consumer has no group."""
+        if self._group_id is None:
+            raise IllegalStateError("Requires group_id")
+
+    def fetch(self, partitions: Collection[TopicPartition]) -> Any:
         """Asks for committed offsets. For many partitions, the result is that of `wire.fetched`."""
+        group = self._member.group_metadata()
 
         def submit() -> Any:
             bodies = wire.fetch_bodies(group, partitions)
@@ -54,7 +114,57 @@ class OffsetRequests:
         return LongRequest(_then(submit, sent.set))
 
     def _submit(self, api: str, body: Any, max_version: int) -> Any:
-        return self._consumer.client.submit(api, body, self._node, max_version=max_version)
+        node = ("coordinator", "group", self._group_id)
+        return self._consumer.client.submit(api, body, node, max_version=max_version)
+
+    def forget_coordinator(self) -> None:
+        """Looks up the coordinator again before the next request."""
+        self._consumer.client.forget_coordinator("group", self._group_id)
+
+    @contextlib.contextmanager
+    def noting_a_move(self) -> Iterator[None]:
+        """Forgets the coordinator if an answer says that it has moved."""
+        try:
+            yield
+        except MOVED:
+            self.forget_coordinator()
+            raise
+
+    def retry(
+        self, once: Callable[[float], Waiting[_T]], timeout_ms: int, doing: str
+    ) -> Waiting[_T]:
+        """Runs `once(deadline)`, and retries after retriable errors within the limit.
+
+        Raises:
+            KafkaTimeoutError: After the limit, with the last error as its cause.
+            RebalanceInProgressError: At once: only a poll of the application ends a rebalance.
+        """
+        deadline = now_ms() + timeout_ms
+        backoff = retry_backoff(self._config)
+        last: RetriableError | None = None
+        is_told = False
+        while True:
+            self._member.keep_up()
+            try:
+                return (yield from once(deadline))
+            except RebalanceInProgressError:
+                raise
+            except RetriableError as error:
+                # Keep the error of an earlier attempt, not the timeout of the last one.
+                if last is None or not isinstance(error, KafkaTimeoutError):
+                    last = error
+                again_ms = now_ms() + backoff.failed()
+                if again_ms >= deadline:
+                    raise KafkaTimeoutError(
+                        f"{doing} for group {self._group_id} took longer than {timeout_ms} ms;"
+                        f" the last error: {last}"
+                    ) from last
+                log.debug("%s: %s; trying again", doing, error)
+                if isinstance(error, UnknownTopicOrPartitionError) and not is_told:
+                    # The topic may be new, so retry as Java does. Or it does not exist: warn.
+                    log.warning("%s (tried again for at most %d ms)", error, timeout_ms)
+                    is_told = True
+            yield Wait(None, again_ms)
 
 
 def _then(first: Callable[[], Any], after: Callable[[], object]) -> Callable[[], Any]:

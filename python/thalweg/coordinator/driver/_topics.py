@@ -15,11 +15,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._background import Work, is_long_answer
-from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._look import Found, Known, Look, Wanted, look
-from thalweg.coordinator.driver._members import jitter
+from thalweg.coordinator.driver._waits import now_ms, retry_backoff, soonest
 from thalweg.errors import KafkaError, RetriableError
 
 __all__ = ["Found", "Topics"]
@@ -61,7 +59,7 @@ class Topics:
         self._doubts: Mapping[str, int] = {}
         self._absent: frozenset[str] = frozenset()  # named, but not in the last response
         self._told_absent: frozenset[str] = frozenset()
-        self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
+        self._backoff = retry_backoff(config)
         self.subscribed = False
 
     @property

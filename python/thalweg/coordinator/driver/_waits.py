@@ -1,4 +1,4 @@
-"""Calls that wait, as generators that a thread or an asyncio task can run.
+"""The driver's clock, and calls that wait as generators that a thread or an asyncio task can run.
 
     commit(...) ── Wait ──> run(steps)       KafkaConsumer: in the calling thread
        ^            └─────> aio/_waits.py    AIOKafkaConsumer: its task sleeps
@@ -7,16 +7,42 @@
 A call that waits is a generator of `Wait`s, so both APIs share one implementation.
 """
 
+import random
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.backoff import Backoff
 
-__all__ = ["CoreCall", "Wait", "Waiting", "run"]
+__all__ = ["CoreCall", "Wait", "Waiting", "jitter", "now_ms", "retry_backoff", "run", "soonest"]
 
 _T = TypeVar("_T")
+
+# ---------------------------------------------------------------------- the clock
+
+
+def now_ms() -> float:
+    """Returns the time in ms of a monotonic clock, as in the state machines."""
+    return time.monotonic() * 1000
+
+
+def soonest(times: Iterable[float | None]) -> float | None:
+    """Returns the earliest of the times that are not None, or None."""
+    return min((each for each in times if each is not None), default=None)
+
+
+def jitter() -> float:
+    """Returns a factor for the next wait before a retry."""
+    return random.uniform(0.8, 1.2)
+
+
+def retry_backoff(config: Mapping[str, Any]) -> Backoff:
+    """Creates the waits before retries, by the consumer's options."""
+    return Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
+
+
+# ---------------------------------------------------------------------- calls that wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,24 @@
-"""Runs the steps of a member's state machine: at once, or in the background for large groups.
+"""The state machine of a member: creates it, and runs its steps.
 
     step(event) ──> short ──> member.step ────────────┬──> act(action), in the application's thread
                └──> long ───> Work: member.step ──> finish()
 
-During a long step, no other thread uses the machine: later events wait, and properties return the
-values from before the step.
+For large groups, steps run in the background. During a long step, no other thread uses the machine:
+later events wait, and properties return the values from before the step.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from thalweg._uuids import random_base64
+from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
+from thalweg.coordinator.classic.member import ClassicMember
+from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.driver._background import LONG, Work
-from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.driver._waits import jitter, now_ms
+from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.steps import (
     Assign,
     CommitAnswered,
@@ -28,7 +33,34 @@ from thalweg.coordinator.steps import (
 from thalweg.errors import KafkaError
 from thalweg.structs import ConsumerGroupMetadata
 
-__all__ = ["Stepping"]
+__all__ = ["Member", "Stepping", "make_member"]
+
+Member = ClassicMember | ConsumerMember
+_FIELDS: Final = MemberSettings.__dataclass_fields__
+
+
+def make_member(
+    config: Mapping[str, Any], assignors: Sequence[AbstractPartitionAssignor]
+) -> Member:
+    """Creates a member that has not joined yet, for the protocol of `group_protocol`."""
+    if config["group_protocol"] == "consumer":
+        return ConsumerMember(
+            ConsumerMemberSettings(
+                group_id=config["group_id"],
+                member_id=random_base64(),
+                instance_id=config["group_instance_id"],
+                rack_id=config["client_rack"] or None,
+                server_assignor=config["group_remote_assignor"],
+                max_poll_interval_ms=config["max_poll_interval_ms"],
+                rebalance_timeout_ms=config["rebalance_timeout_ms"],
+                request_timeout_ms=config["request_timeout_ms"],
+                retry_backoff_ms=config["retry_backoff_ms"],
+                retry_backoff_max_ms=config["retry_backoff_max_ms"],
+            ),
+            jitter,
+        )
+    settings = MemberSettings(**{name: config[name] for name in _FIELDS})
+    return ClassicMember(settings, assignors, jitter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +88,7 @@ class Stepping:
 
     def __init__(
         self,
-        member: Any,
+        member: Member,
         act: Callable[[MemberAction], None],
         on_done: Callable[[Any], object],
         *,
@@ -85,20 +117,17 @@ class Stepping:
     def commit_refusal(self) -> KafkaError | None:
         """Why the member cannot commit now, or None."""
         shown = self._shown
-        refusal: KafkaError | None
-        refusal = self._member.commit_refusal() if shown is None else shown.commit_refusal
-        return refusal
+        return self._member.commit_refusal() if shown is None else shown.commit_refusal
 
     @property
     def is_settled(self) -> bool:
         """Whether no change of the assignment is under way."""
-        return self._shown is None and not self._events and bool(self._member.is_settled)
+        return self._shown is None and not self._events and self._member.is_settled
 
     @property
     def next_deadline(self) -> float | None:
         """When the machine needs a `Ticked`. None during a long step."""
-        deadline: float | None = None if self._shown else self._member.next_deadline()
-        return deadline
+        return None if self._shown else self._member.next_deadline()
 
     @property
     def under_way(self) -> Work[Any] | None:
