@@ -50,6 +50,7 @@ from typing import (
 from typing_extensions import TypeVar, disjoint_base
 
 from thalweg.coordinator.steps import Heartbeats
+from thalweg.errors import KafkaError
 from thalweg.interceptor import ProducerRecord
 from thalweg.structs import (
     BrokerMetadata,
@@ -976,7 +977,7 @@ class Consumer(Generic[_K_co, _V_co]):
         The response to a heartbeat in flight is reported only if it is a success that contains
         something new. The same applies if another `_heartbeat` has replaced it."""
 
-    def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, Exception | None, bool]]:
+    def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, KafkaError | None, bool]]:
         """Takes the responses that contain something new, and the errors of heartbeats.
 
         It returns the newest 16, and the newest Assignment. With each: whether it belongs to the

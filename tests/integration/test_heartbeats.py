@@ -284,7 +284,8 @@ def _on_notable(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> None:
         del left_ms, polls
         told.extend(self._consumer._notable_heartbeats())
         if told or self._consumer._poll_expired():
-            self._consumer.wakeup()
+            consumer: Any = self._consumer
+            consumer.wakeup()
 
     monkeypatch.setattr(Driver, "before_poll", before_poll)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FILES = [HERE / name for name in ("producers.py", "consumers.py", "options.py", "others.py")]
+FILES = [HERE / name for name in ("producers.py", "consumers.py", "options.py", "others.py", "native.py")]
 WRONG = """
 from typing import assert_type
 

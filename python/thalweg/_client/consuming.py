@@ -9,7 +9,7 @@ It does not wait: the two consumers wait in different ways.
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from thalweg import interceptor, metrics
 from thalweg._client.arguments import (
@@ -59,6 +59,13 @@ _ASSIGNED_SHOWN_MAX: Final = 5
 _HOW_TO_GET_SOME: Final = (
     "call assign(), or call subscribe() and then read records until the group assigns partitions"
 )
+
+
+class Assigned(Protocol):
+    """A consumer, as far as the checks of arguments need it."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """Returns the assigned partitions."""
 
 
 class Hooks:
@@ -118,14 +125,14 @@ def _not_assigned(partition: TopicPartition, assigned: Collection[TopicPartition
     return f"{text}, which has {names}{f' and {more} more' if more else ''}"
 
 
-def check_any_assigned(core: Any, partitions: Collection[TopicPartition]) -> None:
+def check_any_assigned(core: Assigned, partitions: Collection[TopicPartition]) -> None:
     """Raises IllegalStateError if none of the partitions is assigned, as no record can arrive."""
     assigned = core.assignment()
     if assigned.isdisjoint(partitions):
         raise IllegalStateError(_not_assigned(next(iter(partitions)), assigned))
 
 
-def check_assigned(core: Any, partition: Any) -> None:
+def check_assigned(core: Assigned, partition: Any) -> None:
     """Checks that the argument is an assigned partition.
 
     Raises:
@@ -138,7 +145,7 @@ def check_assigned(core: Any, partition: Any) -> None:
         raise IllegalStateError(_not_assigned(where, assigned))
 
 
-def chosen(core: Any, partitions: Collection[Any]) -> list[TopicPartition]:
+def chosen(core: Assigned, partitions: Collection[Any]) -> list[TopicPartition]:
     """Returns the given partitions, which must be assigned. Without any: all assigned ones.
 
     Raises:
@@ -155,7 +162,9 @@ def chosen(core: Any, partitions: Collection[Any]) -> list[TopicPartition]:
     return found
 
 
-def offset_given(core: Any, partition: Any, offset: Any, leader_epoch: int = -1) -> tuple[int, int]:
+def offset_given(
+    core: Assigned, partition: Any, offset: Any, leader_epoch: int = -1
+) -> tuple[int, int]:
     """Returns the offset to seek to and the leader epoch before it.
 
     Raises:

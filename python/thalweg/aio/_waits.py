@@ -42,15 +42,16 @@ async def awaited(
 
 
 async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
+    if isinstance(wait.task, asyncio.Future):  # the task of a rebalance listener
+        return await asyncio.wait([wait.task], timeout=wait.left_ms / 1000)
     if wait.what is None:
         return await asyncio.sleep(wait.left_ms / 1000)
-    if isinstance(wait.what, asyncio.Future):  # the task of a rebalance listener
-        return await asyncio.wait([wait.what], timeout=wait.left_ms / 1000)
     if isinstance(wait.what, CoreCall):
         return await getattr(calls, wait.what.name)(wait.what.argument, wait.left_ms)
     if isinstance(wait.what, Background):
         return await _finished(wait.what, wait.left_ms)
-    return await calls.result(wait.what, wait.left_ms)
+    request: Any = wait.what  # the core's own
+    return await calls.result(request, wait.left_ms)
 
 
 async def _finished(what: Background[Any], limit_ms: float) -> Any:

@@ -4,7 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from inspect import isawaitable
-from typing import Any
+from typing import Protocol, TypeVar
 
 from thalweg.structs import TopicPartition
 
@@ -12,10 +12,14 @@ __all__ = [
     "AsyncConsumerRebalanceListener",
     "ConsumerRebalanceListener",
     "Listener",
+    "ListenerTask",
+    "Spawn",
     "tell",
 ]
 
 log = logging.getLogger("thalweg.coordinator")
+
+_T = TypeVar("_T")
 
 
 class ConsumerRebalanceListener(ABC):
@@ -62,12 +66,23 @@ class AsyncConsumerRebalanceListener(ABC):
 Listener = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 
 
+class ListenerTask(Protocol):
+    """The task of an asyncio listener, as far as the driver uses it."""
+
+    def done(self) -> bool:
+        """Whether the listener is done."""
+
+
+# Starts a task for what an asyncio listener returned.
+Spawn = Callable[[Awaitable[object]], ListenerTask]
+
+
 def tell(
     listener: Listener | None,
     what: str,
     partitions: Iterable[TopicPartition],
-    spawn: Callable[[Awaitable[object]], Any] | None = None,
-) -> Any:
+    spawn: Callable[[Awaitable[object]], _T] | None = None,
+) -> _T | None:
     """Calls a method of a listener. Logs an exception, because the rebalance must continue.
 
     Args:
@@ -77,7 +92,7 @@ def tell(
         spawn: Starts a task for the awaitable that an asyncio listener returns.
 
     Returns:
-        The task, or None if there is nothing to wait for.
+        The result of `spawn`, or None if there is nothing to wait for.
     """
     if listener is None:
         return None

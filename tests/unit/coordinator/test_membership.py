@@ -706,7 +706,7 @@ def test_who_leaves_waits_for_a_listener_that_another_task_runs(make, protocol):
     polled(consumer)
     assert is_held(consumer), "the listener is at work"
     steps = consumer._driver.unsubscribe()
-    assert next(steps).what is task
+    assert next(steps).task is task
     assert leaves(consumer) == 0
     consumer.commit({ZERO: OffsetAndMetadata(1)})
     assert consumer.client.requests[-1][1]["GenerationIdOrMemberEpoch"] == 1

@@ -64,7 +64,8 @@ def sought(
 ) -> list[Any]:
     """Returns the calls that set the positions for the found offsets."""
     config = {"auto_offset_reset": policy, "default_api_timeout_ms": 60_000}
-    steps = Seeking(core, config, core.seek, is_eager=api == "task").to(found)
+    fake: Any = core
+    steps = Seeking(fake, config, core.seek, is_eager=api == "task").to(found)
     if api == "thread":
         run(steps)
     else:

@@ -24,7 +24,7 @@ import logging
 import re
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from thalweg.coordinator.assignors.registry import resolved
@@ -35,12 +35,13 @@ from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._metrics import GroupMetrics
-from thalweg.coordinator.driver._offset_commit import Commits
+from thalweg.coordinator.driver._native import ConsumerCore
+from thalweg.coordinator.driver._offset_commit import CommitCallback, Commits
 from thalweg.coordinator.driver._offset_fetch import CommittedOffsets, Seeking
 from thalweg.coordinator.driver._offset_requests import OffsetRequests
 from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, now_ms, run, soonest
-from thalweg.coordinator.listener import Listener, tell
+from thalweg.coordinator.listener import Listener, Spawn, tell
 from thalweg.errors import (
     BrokerResponseError,
     IllegalStateError,
@@ -83,12 +84,12 @@ class Driver:
 
     def __init__(
         self,
-        consumer: Any,
+        consumer: ConsumerCore,
         config: Mapping[str, Any],
-        spawn: Callable[[Awaitable[object]], Any] | None = None,
+        spawn: Spawn | None = None,
     ) -> None:
         # The core holds before_poll, so a strong reference to it would be a cycle.
-        self._consumer = weakref.proxy(consumer)
+        self._consumer: ConsumerCore = weakref.proxy(consumer)
         self._config = config
         # Also without a group, as in Java: report a wrong option at once.
         self._assignors = resolved(config["partition_assignment_strategy"])
@@ -339,7 +340,7 @@ class Driver:
         """
         if not (self._config["block_rebalance_on_poll"] and self._consumer.assignment()):
             return False
-        return bool(self._consumer._records_handed_out() != self._allowed_at)
+        return self._consumer._records_handed_out() != self._allowed_at
 
     def allow_rebalance(self) -> None:
         """Lets the next poll give up partitions: the returned records are processed."""
@@ -412,7 +413,7 @@ class Driver:
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
-        callback: Callable[[Any, Any], object] | None,
+        callback: CommitCallback | None,
     ) -> CommitFuture:
         """Commits without waiting. A later call reports the result."""
         return self._commits.commit_async(offsets, callback)
@@ -461,7 +462,7 @@ class Driver:
         )
 
 
-def _close_all(*objects: Iterable[Any]) -> None:
+def _close_all(*objects: Iterable[object]) -> None:
     for group in objects:
         for each in group:
             close = getattr(each, "close", None)

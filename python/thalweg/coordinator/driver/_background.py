@@ -14,8 +14,9 @@ broker.
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
+from thalweg.coordinator.driver._native import Answer, Request
 from thalweg.errors import KafkaTimeoutError
 
 __all__ = ["LONG", "Background", "LongRequest", "Work", "is_long_answer"]
@@ -27,27 +28,30 @@ LONG: Final = 1_000
 _LONG_ANSWER_BYTES: Final = 64 * 1024
 
 
-def is_long_answer(request: Any) -> bool:
+def is_long_answer(request: Request[object]) -> bool:
     """Whether it takes long to read the answer of a request."""
-    return bool(request.answer_bytes >= _LONG_ANSWER_BYTES)
+    return request.answer_bytes >= _LONG_ANSWER_BYTES
 
 
 class Background(Generic[_T]):
     """A result or an error that another thread computes."""
 
-    answer_bytes: Final = 0  # already read
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._done = threading.Event()
-        self._callbacks: list[Callable[[Any], object]] = []
-        self._result: Any = None
+        self._callbacks: list[Callable[[Any], object]] = []  # they take a Self
+        self._result: Any = None  # a _T when it is done
         self._error: BaseException | None = None
 
     @property
     def is_done(self) -> bool:
         """Whether there is a result or an error."""
         return self._done.is_set()
+
+    @property
+    def answer_bytes(self) -> int:
+        """Nothing is left to read."""
+        return 0
 
     @property
     def error(self) -> BaseException | None:
@@ -67,7 +71,7 @@ class Background(Generic[_T]):
         result: _T = self._result
         return result
 
-    def add_done_callback(self, f: Callable[[Any], object]) -> None:
+    def add_done_callback(self, f: Callable[[Self], object]) -> None:
         """Calls `f(self)` when it is done, in the computing thread. If it is done: at once."""
         with self._lock:
             if not self._done.is_set():
@@ -75,13 +79,13 @@ class Background(Generic[_T]):
                 return
         f(self)
 
-    def _run(self, compute: Callable[[], Any]) -> None:
+    def _run(self, compute: Callable[[], _T]) -> None:
         try:
             self._finish(compute(), None)
         except BaseException as error:
             self._finish(None, error)
 
-    def _finish(self, result: Any, error: BaseException | None) -> None:
+    def _finish(self, result: _T | None, error: BaseException | None) -> None:
         with self._lock:
             self._result, self._error = result, error
             self._done.set()
@@ -98,7 +102,7 @@ class Work(Background[_T]):
         _in_thread(lambda: self._run(compute))
 
 
-class LongRequest(Background[Any]):
+class LongRequest(Background[_T]):
     """A request whose body takes long to create, or whose answer takes long to read.
 
     Args:
@@ -106,22 +110,20 @@ class LongRequest(Background[Any]):
         read: Converts the answer to the result.
     """
 
-    def __init__(
-        self, submit: Callable[[], Any], read: Callable[[Any], Any] = lambda answer: answer
-    ) -> None:
+    def __init__(self, submit: Callable[[], Request[Answer]], read: Callable[[Answer], _T]) -> None:
         super().__init__()
         self._read = read
         _in_thread(lambda: self._begin(submit))
 
-    def _begin(self, submit: Callable[[], Any]) -> None:
+    def _begin(self, submit: Callable[[], Request[Answer]]) -> None:
         try:
             request = submit()
         except BaseException as error:
             self._finish(None, error)
             return
-        request.add_done_callback(self._answered)
+        request.add_done_callback(lambda _: self._answered(request))
 
-    def _answered(self, request: Any) -> None:
+    def _answered(self, request: Request[Answer]) -> None:
         # The callback thread calls this. It must not be blocked.
         _in_thread(lambda: self._run(lambda: self._read(request.result(0))))
 

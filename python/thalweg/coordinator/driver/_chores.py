@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._metrics import GroupMetrics
+from thalweg.coordinator.driver._native import ConsumerCore
 from thalweg.coordinator.driver._offset_commit import Commits
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff
-from thalweg.coordinator.listener import Listener, tell
+from thalweg.coordinator.listener import Listener, ListenerTask, Spawn, tell
 from thalweg.coordinator.steps import Assign, AutoCommit, Lose, Revoke
 from thalweg.errors import RetriableError, StaleMemberEpochError, UnknownTopicOrPartitionError
 from thalweg.structs import TopicPartition
@@ -49,7 +50,7 @@ class _UnderWay:
 
     is_done: Callable[[], bool]
     until_ms: float | None = None
-    task: Any = None
+    task: ListenerTask | None = None
     is_pause: bool = False
     then: Callable[[], object] | None = None
 
@@ -69,11 +70,11 @@ class Chores:
 
     def __init__(
         self,
-        consumer: Any,
+        consumer: ConsumerCore,
         config: Mapping[str, Any],
         commits: Commits,
         metrics: GroupMetrics,
-        spawn: Callable[[Awaitable[object]], Any] | None,
+        spawn: Spawn | None,
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -159,7 +160,7 @@ class Chores:
         elif under_way.task is None:
             yield from self._commits.finish(limit)
         else:
-            yield Wait(under_way.task, limit)
+            yield Wait(None, limit, under_way.task)
         if now_ms() >= limit:
             under_way.until_ms = limit
 

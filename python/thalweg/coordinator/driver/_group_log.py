@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from thalweg.coordinator.steps import Assign, Lose, MemberAction, Revoke, Send
+from thalweg.coordinator.steps import Assign, Body, Lose, MemberAction, Revoke, Send
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["GroupLog"]
@@ -57,7 +57,7 @@ class GroupLog:
         log.info("%s, member %s, generation %d: %s", self._who, member, number, what)
 
 
-def _leaver(body: Any) -> str:
+def _leaver(body: Body) -> str:
     """Returns the member id in a LeaveGroup or ConsumerGroupHeartbeat request."""
     newest = body[0][1]["Members"][0] if isinstance(body, list) else body
     return str(newest["MemberId"])

@@ -42,7 +42,7 @@ class Found:
     """
 
     names: frozenset[str]
-    partitions: Mapping[str, int]
+    partitions: dict[str, int]
     ids: Mapping[str, str]
     racks: Mapping[TopicPartition, frozenset[str]]
 

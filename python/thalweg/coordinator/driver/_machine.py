@@ -90,7 +90,7 @@ class Stepping:
         self,
         member: Member,
         act: Callable[[MemberAction], None],
-        on_done: Callable[[Any], object],
+        on_done: Callable[[object], object],
         *,
         may_be_long: bool,
     ) -> None:
@@ -130,7 +130,7 @@ class Stepping:
         return None if self._shown else self._member.next_deadline()
 
     @property
-    def under_way(self) -> Work[Any] | None:
+    def under_way(self) -> Work[tuple[list[MemberAction], bool]] | None:
         """The step in the background that `finish` has not completed yet."""
         return self._work
 

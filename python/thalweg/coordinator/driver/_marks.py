@@ -187,6 +187,9 @@ def _is_dense(chunk: HandedOut) -> bool:
     return chunk.records == chunk.end - chunk.start
 
 
+_HandedOut = Callable[[list[TopicPartition]], list[tuple[int, int, int, int] | None]]
+
+
 class Marks:
     """The finished records of each partition.
 
@@ -197,7 +200,7 @@ class Marks:
             is None for a partition that is not assigned, or has returned no record.
     """
 
-    def __init__(self, handed_out: Callable[[list[TopicPartition]], list[Any]]) -> None:
+    def __init__(self, handed_out: _HandedOut) -> None:
         self._handed_out = handed_out
         self._lock = threading.Lock()
         self._partitions: dict[TopicPartition, _Partition] = {}

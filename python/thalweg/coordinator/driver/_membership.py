@@ -12,7 +12,7 @@ member leaves.
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,10 +24,11 @@ from thalweg.coordinator.driver._group_log import GroupLog
 from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._machine import Stepping, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request
 from thalweg.coordinator.driver._offset_commit import Commits
 from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff, soonest
-from thalweg.coordinator.listener import Listener
+from thalweg.coordinator.listener import Listener, Spawn
 from thalweg.coordinator.steps import (
     Answered,
     CallbacksDone,
@@ -79,7 +80,7 @@ class _Sent:
     """
 
     action: Send
-    request: Any
+    request: Request[Answer]
     began_ms: float
     retry_at_ms: float | None = None
     failure: KafkaError | None = None
@@ -95,15 +96,15 @@ class Membership:
 
     def __init__(
         self,
-        consumer: Any,
+        consumer: ConsumerCore,
         config: Mapping[str, Any],
         assignors: Sequence[AbstractPartitionAssignor],
         topics: Topics,
         commits: Commits,
-        on_answer: Callable[[Any], object],
+        on_answer: Callable[[object], object],
         blocks: Callable[[], bool],
         metrics: GroupMetrics,
-        spawn: Callable[[Awaitable[object]], Any] | None = None,
+        spawn: Spawn | None = None,
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -115,7 +116,7 @@ class Membership:
             on_answer,
             may_be_long=all(map(is_built_in, assignors)),
         )
-        self._node = ("coordinator", "group", config["group_id"])
+        self._node: Group = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
         self._notable: deque[HeartbeatAnswered] = deque()
         self._awaits_old_heartbeats = False
@@ -228,9 +229,9 @@ class Membership:
                 del self._requests[token]
                 self._step(answer)
 
-    def _reading(self, request: Any) -> Work[Any]:
+    def _reading(self, request: Request[Answer]) -> Work[Answer]:
         """Reads a long answer in the background."""
-        work: Work[Any] = Work(lambda: request.result(0))
+        work = Work(lambda: request.result(0))
         work.add_done_callback(self._on_answer)
         return work
 

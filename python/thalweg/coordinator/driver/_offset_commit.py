@@ -19,6 +19,7 @@ from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._metrics import GroupMetrics
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
 from thalweg.coordinator.driver._offset_fetch import CommittedOffsets
 from thalweg.coordinator.driver._offset_requests import (
     MOVED,
@@ -29,6 +30,7 @@ from thalweg.coordinator.driver._offset_requests import (
 )
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms
 from thalweg.errors import (
+    BrokerResponseError,
     CommitFailedError,
     IllegalStateError,
     KafkaError,
@@ -39,13 +41,16 @@ from thalweg.errors import (
 from thalweg.interceptor import notify
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Commits"]
+__all__ = ["CommitCallback", "Commits"]
 
 log = logging.getLogger("thalweg.coordinator")
 
 # How often unchanged offsets are committed again. A coordinator deletes offsets that are not
 # committed for offsets.retention.minutes, even if a consumer outside the group still uses them.
 _REFRESH_MS: Final = 600_000.0
+
+# It gets the offsets, and the answer or the error.
+CommitCallback = Callable[[Any, Any], object]
 
 
 @dataclass
@@ -63,8 +68,8 @@ class _Commit:
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     group: ConsumerGroupMetadata
-    callback: Callable[[Any, Any], object] | None
-    request: Any = None
+    callback: CommitCallback | None
+    request: Request[Answer] | None = None
     began_ms: float = 0.0
     refusal: KafkaError | None = None
     future: CommitFuture = field(default_factory=CommitFuture)
@@ -107,7 +112,7 @@ class Commits:
 
     def __init__(
         self,
-        consumer: Any,
+        consumer: ConsumerCore,
         config: Mapping[str, Any],
         member: GroupMember,
         requests: OffsetRequests,
@@ -183,7 +188,7 @@ class Commits:
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits the marked records that are not committed yet, and waits as `commit`."""
-        self._requests.check_group()
+        self._requests.group_id()
         yield from self.commit(self._new_marks(), timeout_ms)
 
     def _new_marks(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -223,7 +228,7 @@ class Commits:
             timeout_ms: How long to retry.
             asked_at: The value of `departures` at the application's call. None: now.
         """
-        self._requests.check_group()
+        self._requests.group_id()
         asked_at = self.departures if asked_at is None else asked_at
         chosen = self._chosen(offsets)
         deadline = now_ms() + timeout_ms
@@ -257,16 +262,16 @@ class Commits:
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
-        callback: Callable[[Any, Any], object] | None,
+        callback: CommitCallback | None,
     ) -> CommitFuture:
         """Commits without waiting. A later call reports the result."""
-        self._requests.check_group()
+        self._requests.group_id()
         return self._begin_commit(self._chosen(offsets), callback)
 
     def _begin_commit(
         self,
         chosen: dict[TopicPartition, OffsetAndMetadata],
-        callback: Callable[[Any, Any], object] | None,
+        callback: CommitCallback | None,
     ) -> CommitFuture:
         callback = callback or self._config["default_offset_commit_callback"]
         group = self._member.group_metadata()
@@ -290,10 +295,9 @@ class Commits:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is not None:
             return offsets_given(offsets)
-        positions: dict[TopicPartition, OffsetAndMetadata] = self._consumer.positions()
-        return positions
+        return self._consumer.positions()
 
-    def _judged(self, answer: Mapping[str, Any], group: ConsumerGroupMetadata) -> KafkaError | None:
+    def _judged(self, answer: Answer, group: ConsumerGroupMetadata) -> KafkaError | None:
         """Returns the error that decides the result of a commit. The member gets group errors."""
         errors = wire.commit_errors(answer)
         if not errors:
@@ -360,7 +364,7 @@ class Commits:
         except Exception:
             log.exception("the callback of a commit raised")
 
-    def _outcome(self, commit: _Commit) -> tuple[Any, KafkaError | None]:
+    def _outcome(self, commit: _Commit) -> tuple[Answer | None, KafkaError | None]:
         if commit.request is None:
             return (None, commit.refusal) if commit.refusal else ({"Topics": []}, None)
         try:
@@ -375,7 +379,7 @@ class Commits:
         return answer, error
 
 
-def _commit_failed(kind: type[Any], *, member: bool) -> CommitFailedError:
+def _commit_failed(kind: type[BrokerResponseError], *, member: bool) -> CommitFailedError:
     """Returns an error that says why a commit was refused permanently, and what to do."""
     if member:
         return CommitFailedError(

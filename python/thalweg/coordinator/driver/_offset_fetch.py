@@ -15,6 +15,7 @@ from typing import Any, Literal
 from thalweg import _consuming
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._marks import Marks
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
 from thalweg.coordinator.driver._offset_requests import (
     STALE_MEMBER,
     GroupMember,
@@ -43,7 +44,7 @@ class CommittedOffsets:
 
     def __init__(
         self,
-        consumer: Any,
+        consumer: ConsumerCore,
         config: Mapping[str, Any],
         member: GroupMember,
         requests: OffsetRequests,
@@ -55,7 +56,7 @@ class CommittedOffsets:
         self._marks = marks
         self._has_group = config["group_id"] is not None
         # The request for new partitions, and these partitions.
-        self._request: tuple[Any, list[TopicPartition]] | None = None
+        self._request: tuple[Request[Answer | wire.Fetched], list[TopicPartition]] | None = None
         self._due_ms = 0.0
         self._backoff = retry_backoff(config)
 
@@ -102,7 +103,7 @@ class CommittedOffsets:
         self, partitions: list[TopicPartition], timeout_ms: int
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Looks up committed offsets. It waits and retries within the limit."""
-        self._requests.check_group()
+        self._requests.group_id()
 
         def once(until_ms: float) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
             try:
@@ -117,7 +118,7 @@ class CommittedOffsets:
 
 
 def _fetched(
-    answer: Mapping[str, Any] | wire.Fetched, partitions: list[TopicPartition]
+    answer: Answer | wire.Fetched, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """Returns the offsets of an answer, or raises its first error."""
     read = answer if isinstance(answer, tuple) else wire.fetched(answer, partitions)
@@ -141,7 +142,7 @@ class Seeking:
 
     def __init__(
         self,
-        consumer: Any,
+        consumer: ConsumerCore,
         config: Mapping[str, Any],
         seek: Callable[[TopicPartition, int | OffsetAndMetadata], None],
         *,
@@ -184,6 +185,10 @@ class Seeking:
                 _consuming.check_assigned(self._consumer, each)
                 yield self._call("position", each)
 
-    def _call(self, name: Literal["list_offsets", "position"], argument: Any) -> Wait:
+    def _call(
+        self,
+        name: Literal["list_offsets", "position"],
+        argument: list[tuple[str, int, int]] | TopicPartition,
+    ) -> Wait:
         until_ms = now_ms() + float(self._config["default_api_timeout_ms"])
         return Wait(CoreCall(self._consumer, name, argument), until_ms)

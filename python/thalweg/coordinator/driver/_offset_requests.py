@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._background import LONG, LongRequest
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff
+from thalweg.coordinator.steps import Body
 from thalweg.errors import (
     CoordinatorNotAvailableError,
     FencedInstanceIdError,
@@ -71,23 +73,26 @@ class OffsetRequests:
         member: Its membership.
     """
 
-    def __init__(self, consumer: Any, config: Mapping[str, Any], member: GroupMember) -> None:
+    def __init__(
+        self, consumer: ConsumerCore, config: Mapping[str, Any], member: GroupMember
+    ) -> None:
         self._consumer = consumer
         self._config = config
         self._member = member
         self._group_id: str | None = config["group_id"]
         self._commit_is_sent: threading.Event | None = None  # of the last long commit
 
-    def check_group(self) -> None:
-        """Raises IllegalStateError if the consumer has no group."""
+    def group_id(self) -> str:
+        """Returns the group's id. Raises IllegalStateError if the consumer has no group."""
         if self._group_id is None:
             raise IllegalStateError("Requires group_id")
+        return self._group_id
 
-    def fetch(self, partitions: Collection[TopicPartition]) -> Any:
+    def fetch(self, partitions: Collection[TopicPartition]) -> Request[Answer | wire.Fetched]:
         """Asks for committed offsets. For many partitions, the result is that of `wire.fetched`."""
         group = self._member.group_metadata()
 
-        def submit() -> Any:
+        def submit() -> Request[Answer]:
             bodies = wire.fetch_bodies(group, partitions)
             return self._submit("OffsetFetch", bodies, wire.FETCH_VERSION_MAX)
 
@@ -97,12 +102,12 @@ class OffsetRequests:
 
     def commit(
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> Any:
+    ) -> Request[Answer]:
         """Commits offsets, after all earlier commits were sent."""
         before = self._commit_is_sent
         waits = before is not None and not before.is_set()
 
-        def submit() -> Any:
+        def submit() -> Request[Answer]:
             body = wire.commit_body(group, offsets)
             if before is not None:
                 before.wait()
@@ -111,15 +116,15 @@ class OffsetRequests:
         if len(offsets) < LONG and not waits:
             return submit()
         self._commit_is_sent = sent = threading.Event()
-        return LongRequest(_then(submit, sent.set))
+        return LongRequest(_then(submit, sent.set), lambda answer: answer)
 
-    def _submit(self, api: str, body: Any, max_version: int) -> Any:
-        node = ("coordinator", "group", self._group_id)
+    def _submit(self, api: str, body: Body, max_version: int) -> Request[Answer]:
+        node: Group = ("coordinator", "group", self.group_id())
         return self._consumer.client.submit(api, body, node, max_version=max_version)
 
     def forget_coordinator(self) -> None:
         """Looks up the coordinator again before the next request."""
-        self._consumer.client.forget_coordinator("group", self._group_id)
+        self._consumer.client.forget_coordinator("group", self.group_id())
 
     @contextlib.contextmanager
     def noting_a_move(self) -> Iterator[None]:
@@ -167,8 +172,8 @@ class OffsetRequests:
             yield Wait(None, again_ms)
 
 
-def _then(first: Callable[[], Any], after: Callable[[], object]) -> Callable[[], Any]:
-    def both() -> Any:
+def _then(first: Callable[[], _T], after: Callable[[], object]) -> Callable[[], _T]:
+    def both() -> _T:
         try:
             return first()
         finally:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._look import Found, Known, Look, Wanted, look
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
 from thalweg.coordinator.driver._waits import now_ms, retry_backoff, soonest
 from thalweg.errors import KafkaError, RetriableError
 
@@ -38,7 +39,10 @@ class Topics:
     """
 
     def __init__(
-        self, consumer: Any, config: Mapping[str, Any], on_answer: Callable[[Any], object]
+        self,
+        consumer: ConsumerCore,
+        config: Mapping[str, Any],
+        on_answer: Callable[[object], object],
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -48,7 +52,7 @@ class Topics:
         self._watched: frozenset[str] = frozenset()
         self._nameless: frozenset[str] = frozenset()  # topic ids whose names are not known yet
         self._named_by_id: frozenset[str] = frozenset()
-        self._request: Any = None
+        self._request: Request[Answer | Look] | None = None
         self._asks_ids = False  # whether the current or last request is by topic id
         self._names_due_ms: float | None = None
         self._ids_due_ms: float | None = None
@@ -154,17 +158,17 @@ class Topics:
             log.debug("could not look up the subscribed topics: %s; trying again", error)
             return None
         self._backoff.reset()
-        if self._asks_ids:
+        if self._asks_ids and not isinstance(answer, Look):
             self._take_names(row for row in answer["Topics"] if row["ErrorCode"] == 0)
             return None
-        return self._taken(answer if isinstance(answer, Look) else self._looker()(answer))
+        return self._taken(self._looker()(answer))
 
-    def _looker(self) -> Callable[[Mapping[str, Any]], Look]:
+    def _looker(self) -> Callable[[Answer | Look], Look]:
         """Returns `look` with the current wanted and known topics as arguments."""
         hides_internal = self._config["exclude_internal_topics"]
         wanted = Wanted(self._named, self._pattern, self._also(), hides_internal)
         known = Known(self._last, self._doubts, self._found)
-        return lambda answer: look(answer, wanted, known)
+        return lambda answer: answer if isinstance(answer, Look) else look(answer, wanted, known)
 
     def _compare(self, now: float) -> None:
         """Asks again for topics if the core knows more partitions of one of them."""
@@ -186,7 +190,7 @@ class Topics:
         elif self._nameless:
             self._ids_due_ms = now_ms() + wait_ms
 
-    def _ask(self) -> Any:
+    def _ask(self) -> Request[Answer]:
         # Only topics subscribed to by name may be created. A topic that the broker's pattern has
         # found exists, or was deleted.
         create = bool(self._named) and self._config["allow_auto_create_topics"]

@@ -9,11 +9,14 @@ A call that waits is a generator of `Wait`s, so both APIs share one implementati
 
 import random
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.driver._native import ConsumerCore, Request
+from thalweg.coordinator.listener import ListenerTask
+from thalweg.structs import TopicPartition
 
 __all__ = ["CoreCall", "Wait", "Waiting", "jitter", "now_ms", "retry_backoff", "run", "soonest"]
 
@@ -50,13 +53,14 @@ class Wait:
     """Something to wait for, with a limit.
 
     Attributes:
-        what: A request or a CoreCall. Its answer is sent into the generator, or its error thrown.
-            None: only wait until the time. With asyncio it may also be a task to wait for.
+        what: Its answer is sent into the generator, or its error thrown. None: wait for the time.
         until_ms: The limit, on the driver's clock.
+        task: With asyncio: wait for this task, for at most the time.
     """
 
-    what: Any
+    what: "Request[object] | CoreCall | None"
     until_ms: float
+    task: ListenerTask | None = None
 
     @property
     def left_ms(self) -> int:
@@ -74,15 +78,17 @@ class CoreCall:
         argument: The first argument. The second is the timeout.
     """
 
-    consumer: Any
+    consumer: ConsumerCore
     name: Literal["list_offsets", "position"]
-    argument: Any
+    argument: list[tuple[str, int, int]] | TopicPartition
 
-    def result(self, timeout_ms: int) -> Any:
+    def result(self, timeout_ms: int) -> object:
         """Makes the call in its blocking form."""
-        return getattr(self.consumer, self.name)(self.argument, timeout_ms)
+        call: Callable[[object, int], object] = getattr(self.consumer, self.name)
+        return call(self.argument, timeout_ms)
 
 
+# What is sent into it is the answer to the last wait, whose type only the generator knows.
 Waiting = Generator[Wait, Any, _T]
 
 
@@ -102,7 +108,8 @@ def run(steps: Waiting[_T]) -> _T:
         return result
 
 
-def _outcome(wait: Wait) -> Any:
+def _outcome(wait: Wait) -> object:
     if wait.what is None:
-        return time.sleep(wait.left_ms / 1000)
+        time.sleep(wait.left_ms / 1000)
+        return None
     return wait.what.result(wait.left_ms)

@@ -1,0 +1,151 @@
+"""The native core as the driver sees it: what the driver calls, and nothing else.
+
+    ConsumerCore ── client ──> CoreClient ── submit ──> Request ── result ──> an answer
+                                          └─ cluster ─> Cluster
+
+The classes of `thalweg._core` satisfy these Protocols. tests/typing checks that.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from thalweg.coordinator.steps import Body, Heartbeats
+from thalweg.errors import KafkaError
+from thalweg.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "Answer",
+    "Cluster",
+    "ConsumerCore",
+    "CoreClient",
+    "Group",
+    "Request",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+# The body of a response, with the field names of Kafka's schema.
+Answer: TypeAlias = dict[str, Any]
+# The coordinator of a group, as the receiver of a request.
+Group: TypeAlias = tuple[Literal["coordinator"], str, str]
+
+
+class Request(Protocol[_T_co]):
+    """Something that ends with a result or an error: a request, or work in another thread."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result or an error."""
+
+    @property
+    def answer_bytes(self) -> int:
+        """The size of an answer that has arrived and was not read yet, else 0."""
+
+    def result(self, timeout_ms: int | None = None) -> _T_co:
+        """Waits for the result and returns it, or raises the error."""
+
+    def add_done_callback(self, f: Callable[[object], object]) -> None:
+        """Calls f(self) in another thread when it is done. If it is done: at once, in this one."""
+
+
+class Cluster(Protocol):
+    """The metadata that the core has."""
+
+    @property
+    def update_version(self) -> int:
+        """A number that grows with each update."""
+
+    def has_more_partitions(self, known: dict[str, int]) -> bool:
+        """Whether one of the topics has more partitions than the given number."""
+
+
+class CoreClient(Protocol):
+    """The network side of the core: requests of any API, by name."""
+
+    def submit(
+        self,
+        api: str,
+        body: Body,
+        node: Group | None = None,
+        *,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+    ) -> Request[Answer]:
+        """Sends a request, to any broker if no node is given."""
+
+    def forget_coordinator(self, kind: Literal["group"], key: str) -> None:
+        """Looks up a coordinator again before the next request to it."""
+
+    def cluster(self) -> Cluster:
+        """Returns the metadata as of now."""
+
+
+class ConsumerCore(Protocol):
+    """The consumer of the core. The stub of `thalweg._core.Consumer` describes each call."""
+
+    @property
+    def client(self) -> CoreClient:
+        """Sends requests on the consumer's connections."""
+
+    # ------------------------------------------------------------------ polls
+
+    def reenter(self) -> None:
+        """Makes a waiting call run `before_poll` now. Any thread may call it."""
+
+    def _hold(self, held: bool) -> None:
+        """Sets whether polls return no records."""
+
+    def _handed_out(
+        self, partitions: Sequence[tuple[str, int]]
+    ) -> list[tuple[int, int, int, int] | None]:
+        """Returns what polls have returned of each partition. Any thread may call it."""
+
+    def _records_handed_out(self) -> int:
+        """Returns the number of records that all polls have returned."""
+
+    # ------------------------------------------------------------------ partitions
+
+    def set_subscribed(self, subscribed: bool) -> None:
+        """Sets whether there is a subscription."""
+
+    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replaces the assignment."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """Returns the assigned partitions."""
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns what a commit would write for each assigned partition with a position."""
+
+    def awaiting_committed(self) -> list[TopicPartition]:
+        """Returns the assigned partitions that wait for `set_committed`."""
+
+    def set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        """Sets the committed offsets that were found."""
+
+    def seek_to(
+        self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
+    ) -> None:
+        """Moves positions to the start or the end of the log."""
+
+    # ------------------------------------------------------------------ membership
+
+    def _join(
+        self, join: Body, timeout_ms: float, heartbeats: Heartbeats, node: Group
+    ) -> Request[Answer]:
+        """Sends a JoinGroup. Its answer starts the heartbeats."""
+
+    def _heartbeat(self, heartbeats: Heartbeats, node: Group) -> None:
+        """Starts heartbeats, which replace those before."""
+
+    def _stop_heartbeat(self) -> None:
+        """Stops the heartbeats and the watch of max_poll_interval_ms."""
+
+    def _notable_heartbeats(self) -> list[tuple[Answer | None, KafkaError | None, bool]]:
+        """Takes the answers with news. With each: whether its heartbeats are still in force."""
+
+    def _old_heartbeat_is_under_way(self) -> bool:
+        """Whether a replaced or stopped heartbeat has no answer yet."""
+
+    def _poll_expired(self) -> bool:
+        """Takes the flag that max_poll_interval_ms has passed without a poll."""

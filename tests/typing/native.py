@@ -1,0 +1,31 @@
+"""The native core satisfies what the driver expects of it. This file is never run."""
+
+from typing import Any
+
+from thalweg import KafkaConsumer, _core
+from thalweg.coordinator.driver._background import LongRequest, Work
+from thalweg.coordinator.driver._native import Answer, Cluster, ConsumerCore, CoreClient, Request
+
+
+def consumer_core(consumer: "_core.Consumer[Any, Any]") -> ConsumerCore:
+    return consumer
+
+
+def core_client(client: "_core.Client") -> CoreClient:
+    return client
+
+
+def pending_request(request: "_core.PendingRequest") -> Request[Answer]:
+    return request
+
+
+def cluster_metadata(metadata: "_core.ClusterMetadata") -> Cluster:
+    return metadata
+
+
+def public_consumer(consumer: KafkaConsumer[Any, Any]) -> ConsumerCore:
+    return consumer
+
+
+def work_in_threads(work: Work[int], request: LongRequest[str]) -> list[Request[int | str]]:
+    return [work, request]
