@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,12 +22,16 @@ def diagram(name: str) -> str:
 
     arrows = []
     for state, into in getattr(states, name).items():
-        arrows += [f"    {_id(state)} --> {_id(each)}" for each in sorted(into) or ["[*]"]]
+        if isinstance(into, Mapping):  # {trigger: state}
+            to = [f"{_id(each)}: {trigger}" for trigger, each in into.items()]
+        else:
+            to = [_id(each) for each in sorted(into)]
+        arrows += [f"    {_id(state)} --> {each}" for each in to or ["[*]"]]
     return "\n".join(["```mermaid", "stateDiagram-v2", *arrows, "```"])
 
 
 def _id(state: str) -> str:
-    return state if state == "[*]" else re.sub(r"\W", "_", state)
+    return re.sub(r"\W", "_", state)
 
 
 def written(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 
 import pytest
@@ -15,10 +16,14 @@ from thalweg.coordinator.states import (
     RECONCILIATION,
     ConsumerGroupState,
     ConsumerMemberState,
+    ConsumerMemberTrigger,
     ForbiddenTransition,
     GroupState,
+    GroupTrigger,
     MemberState,
+    MemberTrigger,
     ReconciliationState,
+    enter,
     move,
 )
 
@@ -35,6 +40,19 @@ TABLES = [
     (RECONCILIATION, ReconciliationState, ReconciliationState.STABLE, set()),
 ]
 EACH = pytest.mark.parametrize("table, names, first, ends", TABLES)
+WITH_TRIGGERS = pytest.mark.parametrize(
+    "table, names, triggers",
+    [
+        (CLASSIC_GROUP, GroupState, GroupTrigger),
+        (CLASSIC_MEMBER, MemberState, MemberTrigger),
+        (CONSUMER_MEMBER, ConsumerMemberState, ConsumerMemberTrigger),
+    ],
+)
+
+
+def following(table, state):
+    into = table[state]
+    return set(into.values() if isinstance(into, Mapping) else into)
 
 
 @EACH
@@ -46,7 +64,7 @@ def test_each_state_has_its_row(table, names, first, ends):
 def test_each_state_can_be_reached(table, names, first, ends):
     reached, todo = {first}, [first]
     while todo:
-        new = table[todo.pop()] - reached
+        new = following(table, todo.pop()) - reached
         reached |= new
         todo += new
     assert reached == set(names)
@@ -57,14 +75,33 @@ def test_only_the_ends_have_no_way_on(table, names, first, ends):
     assert {each for each in table if not table[each]} == ends
 
 
-@EACH
-def test_moves_are_those_of_the_table_and_no_others(table, names, first, ends):
+@WITH_TRIGGERS
+def test_triggers_lead_where_the_table_says_and_others_nowhere(table, names, triggers):
+    for current, trigger in product(names, triggers):
+        if trigger in table[current]:
+            assert move(table, current, trigger) is table[current][trigger]
+        else:
+            told = f"{names.__name__}: nothing follows {current} on {trigger.name}"
+            with pytest.raises(ForbiddenTransition, match=told):
+                move(table, current, trigger)
+
+
+@WITH_TRIGGERS
+def test_each_trigger_leads_somewhere(table, names, triggers):
+    assert {trigger for row in table.values() for trigger in row} == set(triggers)
+
+
+@pytest.mark.parametrize(
+    "table, names",
+    [(CONSUMER_GROUP, ConsumerGroupState), (RECONCILIATION, ReconciliationState)],
+)
+def test_states_that_follow_from_other_fields_are_checked(table, names):
     for current, to in product(names, names):
         if to in table[current]:
-            assert move(table, current, to) is to
+            assert enter(table, current, to) is to
         else:
             with pytest.raises(ForbiddenTransition, match=f"{current} -> {to}"):
-                move(table, current, to)
+                enter(table, current, to)
 
 
 def test_a_group_shows_kafkas_names():
@@ -78,4 +115,4 @@ def test_a_group_shows_kafkas_names():
 
 
 def test_a_dead_group_stays_dead():
-    assert states.CLASSIC_GROUP[GroupState.DEAD] == frozenset()
+    assert states.CLASSIC_GROUP[GroupState.DEAD] == {}

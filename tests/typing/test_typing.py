@@ -12,7 +12,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FILES = [HERE / name for name in ("producers.py", "consumers.py", "options.py", "others.py", "native.py")]
+NAMES = ("producers.py", "consumers.py", "options.py", "others.py", "native.py")
+FILES = [HERE / name for name in NAMES]
 WRONG = """
 from typing import assert_type
 

@@ -1,15 +1,20 @@
-"""The states of members and groups, and their allowed transitions, as tables.
+"""The states of members and groups, as tables.
 
-The transitions of each table happen in one file, by `move`:
+Three tables say which trigger leads from which state to which. Each machine moves only by `move`:
 
     CLASSIC_MEMBER    the consumer's side of the classic protocol    classic/member.py
     CLASSIC_GROUP     the broker's side of the classic protocol      classic/group.py
     CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      kip848/member.py
+
+Two states follow from other fields: the epochs of a group, the partitions of a member. Their tables
+say which state may follow which, and `enter` checks it:
+
     CONSUMER_GROUP    the broker's side of KIP-848's protocol        kip848/group.py
     RECONCILIATION    one member of a group, at the broker           kip848/reconciliation.py
 
-The names are Kafka's (`DescribeGroups` shows the states of groups). Only `Fatal` and `Closed` of
-the classic protocol are our own: Java's consumer has an exception and a flag in their place.
+docs/groups.md shows all tables as diagrams, which tools/generate_states.py draws. The names of
+states are Kafka's (`DescribeGroups` shows those of groups). Only `Fatal` and `Closed` of the
+classic protocol are our own: Java's consumer has an exception and a flag in their place.
 """
 
 from collections.abc import Mapping
@@ -24,22 +29,40 @@ __all__ = [
     "RECONCILIATION",
     "ConsumerGroupState",
     "ConsumerMemberState",
+    "ConsumerMemberTrigger",
     "ForbiddenTransition",
     "GroupState",
+    "GroupTrigger",
     "MemberState",
+    "MemberTrigger",
     "ReconciliationState",
+    "enter",
     "move",
 ]
 
 S = TypeVar("S", bound=StrEnum)
+T = TypeVar("T", bound=StrEnum)
 
 
 class ForbiddenTransition(AssertionError):
-    """A transition that the table does not allow: a bug in this code, never in the other side."""
+    """A transition that is not in the table: a bug in this code, never in the other side."""
 
 
-def move(table: Mapping[S, frozenset[S]], current: S, to: S) -> S:
-    """Checks a transition, and returns the new state.
+def move(table: Mapping[S, Mapping[T, S]], current: S, trigger: T) -> S:
+    """Returns the state to which a trigger leads.
+
+    Raises:
+        ForbiddenTransition: If the table has no such trigger in this state.
+    """
+    following = table[current].get(trigger)
+    if following is None:
+        kind = type(current).__name__
+        raise ForbiddenTransition(f"{kind}: nothing follows {current} on {trigger.name}")
+    return following
+
+
+def enter(table: Mapping[S, frozenset[S]], current: S, to: S) -> S:
+    """Checks a transition to another state, and returns that state.
 
     Raises:
         ForbiddenTransition: If the table does not allow it.
@@ -49,28 +72,7 @@ def move(table: Mapping[S, frozenset[S]], current: S, to: S) -> S:
     return to
 
 
-class GroupState(StrEnum):
-    """`org.apache.kafka.coordinator.group.classic.ClassicGroupState`."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-_G = GroupState
-
-CLASSIC_GROUP: Final[Mapping[GroupState, frozenset[GroupState]]] = {
-    # A member joins.
-    _G.EMPTY: frozenset({_G.PREPARING_REBALANCE, _G.DEAD}),
-    # All members have joined, or the time is over. Without members, the group is empty.
-    _G.PREPARING_REBALANCE: frozenset({_G.COMPLETING_REBALANCE, _G.EMPTY, _G.DEAD}),
-    # The leader has sent the assignment. Or members joined, left, or did not sync in time.
-    _G.COMPLETING_REBALANCE: frozenset({_G.STABLE, _G.PREPARING_REBALANCE, _G.DEAD}),
-    _G.STABLE: frozenset({_G.PREPARING_REBALANCE, _G.DEAD}),
-    _G.DEAD: frozenset(),
-}
+# ---------------------------------------------------------------------- the classic protocol
 
 
 class MemberState(StrEnum):
@@ -84,19 +86,177 @@ class MemberState(StrEnum):
     CLOSED = "Closed"
 
 
-_M = MemberState
+class MemberTrigger(StrEnum):
+    """What moves a classic member."""
 
-CLASSIC_MEMBER: Final[Mapping[MemberState, frozenset[MemberState]]] = {
-    # JoinGroup is sent.
-    _M.UNJOINED: frozenset({_M.PREPARING_REBALANCE, _M.FATAL, _M.CLOSED}),
-    # JoinGroup is answered or has failed, or the membership was reset in the meantime.
-    _M.PREPARING_REBALANCE: frozenset({_M.COMPLETING_REBALANCE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
-    # SyncGroup is answered or has failed, or the membership was reset in the meantime.
-    _M.COMPLETING_REBALANCE: frozenset({_M.STABLE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
-    # JoinGroup is sent again, or the membership is lost or given up.
-    _M.STABLE: frozenset({_M.PREPARING_REBALANCE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
-    _M.FATAL: frozenset({_M.CLOSED}),
-    _M.CLOSED: frozenset(),
+    JOIN = "sends JoinGroup"
+    JOINED = "JoinGroup is answered"
+    SYNCED = "SyncGroup is answered"
+    FAILED = "JoinGroup or SyncGroup fails"
+    ENDED = "membership is lost or given up"
+    FENCED = "fenced"
+    CLOSED = "consumer closes"
+
+
+_M, _MT = MemberState, MemberTrigger
+
+# In each state of a member that lives.
+_CLASSIC_ENDS: Final = {
+    _MT.ENDED: _M.UNJOINED,
+    _MT.FENCED: _M.FATAL,
+    _MT.CLOSED: _M.CLOSED,
+}
+
+CLASSIC_MEMBER: Final[Mapping[MemberState, Mapping[MemberTrigger, MemberState]]] = {
+    _M.UNJOINED: {_MT.JOIN: _M.PREPARING_REBALANCE, **_CLASSIC_ENDS},
+    _M.PREPARING_REBALANCE: {
+        _MT.JOINED: _M.COMPLETING_REBALANCE,
+        _MT.FAILED: _M.UNJOINED,
+        **_CLASSIC_ENDS,
+    },
+    _M.COMPLETING_REBALANCE: {
+        _MT.SYNCED: _M.STABLE,
+        _MT.FAILED: _M.UNJOINED,
+        **_CLASSIC_ENDS,
+    },
+    _M.STABLE: {_MT.JOIN: _M.PREPARING_REBALANCE, **_CLASSIC_ENDS},
+    _M.FATAL: {_MT.CLOSED: _M.CLOSED},
+    _M.CLOSED: {},
+}
+
+
+class GroupState(StrEnum):
+    """`org.apache.kafka.coordinator.group.classic.ClassicGroupState`."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class GroupTrigger(StrEnum):
+    """What moves a classic group."""
+
+    REBALANCE = "members join, leave or change"
+    JOINED = "all members have joined, or time is over"
+    EMPTIED = "no members are left"
+    SYNC_EXPIRED = "members did not sync in time"
+    ASSIGNED = "leader sends the assignment"
+    DELETED = "group is deleted"
+
+
+_G, _GT = GroupState, GroupTrigger
+
+CLASSIC_GROUP: Final[Mapping[GroupState, Mapping[GroupTrigger, GroupState]]] = {
+    _G.EMPTY: {
+        _GT.REBALANCE: _G.PREPARING_REBALANCE,
+        _GT.DELETED: _G.DEAD,
+    },
+    _G.PREPARING_REBALANCE: {
+        _GT.JOINED: _G.COMPLETING_REBALANCE,
+        _GT.EMPTIED: _G.EMPTY,
+        _GT.DELETED: _G.DEAD,
+    },
+    _G.COMPLETING_REBALANCE: {
+        _GT.ASSIGNED: _G.STABLE,
+        _GT.REBALANCE: _G.PREPARING_REBALANCE,
+        _GT.SYNC_EXPIRED: _G.PREPARING_REBALANCE,
+        _GT.DELETED: _G.DEAD,
+    },
+    _G.STABLE: {
+        _GT.REBALANCE: _G.PREPARING_REBALANCE,
+        # The leader has synced, but not all other members.
+        _GT.SYNC_EXPIRED: _G.PREPARING_REBALANCE,
+        _GT.DELETED: _G.DEAD,
+    },
+    _G.DEAD: {},
+}
+
+# ---------------------------------------------------------------------- KIP-848's protocol
+
+
+class ConsumerMemberState(StrEnum):
+    """`org.apache.kafka.clients.consumer.internals.MemberState`."""
+
+    UNSUBSCRIBED = "Unsubscribed"
+    JOINING = "Joining"
+    RECONCILING = "Reconciling"
+    ACKNOWLEDGING = "Acknowledging"
+    STABLE = "Stable"
+    PREPARE_LEAVING = "PrepareLeaving"
+    LEAVING = "Leaving"
+    FENCED = "Fenced"
+    FATAL = "Fatal"
+    STALE = "Stale"
+
+
+class ConsumerMemberTrigger(StrEnum):
+    """What moves a member of KIP-848's protocol."""
+
+    JOIN = "sends its first report"
+    TARGET = "its partitions are not the target"
+    REPORT = "reports what it gave up or took"
+    SETTLED = "its partitions are the target"
+    FENCED = "group does not know it as it is"
+    FAILED = "fatal error"
+    POLL_EXPIRED = "no poll in time"
+    GIVE_UP = "unsubscribes or closes"
+    LEAVE = "sends its last heartbeat"
+    LEFT = "membership has ended"
+
+
+_CM, _CT = ConsumerMemberState, ConsumerMemberTrigger
+
+# In each state of a member of the group.
+_CONSUMER_ENDS: Final = {
+    _CT.FAILED: _CM.FATAL,
+    _CT.POLL_EXPIRED: _CM.STALE,
+    _CT.GIVE_UP: _CM.PREPARE_LEAVING,
+}
+
+CONSUMER_MEMBER: Final[
+    Mapping[ConsumerMemberState, Mapping[ConsumerMemberTrigger, ConsumerMemberState]]
+] = {
+    _CM.UNSUBSCRIBED: {_CT.JOIN: _CM.JOINING},
+    # The group has accepted it, with partitions or without.
+    _CM.JOINING: {_CT.TARGET: _CM.RECONCILING, **_CONSUMER_ENDS},
+    # It gives up or takes partitions. Or the new target is what it already has.
+    _CM.RECONCILING: {
+        _CT.TARGET: _CM.RECONCILING,
+        _CT.REPORT: _CM.ACKNOWLEDGING,
+        _CT.SETTLED: _CM.STABLE,
+        _CT.FENCED: _CM.FENCED,
+        **_CONSUMER_ENDS,
+    },
+    # The answer to its report has its next target.
+    _CM.ACKNOWLEDGING: {
+        _CT.TARGET: _CM.RECONCILING,
+        _CT.SETTLED: _CM.STABLE,
+        _CT.FENCED: _CM.FENCED,
+        **_CONSUMER_ENDS,
+    },
+    _CM.STABLE: {
+        _CT.TARGET: _CM.RECONCILING,
+        _CT.SETTLED: _CM.STABLE,
+        _CT.FENCED: _CM.FENCED,
+        **_CONSUMER_ENDS,
+    },
+    # It gives up its partitions. Then it leaves the group, if the group still knows it.
+    _CM.PREPARE_LEAVING: {
+        _CT.LEAVE: _CM.LEAVING,
+        _CT.LEFT: _CM.UNSUBSCRIBED,
+        _CT.JOIN: _CM.JOINING,  # it has subscribed again meanwhile
+    },
+    _CM.LEAVING: {
+        _CT.LEFT: _CM.UNSUBSCRIBED,
+        _CT.JOIN: _CM.JOINING,
+    },
+    # Other members may own its partitions. It joins again.
+    _CM.FENCED: {_CT.JOIN: _CM.JOINING, _CT.GIVE_UP: _CM.PREPARE_LEAVING},
+    # It has left, because the application did not poll. The next poll joins again.
+    _CM.STALE: {_CT.JOIN: _CM.JOINING, _CT.GIVE_UP: _CM.PREPARE_LEAVING},
+    _CM.FATAL: {},
 }
 
 
@@ -142,44 +302,4 @@ RECONCILIATION: Final[Mapping[ReconciliationState, frozenset[ReconciliationState
     _R.UNREVOKED_PARTITIONS: frozenset({_R.STABLE, _R.UNRELEASED_PARTITIONS}),
     # Other members still own partitions of its target.
     _R.UNRELEASED_PARTITIONS: frozenset({_R.STABLE, _R.UNREVOKED_PARTITIONS}),
-}
-
-
-class ConsumerMemberState(StrEnum):
-    """`org.apache.kafka.clients.consumer.internals.MemberState`."""
-
-    UNSUBSCRIBED = "Unsubscribed"
-    JOINING = "Joining"
-    RECONCILING = "Reconciling"
-    ACKNOWLEDGING = "Acknowledging"
-    STABLE = "Stable"
-    PREPARE_LEAVING = "PrepareLeaving"
-    LEAVING = "Leaving"
-    FENCED = "Fenced"
-    FATAL = "Fatal"
-    STALE = "Stale"
-
-
-_CM = ConsumerMemberState
-
-# The states that may end any membership: fenced, fatal error, no polls, leaving.
-_ENDS: Final = frozenset({_CM.FENCED, _CM.FATAL, _CM.STALE, _CM.PREPARE_LEAVING})
-
-CONSUMER_MEMBER: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
-    _CM.UNSUBSCRIBED: frozenset({_CM.JOINING}),
-    # The group has accepted it, with partitions or without.
-    _CM.JOINING: frozenset({_CM.RECONCILING, *_ENDS}),
-    # It gives up or takes partitions. Or the new target is what it already has.
-    _CM.RECONCILING: frozenset({_CM.ACKNOWLEDGING, _CM.STABLE, *_ENDS}),
-    # It reports what it has now, and the answer has its next target.
-    _CM.ACKNOWLEDGING: frozenset({_CM.RECONCILING, _CM.STABLE, *_ENDS}),
-    _CM.STABLE: frozenset({_CM.RECONCILING, *_ENDS}),
-    # It gives up its partitions. Then it leaves the group, if the group still knows it.
-    _CM.PREPARE_LEAVING: frozenset({_CM.LEAVING, _CM.UNSUBSCRIBED, _CM.JOINING}),
-    _CM.LEAVING: frozenset({_CM.UNSUBSCRIBED, _CM.JOINING}),
-    # Other members may own its partitions. It joins again.
-    _CM.FENCED: frozenset({_CM.JOINING, _CM.PREPARE_LEAVING}),
-    # It has left, because the application did not poll. The next poll joins again.
-    _CM.STALE: frozenset({_CM.JOINING, _CM.PREPARE_LEAVING}),
-    _CM.FATAL: frozenset(),
 }

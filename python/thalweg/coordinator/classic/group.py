@@ -22,7 +22,7 @@ from typing import Any
 from thalweg.coordinator.classic import answers, rules
 from thalweg.coordinator.classic.roster import GroupMember, Roster
 from thalweg.coordinator.classic.rules import GroupSettings
-from thalweg.coordinator.states import CLASSIC_GROUP, GroupState, move
+from thalweg.coordinator.states import CLASSIC_GROUP, GroupState, GroupTrigger, move
 from thalweg.coordinator.steps import (
     Arrived,
     Deleted,
@@ -139,6 +139,9 @@ class ClassicGroup:
     def describe(self) -> dict[str, Any]:
         """Returns the group's row in DescribeGroups."""
         return answers.described(self)
+
+    def _move(self, trigger: GroupTrigger) -> None:
+        self.state = move(CLASSIC_GROUP, self.state, trigger)
 
     def _reply(self, token: int | None, body: dict[str, Any]) -> None:
         if token is not None:
@@ -268,11 +271,11 @@ class ClassicGroup:
         else:
             self._prepare(now)
 
-    def _prepare(self, now: float) -> None:
+    def _prepare(self, now: float, trigger: GroupTrigger = GroupTrigger.REBALANCE) -> None:
         if self.state is GroupState.COMPLETING_REBALANCE:
             self._refuse_assignments()
         first = self.state is GroupState.EMPTY
-        self.state = move(CLASSIC_GROUP, self.state, GroupState.PREPARING_REBALANCE)
+        self._move(trigger)
         self._timers = _Timers()
         timeout_ms = self.roster.rebalance_timeout_ms()
         if first:
@@ -327,7 +330,7 @@ class ClassicGroup:
             return
         self.protocol = self.roster.elected_protocol()
         self.topics = self.roster.subscribed_topics(self.protocol)
-        self.state = move(CLASSIC_GROUP, self.state, GroupState.COMPLETING_REBALANCE)
+        self._move(GroupTrigger.JOINED)
         self._timers.sync = now + self.roster.rebalance_timeout_ms()
         self._not_synced = dict.fromkeys(self.roster.members)
         for member in self.roster:
@@ -342,7 +345,7 @@ class ClassicGroup:
     def _become_empty(self) -> None:
         self.protocol, self.topics = None, []
         self._not_synced = {}
-        self.state = move(CLASSIC_GROUP, self.state, GroupState.EMPTY)
+        self._move(GroupTrigger.EMPTIED)
 
     # ------------------------------------------------------------------ SyncGroup
 
@@ -368,7 +371,7 @@ class ClassicGroup:
         A member that is not in the assignment gets an empty one.
         """
         given = {each["MemberId"]: bytes(each["Assignment"]) for each in body["Assignments"]}
-        self.state = move(CLASSIC_GROUP, self.state, GroupState.STABLE)
+        self._move(GroupTrigger.ASSIGNED)
         for member in self.roster:
             member.assignment = given.get(member.member_id, b"")
             token, member.sync_token = member.sync_token, None
@@ -413,7 +416,7 @@ class ClassicGroup:
             self._reply(member.join_token, answers.join_error(gone, member.member_id))
             self._reply(member.sync_token, answers.sync_error(gone))
         self.roster, self._timers = Roster(), _Timers()
-        self.state = move(CLASSIC_GROUP, self.state, GroupState.DEAD)
+        self._move(GroupTrigger.DELETED)
 
     # ------------------------------------------------------------------ time
 
@@ -440,4 +443,4 @@ class ClassicGroup:
         """Removes members that did not send SyncGroup in time (KAFKA-12890)."""
         for member_id in list(self._not_synced):
             self._drop(member_id)
-        self._prepare(now)
+        self._prepare(now, GroupTrigger.SYNC_EXPIRED)

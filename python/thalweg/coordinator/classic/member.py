@@ -30,7 +30,7 @@ from thalweg.coordinator.classic.rebalance import Rebalance
 from thalweg.coordinator.classic.refusal import refusal
 from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.classic.verdict import Verdict, verdict
-from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, move
+from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, MemberTrigger, move
 from thalweg.coordinator.steps import (
     Answered,
     CallbacksDone,
@@ -133,6 +133,9 @@ class ClassicMember:
         """Returns when it needs a Ticked, to retry a request."""
         return self._conversation.retry_at if self._may_join() else None
 
+    def _move(self, trigger: MemberTrigger) -> None:
+        self.state = move(CLASSIC_MEMBER, self.state, trigger)
+
     # ------------------------------------------------------------------ properties
 
     @property
@@ -212,7 +215,7 @@ class ClassicMember:
 
     def _maybe_join(self, now: float) -> None:
         if self._may_join() and self._conversation.is_due(now):
-            self.state = move(CLASSIC_MEMBER, self.state, MemberState.PREPARING_REBALANCE)
+            self._move(MemberTrigger.JOIN)
             self._send_join()
 
     def _send_join(self) -> None:
@@ -249,7 +252,7 @@ class ClassicMember:
             self._actions += self._conversation.stop()
             self._tell(error)
             return
-        self.state = move(CLASSIC_MEMBER, self.state, MemberState.COMPLETING_REBALANCE)
+        self._move(MemberTrigger.JOINED)
         self._actions += beats
         if body["Leader"] != self.member_id:
             self._follow()
@@ -288,7 +291,7 @@ class ClassicMember:
         except KafkaError as error:
             self._tell(error)
             return
-        self.state = move(CLASSIC_MEMBER, self.state, MemberState.STABLE)
+        self._move(MemberTrigger.SYNCED)
         self._rebalance.completed(given)
 
     # ------------------------------------------------------------------ errors
@@ -306,7 +309,7 @@ class ClassicMember:
         match meaning := verdict(code):
             case Verdict.UNKNOWN | Verdict.STALE:
                 self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)
-                self._retry(now, at_once=True)
+                self._conversation.failed(now, at_once=True)
             case Verdict.REBALANCE:
                 self._retry(now, at_once=True)
             case Verdict.MOVED:
@@ -322,28 +325,25 @@ class ClassicMember:
     def _retry(self, now: float, at_once: bool = False) -> None:
         """Joins again: after a wait, or at once if it has not failed too often."""
         self._conversation.failed(now, at_once=at_once)
-        self._unjoin()
+        self._move(MemberTrigger.FAILED)
 
     def _tell(self, error: KafkaError) -> None:
-        """Passes an error to the application. Its next poll retries."""
+        """Passes an error of a join to the application. Its next poll retries."""
         self._actions.append(Raise(error))
         self._waits_for_poll = True
-        self._unjoin()
+        self._move(MemberTrigger.FAILED)
 
-    def _unjoin(self) -> None:
-        if self.state is not MemberState.UNJOINED:
-            self.state = move(CLASSIC_MEMBER, self.state, MemberState.UNJOINED)
-
-    def _reset(self, reason: str, keep_id: bool) -> None:
+    def _reset(
+        self, reason: str, keep_id: bool, trigger: MemberTrigger = MemberTrigger.ENDED
+    ) -> None:
         """Ends the membership. The next Polled reports the owned partitions as lost."""
         self._actions += self._conversation.end(keep_id=keep_id)
         self._rebalance.reset(reason)
         self._leader.resign()
-        self._unjoin()
+        self._move(trigger)
 
     def _fail(self) -> None:
-        self._reset("fenced", keep_id=False)
-        self.state = move(CLASSIC_MEMBER, self.state, MemberState.FATAL)
+        self._reset("fenced", keep_id=False, trigger=MemberTrigger.FENCED)
         self._actions.append(
             Fail(
                 FencedInstanceIdError(
@@ -406,7 +406,7 @@ class ClassicMember:
             if leave:
                 self._leave("the consumer closes")
             self._actions += self._conversation.stop()
-            self.state = move(CLASSIC_MEMBER, self.state, MemberState.CLOSED)
+            self._move(MemberTrigger.CLOSED)
 
         self._give_up(end)
 

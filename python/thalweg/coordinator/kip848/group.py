@@ -40,7 +40,7 @@ from thalweg.coordinator.states import (
     CONSUMER_GROUP,
     ConsumerGroupState,
     ReconciliationState,
-    move,
+    enter,
 )
 from thalweg.coordinator.steps import (
     Arrived,
@@ -179,7 +179,7 @@ class ConsumerGroup:
         return _S.RECONCILING
 
     def _move(self, state: ConsumerGroupState) -> None:
-        self.state = move(CONSUMER_GROUP, self.state, state)
+        self.state = enter(CONSUMER_GROUP, self.state, state)
 
     # ------------------------------------------------------------------ a heartbeat
 

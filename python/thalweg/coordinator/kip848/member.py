@@ -21,7 +21,12 @@ from thalweg.coordinator.kip848 import heartbeats
 from thalweg.coordinator.kip848.heartbeats import ConsumerMemberSettings, Verdict
 from thalweg.coordinator.kip848.reports import Reports
 from thalweg.coordinator.kip848.topic_ids import IdPartition, id_partitions
-from thalweg.coordinator.states import CONSUMER_MEMBER, ConsumerMemberState, move
+from thalweg.coordinator.states import (
+    CONSUMER_MEMBER,
+    ConsumerMemberState,
+    ConsumerMemberTrigger,
+    move,
+)
 from thalweg.coordinator.steps import (
     Answered,
     Assign,
@@ -50,7 +55,7 @@ from thalweg.structs import ConsumerGroupMetadata, MemberState, TopicPartition
 
 __all__ = ["ConsumerMember", "ConsumerMemberSettings"]
 
-_S = ConsumerMemberState
+_S, _T = ConsumerMemberState, ConsumerMemberTrigger
 _IN_GROUP: Final = frozenset({_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
 _MEMBER: Final = _IN_GROUP | {_S.JOINING}
 _LOST: Final = frozenset({_S.FENCED, _S.STALE, _S.FATAL})
@@ -184,16 +189,15 @@ class ConsumerMember:
             case Ticked() if self._reports.is_due(now) and self.state is _S.PREPARE_LEAVING:
                 return self._reports.again()
             case PollExpired() if self.state in _MEMBER:
-                return self._lost(_S.STALE)
+                return self._lost(_T.POLL_EXPIRED)
             case Unsubscribed():
                 return self._leave(tells_group=True)
             case Closed(leave=leave):
                 return self._leave(tells_group=leave)
         return []
 
-    def _move(self, state: ConsumerMemberState) -> None:
-        if state is not self.state:
-            self.state = move(CONSUMER_MEMBER, self.state, state)
+    def _move(self, trigger: ConsumerMemberTrigger) -> None:
+        self.state = move(CONSUMER_MEMBER, self.state, trigger)
 
     # ------------------------------------------------------------------ joining
 
@@ -207,7 +211,7 @@ class ConsumerMember:
         return [] if unchanged or self.state not in _MEMBER else self._report()
 
     def _join(self) -> list[MemberAction]:
-        self._move(_S.JOINING)
+        self._move(_T.JOIN)
         self._owned = self._target = _NONE
         self._told_anything = False
         self._reports.leave()
@@ -233,9 +237,9 @@ class ConsumerMember:
             case Verdict.NONE if answer.body is not None:
                 return self._took(answer.body, is_report=is_report, is_current=is_current)
             case Verdict.FATAL:
-                return self._lost(_S.FATAL, error)
+                return self._lost(_T.FAILED, error)
             case Verdict.REJOIN if self.state is not _S.JOINING:
-                return self._lost(_S.FENCED)
+                return self._lost(_T.FENCED)
             case _ if self._reports.token is not None and not is_report:
                 return []  # wait for the answer to the report that is under way
             case Verdict.REJOIN:
@@ -282,12 +286,10 @@ class ConsumerMember:
         return self._settle()
 
     def _settle(self) -> list[MemberAction]:
-        done = self._target == self._owned and self._told_anything
-        if self.state is _S.JOINING or not done:
-            self._move(_S.RECONCILING)
-        if not done:
+        if self._target != self._owned or not self._told_anything:
+            self._move(_T.TARGET)
             return []
-        self._move(_S.STABLE)
+        self._move(_T.SETTLED)
         return self._look_up(())
 
     # ------------------------------------------------------------------ partitions
@@ -360,7 +362,7 @@ class ConsumerMember:
             case _S.RECONCILING if running is _Running.ASSIGN and not self._owned:
                 return self._settle()  # an empty assignment: there is nothing to report
             case _S.RECONCILING:
-                self._move(_S.ACKNOWLEDGING)
+                self._move(_T.REPORT)
                 return self._report()
             case _S.FENCED | _S.STALE:
                 return self._polled()  # callbacks ran in the application's poll: it is back
@@ -373,16 +375,16 @@ class ConsumerMember:
     # ------------------------------------------------------------------ the end of a membership
 
     def _lost(
-        self, state: ConsumerMemberState, error: KafkaError | None = None
+        self, trigger: ConsumerMemberTrigger, error: KafkaError | None = None
     ) -> list[MemberAction]:
         """Ends the membership. Other members get the partitions, so nothing may be committed."""
-        self._move(state)
+        self._move(trigger)
         self._was_lost = True
         self._reports.leave()
         actions: list[MemberAction] = [StopHeartbeats()]
-        if self._running is None and state is _S.FATAL and self._owned:
+        if self._running is None and self.state is _S.FATAL and self._owned:
             actions += self._lose()
-        if self._running is None and state is _S.FENCED and not self._owned:
+        if self._running is None and self.state is _S.FENCED and not self._owned:
             actions += self._polled()
         return actions if error is None else [*actions, Fail(error)]
 
@@ -399,7 +401,7 @@ class ConsumerMember:
             return []
         lost = self.state in {_S.FENCED, _S.STALE}
         self._tells_group = tells_group and not lost
-        self._move(_S.PREPARE_LEAVING)
+        self._move(_T.GIVE_UP)
         return self._prepare_leaving()
 
     def _prepare_leaving(self) -> list[MemberAction]:
@@ -413,7 +415,7 @@ class ConsumerMember:
         actions: list[MemberAction] = [StopHeartbeats()]
         if not self._tells_group:
             return actions + self._outside()
-        self._move(_S.LEAVING)
+        self._move(_T.LEAVE)
         self._leave_token, request = self._reports.leave_request()
         self._reports.leave()
         return [*actions, request]
@@ -423,5 +425,5 @@ class ConsumerMember:
         self._reports.leave()
         if self._topics is not None:
             return self._join()
-        self._move(_S.UNSUBSCRIBED)
+        self._move(_T.LEFT)
         return []

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from thalweg.coordinator.kip848.requests import LEAVE_FOR_A_WHILE
 from thalweg.coordinator.kip848.topic_ids import IdPartition
-from thalweg.coordinator.states import RECONCILIATION, ReconciliationState, move
+from thalweg.coordinator.states import RECONCILIATION, ReconciliationState, enter
 
 __all__ = ["Current", "Target", "away", "reconcile"]
 
@@ -103,7 +103,7 @@ def _keeps(revoked: frozenset[IdPartition], owned: frozenset[IdPartition] | None
 
 def _to(current: Current, state: ReconciliationState, **changes: object) -> Current:
     if state is not current.state:
-        move(RECONCILIATION, current.state, state)
+        enter(RECONCILIATION, current.state, state)
     changed: Current = replace(
         current,
         state=state,
