@@ -160,22 +160,57 @@ def test_groups_without_a_deadline_are_not_looked_at(monkeypatch):
     assert looks == []
 
 
-def test_a_group_whose_step_fails_is_ticked_again(monkeypatch):
+@pytest.mark.parametrize("failing", ["first", "last"])
+def test_a_group_whose_step_fails_costs_no_other_its_actions(monkeypatch, caplog, failing):
+    groups = coordinator()
+    for each in ("first", "middle", "last"):
+        with_member(groups, each)
+    served = ClassicGroup.step
+
+    def step(each: ClassicGroup, event: Any, now: float) -> Any:
+        if each.group_id == failing:
+            raise ZeroDivisionError
+        return served(each, event, now)
+
+    monkeypatch.setattr(ClassicGroup, "step", step)
+    actions = groups.step(Ticked(), 3_000)
+    assert len([each for each in actions if isinstance(each, Reply)]) == 2
+    published = {each.view["group_id"] for each in actions if isinstance(each, Publish)}
+    assert published == {"first", "middle", "last"} - {failing}
+    assert [each.getMessage() for each in caplog.records] == [f"Ticked failed in group {failing}"]
+
+
+def test_a_group_whose_step_fails_is_ticked_again_but_not_without_pause(monkeypatch):
     groups = coordinator()
     with_member(groups, "a")
-    with_member(groups, "b")
     served = ClassicGroup.step
 
     def fail(each: ClassicGroup, event: Any, now: float) -> Any:
         raise ZeroDivisionError
 
     monkeypatch.setattr(ClassicGroup, "step", fail)
-    with pytest.raises(ZeroDivisionError):
-        groups.step(Ticked(), 3_000)
+    assert groups.step(Ticked(), 3_000) == []
     monkeypatch.setattr(ClassicGroup, "step", served)
-    assert groups.next_deadline() == 3_000
-    groups.step(Ticked(), 3_000)
-    assert [str(group(groups, each).state) for each in "ab"] == ["CompletingRebalance"] * 2
+    assert groups.next_deadline() == 4_000
+    groups.step(Ticked(), 4_000)
+    assert str(group(groups, "a").state) == "CompletingRebalance"
+
+
+def test_changed_topics_that_one_group_cannot_handle_reach_the_others(monkeypatch):
+    groups = coordinator()
+    for each in ("a", "b"):
+        groups.step(heartbeat(each), 0)
+    served = FakeConsumerGroup.step
+
+    def step(each: FakeConsumerGroup, event: Any, now: float) -> Any:
+        if each.group_id == "a":
+            raise ZeroDivisionError
+        return served(each, event, now)
+
+    monkeypatch.setattr(FakeConsumerGroup, "step", step)
+    event = TopicsChanged({"t": 1}, {})
+    groups.step(event, 0)
+    assert group(groups, "b").heard[-1] is event
 
 
 def test_expired_sessions_and_deletions_go_to_their_group():

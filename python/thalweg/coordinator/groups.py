@@ -8,8 +8,9 @@ The first member creates a group, and Forget removes it. A member of the other p
 while the group has members. If the group is empty, its new group replaces the old one.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from thalweg.coordinator.classic import answers
 from thalweg.coordinator.classic.group import ClassicGroup, GroupSettings
@@ -36,7 +37,11 @@ from thalweg.errors import (
 
 __all__ = ["Group", "Groups"]
 
+log = logging.getLogger("thalweg.broker")
+
 _EMPTY = "Empty"
+# How long a group whose step has failed is left alone.
+_AFTER_A_FAILURE_MS: Final = 1_000
 _SAYS_NOT_FOUND = 6  # since this version, DescribeGroups has an error for unknown groups (KIP-1043)
 
 
@@ -96,11 +101,24 @@ class Groups:
                 due = [self.groups[each] for each in self._deadlines.due(now)]
             case TopicsChanged():
                 due = list(self.groups.values())
-        return [action for group in due for action in self._pass_on(group, event, now)]
+        return self._pass_on_to_each(due, event, now)
 
     def next_deadline(self) -> float | None:
         """Returns when the first group needs a Ticked."""
         return self._deadlines.first()
+
+    def _pass_on_to_each(
+        self, groups: Iterable[Group], event: GroupEvent, now: float
+    ) -> list[GroupAction]:
+        actions: list[GroupAction] = []
+        for group in groups:
+            try:
+                actions += self._pass_on(group, event, now)
+            except Exception:
+                # A defect in this code must not cost other groups the actions of their steps.
+                log.exception("%s failed in group %s", type(event).__name__, group.group_id)
+                self._deadlines.set(group.group_id, now + _AFTER_A_FAILURE_MS)
+        return actions
 
     def _pass_on(self, group: Group | None, event: GroupEvent, now: float) -> list[GroupAction]:
         if group is None:
