@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import email
 import tarfile
 import tomllib
 import zipfile
 
 import pytest
 
+from tests.packaging.conftest import metadata_of
+from tests.support.builds import tree_files
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.timeout(2400)
@@ -21,9 +22,7 @@ def names(wheel):
 
 @pytest.fixture(scope="session")
 def metadata(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
-        return email.message_from_bytes(archive.read(name))
+    return metadata_of(wheel)
 
 
 @pytest.fixture(scope="session")
@@ -89,3 +88,8 @@ def test_the_source_distribution_has_no_output(sdist_names):
     unwanted = (".venv/", ".cache/", "target/", "dist/", "artifacts/")
     assert [name for name in sdist_names if name.startswith(unwanted)] == []
     assert [name for name in sdist_names if name.endswith((".so", ".pyc"))] == []
+
+
+def test_a_change_of_any_file_of_the_source_distribution_builds_the_wheels_again(sdist_names):
+    covered = {path.relative_to(ROOT).as_posix() for path in tree_files()}
+    assert sdist_names - covered == {"PKG-INFO"}  # made from pyproject.toml and Cargo.toml
