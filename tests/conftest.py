@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
 from xdist.remote import Producer
 
-from tests.support import java
+from tests.support import java, selection
 from tests.support.brokers import KINDS, MODERN_KINDS, Broker, Brokers
 from tests.support.kafka import RealKafka
-from tests.support.scale import scale
+from tests.support.scale import FULL_SCALE, scale
 from tests.support.scheduling import Scheduling, rank
 
 # A short pause of a busy machine is not a failure.
@@ -23,14 +25,42 @@ hypothesis.settings.load_profile("thalweg")
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(java.SHORT_LIVED)
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
     """Reports the scale of the tests."""
-    return f"thalweg: test scale {scale():g} (1 is 2% of the full numbers, 50 is all of them)"
+    lines = [f"thalweg: test scale {scale():g} (1 is 2% of the full numbers, 50 is all of them)"]
+    if scale() < FULL_SCALE:
+        lines.append("thalweg: the end of the output counts what only make test-full runs")
+    return lines
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs the longest files first."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Announces the markers of tests/support/selection.py."""
+    for marker in selection.MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the tests of this scale, and runs the longest files first."""
+    deselected = selection.deselect(items)
+    config.stash[_DESELECTED] = deselected
+    if hasattr(config, "workeroutput"):  # a process of xdist
+        config.workeroutput["deselected"] = dict(deselected)
     items.sort(key=lambda item: rank(item.path.name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes over what a process of xdist has deselected. All processes deselect the same."""
+    deselected = getattr(node, "workeroutput", {}).get("deselected", {})
+    node.config.stash[_DESELECTED] = Counter(deselected)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Says which tests of this tree did not run at this scale, and why."""
+    for line in selection.summary(config.stash.get(_DESELECTED, Counter())):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -113,6 +143,7 @@ def start_kafka() -> Iterator[Callable[..., RealKafka]]:
 
 
 _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
+_DESELECTED: pytest.StashKey[Counter[str]] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,8 +7,10 @@ import pytest
 from tests.support import peers
 from tests.support.records import CODECS, read_records, records, write_records
 from tests.support.scale import scaled
+from tests.support.selection import only_other_clients
 
 
+@only_other_clients
 @pytest.mark.parametrize("codec", CODECS)
 def test_aiokafka_reads_what_it_wrote(broker, tmp_path, codec):
     count = scaled(100_000, minimum=500)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.interop.exchange import PARTITIONS, Exchange, first_difference
 from tests.support.peers import CLIENTS
+from tests.support.selection import only_other_clients
 
 CODEC_IDS = {0, 1, 2, 3, 4}
 
@@ -19,6 +20,7 @@ def exchange(tmp_path_factory):
     return Exchange(tmp_path_factory.mktemp("exchange"))
 
 
+@only_other_clients
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("consumer", CLIENTS)
 @pytest.mark.parametrize("producer", CLIENTS)
@@ -27,6 +29,7 @@ def test_a_consumer_reads_what_a_producer_wrote(broker, exchange, producer, cons
     assert first_difference(produced, exchange.consumed(broker, consumer, produced)) is None
 
 
+@only_other_clients
 @pytest.mark.parametrize("producer", CLIENTS)
 def test_a_topic_holds_each_record_once_in_all_codecs(broker, exchange, producer):
     produced = exchange.produced(broker, producer)

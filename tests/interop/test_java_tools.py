@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import java
 from tests.support.scale import scaled
+from tests.support.selection import only_other_clients
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -76,6 +77,7 @@ def test_the_console_consumer_reads_what_thalweg_wrote(broker):
     ]
 
 
+@only_other_clients
 def test_the_console_tools_pass_text_to_each_other(broker):
     topic = broker.create_topic("console")
     where = "--bootstrap-server", broker.bootstrap_servers, "--topic", topic
@@ -115,6 +117,7 @@ def test_the_console_consumer_goes_on_where_its_group_ended(brokers, kind, proto
     assert sorted([*early, *late]) == sorted(LINES)
 
 
+@only_other_clients
 def test_the_performance_tools_send_and_read_every_record(broker):
     count = scaled(1_000_000, minimum=1000)
     topic = broker.create_topic("performance", 4)
@@ -132,6 +135,7 @@ def test_the_performance_tools_send_and_read_every_record(broker):
     assert figures[4] == str(count)
 
 
+@only_other_clients
 def test_the_verifiable_producer_gets_an_acknowledgement_for_each_record(broker):
     count = scaled(100_000, minimum=1000)
     topic = broker.create_topic("verifiable")
@@ -143,6 +147,7 @@ def test_the_verifiable_producer_gets_an_acknowledgement_for_each_record(broker)
     assert broker.wire.end_offsets(topic) == {0: count}
 
 
+@only_other_clients
 def test_the_topic_and_offset_tools_tell_what_is_there(broker):
     topic = broker.create_topic("tools", 3)
     where = "--bootstrap-server", broker.bootstrap_servers

@@ -69,7 +69,7 @@ def test_an_interrupted_build_starts_again_in_an_empty_folder(tmp_path):
 def test_the_digest_depends_on_names_contents_and_their_limits():
     parts = [("a", b"1"), ("b", b"2")]
     assert digest(parts) == digest(parts[:1], parts[1:])
-    others = [("b", b"1"), ("b", b"2")], [("a", b"1"), ("b", b"3")], [("a", b"1b2")], []
+    others = [("b", b"1"), ("b", b"2")], [("a", b"1"), ("b", b"3")], [("a", b"1b2")]
     assert len({digest(each) for each in [parts, *others]}) == 1 + len(others)
 
 
