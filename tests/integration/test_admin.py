@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.clients import Clients, fill, within
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import OffsetSpec, TopicPartition
 from thalweg.admin import ConfigResource, NewTopic
@@ -55,6 +56,7 @@ def test_topics_are_created_listed_described_and_deleted(broker: Broker, clients
     assert second in admin.list_topics()
 
 
+@one_real_broker
 def test_names_and_dicts_are_taken_too(broker: Broker, clients: Clients) -> None:
     admin = clients.admin(broker)
     first, second = _name(), _name()
@@ -234,6 +236,7 @@ def test_calls_survive_a_lost_connection(start_embedded: Any, clients: Clients) 
     assert sorted(broker.topics()) == ["t", "u"]
 
 
+@one_real_broker
 def test_a_closed_client_says_so(broker: Broker, clients: Clients) -> None:
     with clients.admin(broker) as admin:
         assert admin.bootstrap_connected()

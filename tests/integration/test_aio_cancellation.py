@@ -14,7 +14,10 @@ from tests.integration.aio import LIMIT_S, filled, made, run, until
 from tests.integration.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from thalweg.aio import AIOKafkaConsumer
+
+pytestmark = one_real_broker
 
 Consumer = AIOKafkaConsumer[Any, Any]
 # About the time that a read of fetched records takes.

@@ -19,6 +19,7 @@ from tests.integration.aio import filled, made, run, until
 from tests.integration.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from thalweg.aio import AIOKafkaConsumer
@@ -186,6 +187,7 @@ async def _read_until(consumer: Any, condition: Callable[[], bool]) -> None:
         await consumer.getmany(timeout_ms=50)
 
 
+@one_real_broker
 def test_the_loop_has_its_turns_whether_there_are_records_or_not(
     broker: Broker, clients: Clients
 ) -> None:
@@ -219,6 +221,7 @@ def test_the_loop_has_its_turns_whether_there_are_records_or_not(
     run(program())
 
 
+@one_real_broker
 def test_several_tasks_may_wait_for_records_of_one_consumer(
     broker: Broker, clients: Clients
 ) -> None:
@@ -240,6 +243,7 @@ async def _one(consumer: AIOKafkaConsumer[Any, Any]) -> int:
     return int((await consumer.getone()).value)
 
 
+@one_real_broker
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_a_consumer_takes_no_thread_of_its_own(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 10)
@@ -262,6 +266,7 @@ def _threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
 
+@one_real_broker
 def test_a_record_that_cannot_be_deserialized_stays_in_place(
     broker: Broker, clients: Clients
 ) -> None:
@@ -378,6 +383,7 @@ def test_without_committed_offset_and_policy_nothing_moves(
 # ---------------------------------------------------------------- life cycle
 
 
+@one_real_broker
 def test_stopping_ends_loops_and_waits(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 3)
 
@@ -425,6 +431,7 @@ def test_a_stop_that_is_cancelled_goes_on(broker: Broker, clients: Clients) -> N
     run(program())
 
 
+@one_real_broker
 def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 1)
 
@@ -451,6 +458,7 @@ def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients
     run(program())
 
 
+@one_real_broker
 def test_it_belongs_to_the_loop_that_started_it(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 2)
     loop = asyncio.new_event_loop()
@@ -465,6 +473,7 @@ def test_it_belongs_to_the_loop_that_started_it(broker: Broker, clients: Clients
         loop.close()
 
 
+@one_real_broker
 def test_one_that_was_not_stopped_is_told_of(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 1)
     before = threading.active_count()
@@ -483,6 +492,7 @@ def test_one_that_was_not_stopped_is_told_of(broker: Broker, clients: Clients) -
     assert threading.active_count() <= before
 
 
+@one_real_broker
 def test_who_knows_its_consumer_keeps_nothing_alive(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 1)
 
@@ -517,6 +527,7 @@ def test_who_knows_its_consumer_keeps_nothing_alive(broker: Broker, clients: Cli
     wait_until(all_gone, 10, what="the listeners' end")
 
 
+@one_real_broker
 def test_a_loop_that_ends_in_the_middle_of_a_wait_leaves_nothing_behind(
     broker: Broker, clients: Clients
 ) -> None:
@@ -542,6 +553,7 @@ def test_a_loop_that_ends_in_the_middle_of_a_wait_leaves_nothing_behind(
     wait_until(gone, 10, what="the consumer's end")
 
 
+@one_real_broker
 def test_it_is_stopped_in_its_own_loop_only(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("aio-loops")
     loop = asyncio.new_event_loop()

@@ -24,6 +24,7 @@ from tests.integration.clients import Clients, read, read_more, within
 from tests.integration.scripts import run as run_program
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, JsonSerializer, ProducerInterceptor, TopicPartition
 from thalweg.aio import AIOKafkaProducer
@@ -108,6 +109,7 @@ def test_every_field_of_a_record_is_sent(broker: Broker, clients: Clients) -> No
     assert record.headers == [("a", b"1"), ("a", None)]
 
 
+@one_real_broker
 def test_many_coroutines_send_at_once(broker: Broker) -> None:
     topic = broker.create_topic("aio-many", 4)
 
@@ -133,6 +135,7 @@ def test_tasks_append_in_the_order_in_which_they_were_made(embedded: Broker) -> 
     assert run(program()) == list(range(1500))
 
 
+@one_real_broker
 def test_errors_are_raised_where_send_is_awaited(broker: Broker) -> None:
     topic = broker.create_topic("aio-errors")
 
@@ -179,6 +182,7 @@ def test_an_error_of_the_broker_fills_the_future(start_embedded: Any) -> None:
     run(program())
 
 
+@one_real_broker
 def test_a_batch_is_built_by_hand_and_sent(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("aio-batch", 2)
 
@@ -199,6 +203,7 @@ def test_a_batch_is_built_by_hand_and_sent(broker: Broker, clients: Clients) -> 
     assert [each.value for each in records] == [b"%04d" % each for each in range(count)]
 
 
+@one_real_broker
 def test_lists_and_columns_are_sent_at_once(broker: Broker, clients: Clients) -> None:
     import pyarrow as pa
 
@@ -386,6 +391,7 @@ def test_start_does_not_block_and_names_each_broker() -> None:
 # ---------------------------------------------------------------- cancelling
 
 
+@one_real_broker
 def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clients) -> None:
     """Scenario 43."""
     topic = broker.create_topic("aio-cancel", 2)
@@ -473,6 +479,7 @@ def test_a_send_that_is_cancelled_while_it_waits_is_not_sent(
     run(program())
 
 
+@one_real_broker
 def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("aio-future")
 
@@ -685,6 +692,7 @@ def test_a_loop_with_futures_that_nobody_completes_is_collected(embedded: Broker
     assert [each() for each in gone] == [None, None]
 
 
+@one_real_broker
 def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Clients) -> None:
     """Scenario 43."""
     topic = broker.create_topic("aio-stop")
@@ -732,6 +740,7 @@ def test_a_cancelled_start_may_be_tried_again(start_embedded: Any) -> None:
 # ---------------------------------------------------------------- stopping
 
 
+@one_real_broker
 def test_stop_sends_what_is_buffered_and_is_final(broker: Broker) -> None:
     topic = broker.create_topic("aio-final")
 
@@ -789,6 +798,7 @@ def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:
     run(program())
 
 
+@one_real_broker
 def test_unsent_records_are_sent_at_the_interpreters_exit(broker: Broker) -> None:
     topic = broker.create_topic("aio-exit")
     source = """
@@ -856,6 +866,7 @@ class WithoutReaders(asyncio.SelectorEventLoop):
         return super().call_soon_threadsafe(*args, **kwargs)
 
 
+@one_real_broker
 def test_a_loop_without_readers_is_woken_once_for_many_outcomes(broker: Broker) -> None:
     topic = broker.create_topic("aio-no-readers")
 
@@ -871,6 +882,7 @@ def test_a_loop_without_readers_is_woken_once_for_many_outcomes(broker: Broker) 
         assert 0 < loop.wakes < 300
 
 
+@one_real_broker
 def test_two_loops_in_two_threads_have_a_producer_each(broker: Broker) -> None:
     topic = broker.create_topic("aio-threads", 2)
     failed: list[BaseException] = []

@@ -12,6 +12,7 @@ from tests.integration.clients import Clients, read, within
 from tests.integration.scripts import run
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, KafkaProducer
 from thalweg.errors import BatchSendError, BufferExhaustedError, KafkaTimeoutError
@@ -127,6 +128,7 @@ def _available(producer: KafkaProducer[Any, Any]) -> float:
     return float(producer.metrics()["producer-metrics"]["buffer-available-bytes"])
 
 
+@one_real_broker
 def test_all_memory_comes_back(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("back", 3)
     producer = _small(clients, broker, max_block_ms=30_000, compression_type="lz4")
@@ -138,6 +140,7 @@ def test_all_memory_comes_back(broker: Broker, clients: Clients) -> None:
     wait_until(lambda: _available(producer) == MEMORY, 10)
 
 
+@one_real_broker
 def test_threads_that_wait_are_all_served(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("crowd", 2)
     producer = _small(clients, broker, buffer_memory=100_000, max_block_ms=60_000)
@@ -156,6 +159,7 @@ def test_threads_that_wait_are_all_served(broker: Broker, clients: Clients) -> N
     assert sum(broker.wire.end_offsets(topic).values()) == 8 * each
 
 
+@one_real_broker
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 def test_sixteen_threads_share_a_pool_of_two_batches(
     broker: Broker, clients: Clients, codec: str | None

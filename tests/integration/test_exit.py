@@ -13,6 +13,7 @@ import pytest
 from tests.integration.clients import Clients, fill, within
 from tests.integration.scripts import run, start
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.errors import IllegalStateError, KafkaTimeoutError
@@ -29,6 +30,7 @@ def silent(start_embedded: Any) -> EmbeddedBroker:
     return broker
 
 
+@one_real_broker
 def test_close_sends_what_is_buffered(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("closing")
     producer = clients.producer(broker, linger_ms=60_000)
@@ -89,6 +91,7 @@ def test_close_with_a_full_buffer_and_waiting_threads(
     assert [type(error) for error in errors] == [IllegalStateError] * 4
 
 
+@one_real_broker
 def test_records_unsent_at_exit_are_delivered(broker: Broker) -> None:
     """Scenario 31."""
     topic = broker.create_topic("exit")
@@ -164,6 +167,7 @@ def test_exit_while_a_broker_is_gone(start_embedded: Any) -> None:
     assert ended.took_s < EXIT_LIMIT_S
 
 
+@one_real_broker
 def test_exit_while_callbacks_are_pending(broker: Broker) -> None:
     topic = broker.create_topic("callbacks")
     source = """
@@ -177,6 +181,7 @@ def test_exit_while_callbacks_are_pending(broker: Broker) -> None:
     assert broker.wire.end_offsets(topic) == {0: 5000}
 
 
+@one_real_broker
 def test_exit_within_a_callback_that_hangs(broker: Broker) -> None:
     topic = broker.create_topic("hanging")
     source = """
@@ -332,6 +337,7 @@ def test_exit_while_a_daemon_thread_runs_code_of_the_application(
     assert (ended.code, ended.err) == (0, "")
 
 
+@one_real_broker
 @pytest.mark.parametrize("method", ["poll(None)", "poll_arrow(None)", "__next__()"])
 def test_exit_while_a_daemon_thread_waits(broker: Broker, method: str) -> None:
     topic = broker.create_topic("daemon")
@@ -346,6 +352,7 @@ def test_exit_while_a_daemon_thread_waits(broker: Broker, method: str) -> None:
     assert ended.err == ""
 
 
+@one_real_broker
 def test_exit_while_daemon_threads_send(broker: Broker) -> None:
     topic = broker.create_topic("daemons")
     source = """
@@ -362,6 +369,7 @@ def test_exit_while_daemon_threads_send(broker: Broker) -> None:
     assert "Fatal" not in ended.err
 
 
+@one_real_broker
 def test_exit_with_everything_open(broker: Broker) -> None:
     topic = broker.create_topic("everything")
     source = """
@@ -381,6 +389,7 @@ def test_exit_with_everything_open(broker: Broker) -> None:
     assert broker.wire.end_offsets(topic) == {0: 5}
 
 
+@one_real_broker
 def test_sys_exit_and_an_uncaught_error_keep_their_status(broker: Broker) -> None:
     topic = broker.create_topic("status")
     source = """
@@ -399,6 +408,7 @@ def test_sys_exit_and_an_uncaught_error_keep_their_status(broker: Broker) -> Non
     assert broker.wire.end_offsets(topic) == {0: 2}
 
 
+@one_real_broker
 def test_a_producer_that_nobody_holds_still_sends(broker: Broker) -> None:
     topic = broker.create_topic("dropped")
     source = """

@@ -8,8 +8,12 @@ import pytest
 
 from tests.integration.scripts import run
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="there is no fork"),
+    one_real_broker,
+]
 
 PRELUDE = """
 import warnings

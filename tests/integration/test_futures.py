@@ -13,10 +13,13 @@ import pytest
 from tests.integration.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
 from thalweg.errors import KafkaTimeoutError, MessageSizeTooLargeError
 from thalweg.structs import RecordMetadata
+
+pytestmark = one_real_broker
 
 TOO_LARGE = b"x" * 2_000_000  # more than max.message.bytes, less than max_request_size
 

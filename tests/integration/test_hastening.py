@@ -12,7 +12,10 @@ import pytest
 from tests.integration.aio import run
 from tests.integration.clients import Clients
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from thalweg.aio import AIOKafkaProducer
+
+pytestmark = one_real_broker
 
 # A wait for the end of the linger would take longer than the tests may.
 LINGER_MS = 40_000

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.clients import Clients, fill, read
 from tests.integration.scripted import ScriptedBroker
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import (
     ConsumerInterceptor,
@@ -23,6 +24,8 @@ from thalweg import (
 from thalweg.errors import MessageSizeTooLargeError, RecordTooLargeError
 from thalweg.interceptor import ClusterResourceListener
 from thalweg.structs import ClusterResource
+
+pytestmark = one_real_broker
 
 
 class Tagging(ProducerInterceptor):

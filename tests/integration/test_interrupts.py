@@ -14,6 +14,7 @@ from tests.integration.clients import Clients, fill, read
 from tests.integration.scripts import run, start
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
+from tests.support.selection import one_real_broker
 from thalweg import ConsumerInterceptor, EmbeddedBroker, TopicPartition
 
 PROMPT_S = 2.0
@@ -91,6 +92,7 @@ def test_ctrl_c_ends_a_constructor_that_waits_for_a_broker() -> None:
         assert time.monotonic() - began < PROMPT_S
 
 
+@one_real_broker
 def test_ctrl_c_ends_a_program_that_does_not_catch_it(broker: Broker) -> None:
     """Open clients are closed at exit, within a limit."""
     topic = broker.create_topic("uncaught")
@@ -113,6 +115,7 @@ def test_ctrl_c_ends_a_program_that_does_not_catch_it(broker: Broker) -> None:
     assert ended.code in (130, -2)
 
 
+@one_real_broker
 def test_an_interrupted_client_goes_on(broker: Broker) -> None:
     topic = broker.create_topic("goeson")
     source = """
@@ -139,6 +142,7 @@ def test_an_interrupted_client_goes_on(broker: Broker) -> None:
     assert ended.code == 0
 
 
+@one_real_broker
 def test_a_signal_handler_that_returns_does_not_end_the_wait(broker: Broker) -> None:
     topic = broker.create_topic("handler")
     source = """
@@ -156,6 +160,7 @@ def test_a_signal_handler_that_returns_does_not_end_the_wait(broker: Broker) -> 
     assert ended.lines == ["{} [1] True"]
 
 
+@one_real_broker
 def test_signals_reach_the_main_thread_while_another_waits(broker: Broker) -> None:
     topic = broker.create_topic("other")
     source = """
@@ -230,6 +235,7 @@ def test_an_interceptor_hears_of_the_record_that_ctrl_c_kept_from_being_sent(
     assert ended.lines == ["waiting", "heard", "interrupted"]
 
 
+@one_real_broker
 def test_ctrl_c_in_a_serializer_ends_a_list_there(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("list")
 
@@ -266,6 +272,7 @@ def _poll(consumer: Any) -> list[Any]:
     return [each for found in consumer.poll(20_000).values() for each in found]
 
 
+@one_real_broker
 @pytest.mark.parametrize("take", [_poll, lambda consumer: [next(consumer)]], ids=["poll", "next"])
 def test_records_whose_interceptor_ctrl_c_ends_are_handed_out_again(
     broker: Broker, clients: Clients, take: Callable[[Any], list[Any]]
@@ -301,6 +308,7 @@ def test_a_close_after_ctrl_c_commits_only_what_was_handed_out(
     assert after.committed(TopicPartition(topic, 0)) == received
 
 
+@one_real_broker
 def test_records_of_asyncio_whose_interceptor_ctrl_c_ends_are_handed_out_again(
     broker: Broker, clients: Clients
 ) -> None:

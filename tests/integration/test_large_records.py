@@ -7,6 +7,7 @@ import pytest
 from tests.integration.clients import Clients, by_partition, read, within
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from thalweg.errors import MessageSizeTooLargeError, RecordTooLargeError
 
 
@@ -31,6 +32,7 @@ def test_a_record_of_the_brokers_limit_goes_through(
     assert [each.value for each in records] == values
 
 
+@one_real_broker
 def test_a_record_over_max_request_size_is_refused_at_once(
     broker: Broker, clients: Clients
 ) -> None:
@@ -42,6 +44,7 @@ def test_a_record_over_max_request_size_is_refused_at_once(
     assert producer.send(topic, b"small").get(20).offset == 0
 
 
+@one_real_broker
 def test_a_record_over_buffer_memory_is_refused_at_once(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("overmemory")
     producer = clients.producer(
@@ -53,6 +56,7 @@ def test_a_record_over_buffer_memory_is_refused_at_once(broker: Broker, clients:
     assert producer.send(topic, b"small").get(20).offset == 0
 
 
+@one_real_broker
 def test_the_error_is_kafka_pythons(broker: Broker, clients: Clients) -> None:
     producer = clients.producer(broker)
     with pytest.raises(MessageSizeTooLargeError):

@@ -8,6 +8,9 @@ from tests.integration.clients import Clients
 from tests.integration.scripts import run
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
+
+pytestmark = one_real_broker
 
 COUNTS = """
 import ctypes, gc

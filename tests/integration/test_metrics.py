@@ -14,6 +14,7 @@ import pytest
 from tests.integration.clients import Clients, fill, read
 from tests.integration.scripts import run
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
@@ -21,6 +22,7 @@ from thalweg.errors import BufferExhaustedError
 from thalweg.metrics import KafkaMetric, MetricsReporter
 
 
+@one_real_broker
 def test_a_producer_counts_what_it_sends(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("counted", 2)
     producer = clients.producer(broker, linger_ms=20)
@@ -68,6 +70,7 @@ def test_records_dropped_for_want_of_memory_are_counted(
     producer.close(timeout=0)
 
 
+@one_real_broker
 def test_a_consumer_counts_what_it_reads(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("read")
     fill(clients, broker, topic, 30)
@@ -89,6 +92,7 @@ def test_a_consumer_counts_what_it_reads(broker: Broker, clients: Clients) -> No
     assert closed["records-consumed-total"] == 30
 
 
+@one_real_broker
 def test_a_partitions_figures_follow_its_position(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("followed")
     clients.producer(broker).send_many(topic, [b"x"] * 30).get(30)
@@ -118,6 +122,7 @@ def test_a_partitions_figures_follow_its_position(broker: Broker, clients: Clien
     assert of_partition()["records-lag-avg"] == 30 / 4
 
 
+@one_real_broker
 def test_polls_are_dated_and_compared_with_the_time_between(
     broker: Broker, clients: Clients
 ) -> None:
@@ -141,6 +146,7 @@ def test_polls_are_dated_and_compared_with_the_time_between(
     assert figures()["poll-idle-ratio-avg"] < 0.6, "the last one was idle for no time at all"
 
 
+@one_real_broker
 def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("iterated")
     producer = clients.producer(broker, linger_ms=200)  # otherwise a list may become two batches
@@ -161,6 +167,7 @@ def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Cli
     assert ago() < 0.3
 
 
+@one_real_broker
 def test_asyncio_consumers_polls_are_dated(broker: Broker) -> None:
     topic = broker.create_topic("asyncio-polls")
 
@@ -189,6 +196,7 @@ def test_asyncio_consumers_polls_are_dated(broker: Broker) -> None:
     asyncio.run(asyncio.wait_for(program(), 60))
 
 
+@one_real_broker
 def test_windows_are_as_long_as_asked_for(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("windows")
     producer = clients.producer(broker, metrics_num_samples=1, metrics_sample_window_ms=200)
@@ -198,6 +206,7 @@ def test_windows_are_as_long_as_asked_for(broker: Broker, clients: Clients) -> N
     assert producer.metrics()["producer-metrics"]["record-send-total"] == 1
 
 
+@one_real_broker
 def test_statistics_come_on_the_callback_thread_until_the_client_is_closed(
     broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -229,6 +238,7 @@ def test_statistics_come_on_the_callback_thread_until_the_client_is_closed(
     again.close()
 
 
+@one_real_broker
 def test_a_reporter_hears_of_new_nodes_and_topics(broker: Broker, clients: Clients) -> None:
     class Kept(MetricsReporter):
         def __init__(self) -> None:
@@ -285,6 +295,7 @@ def test_timers_do_not_run_in_a_forked_child_and_harm_no_exit(start_embedded: An
     assert (ended.code, ended.lines) == (0, ["left open at exit"]), ended.err
 
 
+@one_real_broker
 def test_asyncio_producers_tell_the_same(broker: Broker) -> None:
     topic = broker.create_topic("asyncio")
     told: list[dict[str, Any]] = []

@@ -11,9 +11,12 @@ import pytest
 
 from tests.integration.clients import Clients, fill, read
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from thalweg import ConsumerInterceptor, KafkaConsumer, TopicPartition
 from thalweg.consumer._offsets import alone
 from thalweg.errors import IllegalStateError
+
+pytestmark = one_real_broker
 
 RECORDS = 20
 LIMIT_S = 30

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.clients import Clients, read, within
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from thalweg import (
     IgnoredOptionWarning,
     KafkaAdminClient,
@@ -38,6 +39,7 @@ def test_an_option_of_another_client_is_told_apart() -> None:
         KafkaProducer(group_id="g")  # type: ignore[call-overload]
 
 
+@one_real_broker
 def test_dotted_names_do_the_same(broker: Broker) -> None:
     topic = broker.create_topic("dotted")
     servers = broker.bootstrap_servers
@@ -53,6 +55,7 @@ def test_dotted_names_do_the_same(broker: Broker) -> None:
         assert topic in admin.list_topics()
 
 
+@one_real_broker
 def test_a_switch_without_effect_warns_and_the_client_works(broker: Broker) -> None:
     topic = broker.create_topic("ignored")
     with (
@@ -69,6 +72,7 @@ def test_async_iteration_has_no_timeout() -> None:
         AIOKafkaConsumer(consumer_timeout_ms=5)
 
 
+@one_real_broker
 @pytest.mark.parametrize("client", CLIENTS)
 def test_credentials_without_sasl_warn_once_and_the_client_works(
     broker: Broker, client: Any
@@ -150,6 +154,7 @@ def test_secrets_are_in_no_message_and_no_repr(embedded: Broker) -> None:
         assert "hunter2" not in repr(producer.config) + repr(producer)
 
 
+@one_real_broker
 def test_a_subclass_may_have_an_init_of_its_own(broker: Broker) -> None:
     class Mine(KafkaProducer[str, str]):
         def __init__(self, servers: str, topic: str) -> None:

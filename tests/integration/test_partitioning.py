@@ -12,6 +12,7 @@ import pytest
 from tests.integration.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from thalweg.partitioner import (
     ConsistentRandomPartitioner,
     DefaultPartitioner,
@@ -19,6 +20,8 @@ from thalweg.partitioner import (
     RoundRobinPartitioner,
     murmur2,
 )
+
+pytestmark = one_real_broker
 
 PARTITIONS = 5
 # (key, murmur2 of the Java client): org.apache.kafka.common.utils.UtilsTest.

@@ -12,8 +12,11 @@ import pytest
 from tests.integration.clients import Clients, fill, within
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from thalweg import RecordTable, TopicPartition
 from thalweg.errors import IllegalStateError, WakeupError
+
+pytestmark = one_real_broker
 
 SCHEMA = pa.schema(
     [

@@ -12,6 +12,7 @@ import pytest
 
 from tests.integration.clients import Clients, by_partition, fill, read, read_more, within
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.coordinator.driver import Driver
@@ -52,6 +53,7 @@ def test_leftovers_come_before_anything_newer_and_nothing_is_lost(
         assert [each.value for each in split[partition]] == values[partition]
 
 
+@one_real_broker
 def test_records_and_futures_cost_no_garbage_collections(broker: Broker, clients: Clients) -> None:
     """No reference cycle contains them, so the collector need not visit hundreds of thousands."""
     topic = broker.create_topic("untracked")
@@ -77,6 +79,7 @@ def test_polling_takes_turns_between_partitions(broker: Broker, clients: Clients
     assert len(found) == 4
 
 
+@one_real_broker
 def test_what_comes_while_the_coordinator_is_at_work_is_looked_at_at_once(
     broker: Broker, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_subscription_without_partitions_yet_is_polled(
     assert list(consumer) == []
 
 
+@one_real_broker
 def test_iteration_moves_the_position_record_by_record(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("iteration")
     values = fill(clients, broker, topic, 100)
@@ -182,6 +186,7 @@ def test_iteration_moves_the_position_record_by_record(broker: Broker, clients: 
     assert [next(consumer).offset for _ in range(50)] == list(range(50, 100))
 
 
+@one_real_broker
 def test_iteration_ends_after_consumer_timeout_ms(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("timeout")
     values = fill(clients, broker, topic, 10)
@@ -192,6 +197,7 @@ def test_iteration_ends_after_consumer_timeout_ms(broker: Broker, clients: Clien
     assert [record.offset for record in consumer] == [10, 11]  # the consumer works again
 
 
+@one_real_broker
 def test_iteration_and_poll_may_be_mixed(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("mixture")
     values = fill(clients, broker, topic, 60)
@@ -225,6 +231,7 @@ def test_a_paused_partition_keeps_what_is_buffered(broker: Broker, clients: Clie
     wait_until(lambda: consumer.poll(100) == {} and consumer.position(second) == 200, 20)
 
 
+@one_real_broker
 def test_pausing_within_iteration_hands_out_nothing_more(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("pauseiter", 2)
     for partition in (0, 1):
@@ -245,6 +252,7 @@ def test_only_assigned_partitions_can_be_paused(embedded: Broker, clients: Clien
         consumer.pause(("other", 0))  # type: ignore[arg-type]
 
 
+@one_real_broker
 def test_wakeup_ends_a_waiting_poll(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("wakeup")
     consumer = clients.consumer(broker, topic)
@@ -258,6 +266,7 @@ def test_wakeup_ends_a_waiting_poll(broker: Broker, clients: Clients) -> None:
     assert [each.value for each in read(consumer, 3)] == values
 
 
+@one_real_broker
 def test_wakeup_ends_the_next_step_of_an_iteration_too(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("wakeup")
     fill(clients, broker, topic, 50, linger_ms=200)  # one batch
@@ -269,6 +278,7 @@ def test_wakeup_ends_the_next_step_of_an_iteration_too(broker: Broker, clients: 
     assert [next(consumer).offset for _ in range(3)] == [3, 4, 5]
 
 
+@one_real_broker
 def test_a_second_thread_is_turned_away(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("second")
     consumer = clients.consumer(broker, topic)
@@ -329,6 +339,7 @@ def test_a_second_thread_may_not_work_with_the_group_either(
     assert not turned_away()
 
 
+@one_real_broker
 def test_a_wait_does_not_hold_the_interpreter(broker: Broker, clients: Clients) -> None:
     consumer = clients.consumer(broker, broker.create_topic("released"))
     turns = 0
@@ -367,6 +378,7 @@ def test_the_next_fetch_is_under_way_while_records_are_handled(
     assert waited < 0.6
 
 
+@one_real_broker
 def test_a_closed_consumer_says_so(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("closed")
     with clients.consumer(broker, topic) as consumer:
@@ -386,6 +398,7 @@ def test_a_closed_consumer_says_so(broker: Broker, clients: Clients) -> None:
     consumer.close()
 
 
+@one_real_broker
 def test_metrics_count_what_was_read(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("figures")
     fill(clients, broker, topic, 30)

@@ -16,12 +16,14 @@ from tests.integration.clients import Clients, by_partition, read
 from tests.integration.load import RECORDS, Numbers
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from thalweg import TopicPartition
 from thalweg.errors import BatchSendError, IllegalStateError, RecordTooLargeError
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
+@one_real_broker
 def test_all_columns_become_records(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("arrow", 2)
     table = pa.table(
@@ -51,6 +53,7 @@ def test_all_columns_become_records(broker: Broker, clients: Clients) -> None:
     ]
 
 
+@one_real_broker
 def test_one_partition_for_all_rows_stands_for_their_column(
     broker: Broker, clients: Clients
 ) -> None:
@@ -87,6 +90,7 @@ def _dictionary(values: list[Any]) -> Any:
     return pa.array(values, pa.binary()).dictionary_encode()
 
 
+@one_real_broker
 @pytest.mark.parametrize(
     "column",
     [
@@ -124,6 +128,7 @@ def test_timestamps_may_be_of_any_unit(
     assert second.timestamp >= before
 
 
+@one_real_broker
 def test_record_batches_readers_and_polars_are_taken(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("sources")
     producer = clients.producer(broker)
@@ -140,6 +145,7 @@ def test_record_batches_readers_and_polars_are_taken(broker: Broker, clients: Cl
     assert values == [b"a", b"b"] * 4
 
 
+@one_real_broker
 def test_what_poll_arrow_gives_goes_to_another_topic(broker: Broker, clients: Clients) -> None:
     count = scaled(500_000, minimum=1000)
     source, target = broker.create_topic("source", 2), broker.create_topic("target", 2)
@@ -166,6 +172,7 @@ def test_what_poll_arrow_gives_goes_to_another_topic(broker: Broker, clients: Cl
         assert list(map(parts, copies[partition])) == list(map(parts, originals[partition]))
 
 
+@one_real_broker
 def test_keys_spread_rows_as_single_sends_do(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("arrowkeys", 7)
     producer = clients.producer(broker)
@@ -240,6 +247,7 @@ def test_a_serializer_has_no_columns(embedded: Broker, clients: Clients) -> None
         producer.send_arrow("t", pa.table({"value": ["a"]}))
 
 
+@one_real_broker
 def test_rows_that_are_too_large_are_named(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("large")
     producer = clients.producer(broker, max_request_size=10_000)

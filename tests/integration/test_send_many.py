@@ -9,11 +9,13 @@ import pytest
 from tests.integration.clients import Clients, by_partition, read, within
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
 from thalweg.errors import BatchSendError, MessageSizeTooLargeError, RecordTooLargeError
 
 
+@one_real_broker
 def test_rows_come_back_in_order_with_all_their_parts(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("many", 2)
     sent = clients.producer(broker).send_many(
@@ -43,6 +45,7 @@ def test_rows_come_back_in_order_with_all_their_parts(broker: Broker, clients: C
     ]
 
 
+@one_real_broker
 def test_a_long_list_is_written_whole_and_in_order(broker: Broker, clients: Clients) -> None:
     count = scaled(1_000_000, minimum=2000)
     topic = broker.create_topic("long")
@@ -54,6 +57,7 @@ def test_a_long_list_is_written_whole_and_in_order(broker: Broker, clients: Clie
     assert [each.value for each in records] == values
 
 
+@one_real_broker
 def test_keys_spread_rows_as_single_sends_do(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("keyed", 5)
     producer = clients.producer(broker)
@@ -65,6 +69,7 @@ def test_keys_spread_rows_as_single_sends_do(broker: Broker, clients: Clients) -
     assert placed == dict(zip(keys, single, strict=True))
 
 
+@one_real_broker
 def test_more_than_buffer_memory_goes_through_piece_by_piece(
     broker: Broker, clients: Clients
 ) -> None:
@@ -77,6 +82,7 @@ def test_more_than_buffer_memory_goes_through_piece_by_piece(
     assert [each.value for each in records] == values
 
 
+@one_real_broker
 def test_rows_that_fail_are_named_and_the_rest_is_written(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("partly")
     producer = clients.producer(broker, max_request_size=10_000)
@@ -117,6 +123,7 @@ def test_rows_that_the_broker_refuses_are_named(broker: Broker, clients: Clients
     assert [r.value for r in read(clients.consumer(broker, topic), 2)] == [b"a", b"b"]
 
 
+@one_real_broker
 def test_callbacks_run_once_for_the_whole_list(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("batchcallback")
     calls: list[Any] = []
@@ -132,6 +139,7 @@ def test_callbacks_run_once_for_the_whole_list(broker: Broker, clients: Clients)
     assert metadata.count == 3
 
 
+@one_real_broker
 def test_an_empty_list_is_done_at_once(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("empty")
     sent = clients.producer(broker).send_many(topic, [])

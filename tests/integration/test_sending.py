@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.clients import Clients, read, within
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from thalweg import RecordMetadata, TopicPartition
 from thalweg.errors import IllegalStateError, InvalidTopicError, KafkaTimeoutError
 
@@ -69,6 +70,7 @@ def test_null_is_not_empty(
     assert (record.key, record.value) == (key, value)
 
 
+@one_real_broker
 def test_bytearray_and_memoryview_are_bytes(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("buffers")
     producer = clients.producer(broker)
@@ -124,6 +126,7 @@ def test_partitions_for_names_all_partitions(broker: Broker, clients: Clients) -
     assert clients.producer(broker).partitions_for(topic) == set(range(7))
 
 
+@one_real_broker
 def test_flush_waits_for_everything_sent_before(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("flush", 4)
     producer = clients.producer(broker, linger_ms=10_000)
@@ -134,6 +137,7 @@ def test_flush_waits_for_everything_sent_before(broker: Broker, clients: Clients
     producer.flush(20)  # nothing to do
 
 
+@one_real_broker
 def test_records_linger(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("linger")
     producer = clients.producer(broker, linger_ms=400)
@@ -147,6 +151,7 @@ def test_records_linger(broker: Broker, clients: Clients) -> None:
     assert len(list(broker.wire.batches(topic, 0))) == 1
 
 
+@one_real_broker
 @pytest.mark.parametrize(
     "arguments, error",
     [
@@ -191,6 +196,7 @@ def test_a_time_before_1970_is_refused(
     assert (metadata.offset, metadata.timestamp) == (0, 0)
 
 
+@one_real_broker
 @pytest.mark.parametrize("topic", ["", ".", "..", "with space", "é", "a" * 250, "a/b"])
 def test_an_impossible_topic_name_is_refused_at_once(
     broker: Broker, clients: Clients, topic: str
@@ -229,6 +235,7 @@ def test_a_future_that_is_not_done_times_out(start_embedded: Any, clients: Clien
     assert sent.get(20).offset == 0
 
 
+@one_real_broker
 def test_metrics_count_what_was_sent(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("metrics")
     producer = clients.producer(broker)
@@ -240,6 +247,7 @@ def test_metrics_count_what_was_sent(broker: Broker, clients: Clients) -> None:
     assert flat["producer-metrics", "record-send-total"].value() == 25
 
 
+@one_real_broker
 def test_nothing_is_sent_after_close(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("closed")
     producer = clients.producer(broker)

@@ -10,8 +10,11 @@ import pytest
 
 from tests.integration.clients import Clients, read, within
 from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
 from thalweg import Deserializer, JsonSerializer, Serializer, TopicPartition
 from thalweg.errors import DeserializationError
+
+pytestmark = one_real_broker
 
 
 class Stamped(Serializer[str], Deserializer[str]):

@@ -10,9 +10,12 @@ import pytest
 from tests.integration.clients import Clients, by_partition, read
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import IllegalStateError
+
+pytestmark = one_real_broker
 
 THREADS = 8
 
