@@ -180,7 +180,9 @@ $(STAMPS)/kafka-python-suite: requirements/kafka-python-suite.txt $(STAMPS)/venv
 	@touch $@
 
 COPY_JARS := dependency:copy-dependencies -DincludeScope=runtime
-kafka: $(STAMPS)/kafka-4.3 $(STAMPS)/kafka-3.9
+# The archives belong to the Java that is installed now, so it is not a stamp that decides.
+kafka: venv $(STAMPS)/kafka-4.3 $(STAMPS)/kafka-3.9
+	$(PY) -m tests.support.class_archives
 $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	$(say) "Kafka $* into .cache/kafka-$* (about 120 MB)"
 	@mkdir -p $(STAMPS) && rm -rf .cache/kafka-$*

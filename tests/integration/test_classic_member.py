@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.coordinator.assignors import Spread, Sticky
-from tests.support.kafka import VERSIONS, RealKafka
+from tests.support.brokers import Broker, Brokers
+from tests.support.kafka import VERSIONS
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, TopicPartition
 from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
@@ -35,24 +37,35 @@ from thalweg.errors import KafkaError
 PARTITIONS = 6
 
 
+@dataclass(frozen=True)
+class Place:
+    """A broker, and a topic of this file."""
+
+    broker: Broker
+    topic: str
+
+    def group(self, name: str) -> str:
+        return f"{self.topic}-{name}"
+
+
 class Runner:
     """The part of a driver that these tests need: one step at a time, in the test's own thread."""
 
-    def __init__(self, kafka: RealKafka, group: str, assignor: Any, instance: str | None) -> None:
+    def __init__(self, place: Place, group: str, assignor: Any, instance: str | None) -> None:
         settings = MemberSettings(
             group, instance, heartbeat_interval_ms=200, session_timeout_ms=6_000
         )
         self.member = ClassicMember(settings, [assignor], lambda: 1.0)
         self.lost = False
-        self._consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
+        self._consumer = KafkaConsumer(bootstrap_servers=place.broker.bootstrap_servers)
         self._client = self._consumer.client
         self._where: Any = ("coordinator", "group", group)
         self._group = group
         self._pending: list[tuple[int, Any]] = []
         self._beats: Heartbeats | None = None
         self._beat_at = 0.0
-        self._step(Subscribed(frozenset({"t"})))
-        self._step(TopicsChanged({"t": PARTITIONS}, {}))
+        self._step(Subscribed(frozenset({place.topic})))
+        self._step(TopicsChanged({place.topic: PARTITIONS}, {}))
 
     def poll(self) -> tuple[TopicPartition, ...]:
         for token, request in list(self._pending):
@@ -106,13 +119,12 @@ class Runner:
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def kafka(request: pytest.FixtureRequest):
-    with RealKafka(request.param) as found:
-        found.create_topic("t", PARTITIONS)
-        yield found
+def place(request: pytest.FixtureRequest, brokers: Brokers) -> Place:
+    broker = brokers.get(f"kafka-{request.param}")
+    return Place(broker, broker.create_topic("classic-member", PARTITIONS))
 
 
-def share_all(*members: Runner) -> bool:
+def share_all(place: Place, *members: Runner) -> bool:
     """Whether each partition has exactly one owner, and no rebalance is in progress.
 
     A cooperative member keeps its partitions during a rebalance. If it closes then, it loses them.
@@ -121,31 +133,34 @@ def share_all(*members: Runner) -> bool:
     everyone = all(
         member.member.assignment and member.member.state is MemberState.STABLE for member in members
     )
-    return everyone and owned == [TopicPartition("t", number) for number in range(PARTITIONS)]
+    return everyone and owned == [
+        TopicPartition(place.topic, number) for number in range(PARTITIONS)
+    ]
 
 
 @pytest.mark.parametrize("assignor", [Spread, Sticky])
-def test_members_share_a_topic_as_they_come_and_go(kafka, assignor):
-    group = f"dynamic-{assignor.name}"
-    first = Runner(kafka, group, assignor(), None)
-    wait_until(lambda: share_all(first), 30)
-    second = Runner(kafka, group, assignor(), None)
-    wait_until(lambda: share_all(first, second), 30)
+def test_members_share_a_topic_as_they_come_and_go(place, assignor):
+    group = place.group(f"dynamic-{assignor.name}")
+    first = Runner(place, group, assignor(), None)
+    wait_until(lambda: share_all(place, first), 30)
+    second = Runner(place, group, assignor(), None)
+    wait_until(lambda: share_all(place, first, second), 30)
     first.close()
-    wait_until(lambda: share_all(second), 30)
+    wait_until(lambda: share_all(place, second), 30)
     assert not first.lost
     assert not second.lost
     second.close()
 
 
-def test_a_static_member_finds_its_partitions_again(kafka):
-    first = Runner(kafka, "static", Spread(), "a")
-    second = Runner(kafka, "static", Spread(), "b")
-    wait_until(lambda: share_all(first, second), 30)
+def test_a_static_member_finds_its_partitions_again(place):
+    group = place.group("static")
+    first = Runner(place, group, Spread(), "a")
+    second = Runner(place, group, Spread(), "b")
+    wait_until(lambda: share_all(place, first, second), 30)
     owned, generation = second.member.assignment, second.member.generation
     second.close()
-    back = Runner(kafka, "static", Spread(), "b")
-    wait_until(lambda: share_all(first, back), 30)
+    back = Runner(place, group, Spread(), "b")
+    wait_until(lambda: share_all(place, first, back), 30)
     assert (back.member.assignment, back.member.generation) == (owned, generation)
     first.close()
     back.close()

@@ -42,9 +42,35 @@ def kafka_libs(version: str = "4.3") -> Path:
     return made(CACHE / f"kafka-{version}" / "libs", "kafka")
 
 
+@functools.cache
 def class_path(version: str = "4.3") -> str:
-    """Returns the class path with all jars of a Kafka version. The JVM expands the star."""
-    return str(kafka_libs(version) / "*")
+    """Returns the class path with all jars of a Kafka version, in a fixed order."""
+    return os.pathsep.join(sorted(map(str, kafka_libs(version).glob("*.jar"))))
+
+
+def class_archive(version: str = "4.3") -> Path:
+    """Returns the path of the archive of a Kafka version's classes. It may not exist.
+
+    The archive has classes in the form in which this JVM keeps them in memory. A JVM that starts
+    with it does not read and verify them again. tests/support/class_archives.py makes it.
+    """
+    # A JVM refuses the archive of another JVM or of another class path.
+    jvm = (java_home() / "lib" / "modules").stat()
+    made_for = f"{jvm.st_size} {jvm.st_mtime_ns} {class_path(version)}"
+    digest = hashlib.sha256(made_for.encode()).hexdigest()[:16]
+    return CACHE / f"kafka-{version}" / f"classes-{digest}.jsa"
+
+
+@functools.cache
+def quick_start(version: str = "4.3") -> tuple[str, ...]:
+    """Returns JVM options for a program with Kafka's jars that lives for seconds."""
+    archive = class_archive(version)
+    if not archive.exists():
+        return SHORT_LIVED
+    # If the archive does not fit, the JVM warns and works without it. Its warnings would be in the
+    # output of programs, which tests read.
+    warnings = "-Xlog:disable", "-Xlog:all=warning:stderr"
+    return (*SHORT_LIVED, f"-XX:SharedArchiveFile={archive}", *warnings)
 
 
 def log_options(version: str = "4.3") -> list[str]:
@@ -83,11 +109,12 @@ def command(
     heap: str = "256m",
 ) -> list[str]:
     """Returns the command line that runs a class with Kafka's jars."""
-    path = class_path(version) if classes is None else f"{classes}{os.pathsep}{class_path(version)}"
+    # Kafka's jars come first: the archive of their classes is for a class path that begins so.
+    path = class_path(version) if classes is None else f"{class_path(version)}{os.pathsep}{classes}"
     return [
         tool("java"),
         f"-Xmx{heap}",
-        *SHORT_LIVED,
+        *quick_start(version),
         *log_options(version),
         "-Dthalweg.kafka.log.level=ERROR",
         "-cp",

@@ -13,13 +13,11 @@ are not supported.
 from __future__ import annotations
 
 import atexit
-import base64
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from tests.support import java
 from tests.support.certificates import PASSWORD, make_certificates
 from tests.support.paths import CACHE
 from tests.support.ports import free_port
+from tests.support.storage import format_storage, new_id
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, WireError
 
@@ -88,6 +87,10 @@ class Node:
         return self.folder / "log.txt"
 
     @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
@@ -111,7 +114,7 @@ class RealKafka:
             of SASL PLAIN. Users of SCRAM must be created.
         configs: broker options in addition to the harness's own.
         heap: the heap size of each JVM.
-        jvm_options: for each broker's JVM.
+        jvm_options: for each broker's JVM, by default those of tests.
         keystore: the certificate that the brokers present.
         proxied: adds a listener that clients reach through a proxy (`tests.support.proxy`).
         authorizer: enables ACLs. Anonymous users and "admin" may do everything.
@@ -128,7 +131,7 @@ class RealKafka:
         secure: bool = False,
         configs: Mapping[str, str] | None = None,
         heap: str = "1g",
-        jvm_options: Sequence[str] = java.SHORT_LIVED,
+        jvm_options: Sequence[str] | None = None,
         keystore: str = "server",
         proxied: bool = False,
         authorizer: bool = False,
@@ -143,7 +146,7 @@ class RealKafka:
         self.secure = secure
         self.configs = dict(configs or {})
         self.heap = heap
-        self.jvm_options = jvm_options
+        self.jvm_options = java.quick_start(version) if jvm_options is None else jvm_options
         self.keystore = keystore
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
         proxied_names = ["PROXIED"] if proxied else []
@@ -157,7 +160,7 @@ class RealKafka:
             )
             for node_id in range(first_node_id, first_node_id + nodes)
         ]
-        self.cluster_id = _cluster_id()
+        self.cluster_id = new_id()
         if secure:
             self.certificates = make_certificates(CACHE)
         atexit.register(self.close)
@@ -189,12 +192,8 @@ class RealKafka:
 
     def start(self) -> None:
         """Formats the storage, starts every node and waits until all of them answer requests."""
-        formats = [self._format(node) for node in self.nodes]
-        for node, process in zip(self.nodes, formats, strict=True):
-            if process.wait(START_LIMIT_S):
-                raise RuntimeError(
-                    f"kafka {self.version} node {node.node_id}: no storage\n{node.log_tail()}"
-                )
+        for node in self.nodes:
+            self._prepare(node)
         for node in self.nodes:
             self._launch(node)
         self._wait_up()
@@ -272,15 +271,14 @@ class RealKafka:
         ]
         return "\n".join(parts)
 
-    def _format(self, node: Node) -> subprocess.Popen[bytes]:
+    def _prepare(self, node: Node) -> None:
         node.folder.mkdir(parents=True)
-        properties = node.folder / "server.properties"
         lines = [f"{key}={value}\n" for key, value in self._properties(node).items()]
-        properties.write_text("".join(lines), encoding="utf-8")
-        arguments = "format", "-t", self.cluster_id, "-c", str(properties)
-        return self._spawn(
-            node, java.command("kafka.tools.StorageTool", *arguments, version=self.version)
-        )
+        node.properties.write_text("".join(lines), encoding="utf-8")
+        format_storage(self.version, self.cluster_id, node.node_id, self._log_dirs(node))
+
+    def _log_dirs(self, node: Node) -> list[Path]:
+        return [node.folder / f"data-{number}" for number in range(self.log_dirs)]
 
     def _launch(self, node: Node) -> None:
         if node.running:
@@ -294,14 +292,11 @@ class RealKafka:
             "-cp",
             java.class_path(self.version),
             "kafka.Kafka",
-            str(node.folder / "server.properties"),
+            str(node.properties),
         ]
-        node.process = self._spawn(node, command)
-
-    def _spawn(self, node: Node, command: list[str]) -> subprocess.Popen[bytes]:
         with node.log.open("ab") as log:
             # A new session, so that Ctrl-C reaches only the tests. They end their brokers.
-            return subprocess.Popen(
+            node.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -362,7 +357,7 @@ class RealKafka:
             )
             + ",CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
-            "log.dirs": ",".join(str(node.folder / f"data-{n}") for n in range(self.log_dirs)),
+            "log.dirs": ",".join(map(str, self._log_dirs(node))),
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": in_sync,
@@ -406,11 +401,3 @@ class RealKafka:
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     if process.poll() is None:
         os.kill(process.pid, number)
-
-
-def _cluster_id() -> str:
-    """Returns a random ID in Kafka's form. A leading dash would look like an option."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
