@@ -1,19 +1,20 @@
-"""mypy and pyright check the files next to this one: all assert_type hold, all errors are errors.
+"""`make lint` checks the files next to this one: all assert_type hold, all errors are errors.
 
-Pyright is basedpyright, which is the same checker and includes its own Node. Both run in their
-strict modes, with the settings of pyproject.toml.
+mypy and pyright check them in their strict modes, with the settings of pyproject.toml. Pyright is
+basedpyright, which is the same checker and includes its own Node. These tests do not repeat that.
+They show that `make lint` includes the files, and that both checkers find a wrong type.
 """
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-NAMES = ("producers.py", "consumers.py", "options.py", "others.py", "native.py")
-FILES = [HERE / name for name in NAMES]
 WRONG = """
 from typing import assert_type
 
@@ -44,12 +45,15 @@ def pyright(*files: Path) -> list[str]:
     ]
 
 
-def test_mypy_agrees():
-    assert mypy(*FILES) == ""
-
-
-def test_pyright_agrees():
-    assert pyright(*FILES) == []
+def test_make_lint_checks_these_files_with_both():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert "tests" in settings["mypy"]["files"]
+    assert settings["mypy"]["strict"]
+    assert "tests/typing" in settings["basedpyright"]["include"]
+    assert settings["basedpyright"]["typeCheckingMode"] == "strict"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (lint,) = re.findall(r"^lint:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert {"$(BIN)/mypy", "$(BIN)/basedpyright"} <= set(lint.split())
 
 
 def test_both_would_find_a_wrong_type(tmp_path: Path):
