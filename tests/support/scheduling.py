@@ -16,18 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Each test of these files starts what it needs itself, so any process may run it.
-_ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_registration.py"}
+_ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_installs.py"}
 # These files take too long for one process, and the tests of each broker are independent.
 _BY_BROKER = {"test_exchange.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
 _TOGETHER = {"admin", "packaging"}
+# These files share one Spark session. The other files of their folder start no Spark, or their own.
+_WITH_SPARK = {
+    "test_batch_read.py",
+    "test_registration.py",
+    "test_stream_read.py",
+    "test_write.py",
+}
 # The longest files run first, so that the last process does not end with one of them.
 _FIRST: Sequence[str] = (
     "test_installed.py",
     "test_exchange.py",
     "test_cluster_killed.py",
     "test_cluster_transactions.py",
-    "test_stream_read.py",
+    *sorted(_WITH_SPARK),
 )
 _BROKER = re.compile(r"\[(embedded|kafka-[\d.]+)")
 
@@ -45,6 +52,8 @@ def group(test: str) -> str:
         return folder
     if file in _ALONE:
         return test
+    if folder == "spark" and file in _WITH_SPARK:
+        return folder
     found = _BROKER.search(test) if file in _BY_BROKER else None
     return f"{path}[{found[1]}]" if found else path
 

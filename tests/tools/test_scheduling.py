@@ -20,6 +20,9 @@ from tests.support.scheduling import group, rank
             "tests/integration/test_polling.py",
         ),
         ("tests/spark/test_demo.py::test_x", "tests/spark/test_demo.py::test_x"),
+        ("tests/spark/test_installs.py::test_x", "tests/spark/test_installs.py::test_x"),
+        ("tests/spark/test_write.py::test_x[kafka-4.3]", "spark"),
+        ("tests/spark/test_options.py::test_x", "tests/spark/test_options.py"),
         ("tests/admin/test_acls.py::test_x[4.3]", "admin"),
         ("tests/packaging/test_contents.py::test_x", "packaging"),
         ("tests/packaging/test_installed.py::test_x[a]", "packaging"),
@@ -53,3 +56,15 @@ def test_one_process_runs_all_of_a_file():
         processes.setdefault(file, set()).add(process)
     assert sorted(processes) == files
     assert all(len(of_a_file) == 1 for of_a_file in processes.values()), processes
+
+
+def test_only_the_tests_of_one_process_use_the_shared_spark_session():
+    """A test with the fixture in another file would start a second Spark."""
+    uses = re.compile(r"^def test_\w+\([^)]*\b(?:spark|source|stream_of)\b\s*[:,)]", re.MULTILINE)
+    files = [
+        path
+        for path in (ROOT / "tests" / "spark").glob("test_*.py")
+        if uses.search(path.read_text(encoding="utf-8"))
+    ]
+    assert len(files) > 1
+    assert {group(f"tests/spark/{path.name}::test_x") for path in files} == {"spark"}
