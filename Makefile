@@ -1,6 +1,6 @@
 # make demo       sends real flights through the embedded broker into Spark, and checks the results
 # make test       what CI runs: every check and every test, at a small scale
-# make test-full  the same tests at full size
+# make test-full  all tests, at full size
 # make check      the fast part: format, lint, types, layers, Python unit tests
 # make bench      the benchmarks. Also: make wheel, make sdist, make fuzz, make clean
 #

@@ -33,12 +33,6 @@ def pytest_report_header() -> list[str]:
     return lines
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Announces the markers of tests/support/selection.py."""
-    for marker in selection.MARKERS:
-        config.addinivalue_line("markers", marker)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps the tests of this scale, and runs the longest files first."""
     deselected = selection.deselect(items)
@@ -51,15 +45,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Takes over what a process of xdist has deselected. All processes deselect the same."""
-    deselected = getattr(node, "workeroutput", {}).get("deselected", {})
-    node.config.stash[_DESELECTED] = Counter(deselected)
+    ended = getattr(node, "workeroutput", None)  # a process that crashed has none
+    if ended is not None:
+        node.config.stash[_DESELECTED] = Counter(ended.get("deselected", {}))
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Says which tests of this tree did not run at this scale, and why."""
-    for line in selection.summary(config.stash.get(_DESELECTED, Counter())):
+    deselected = config.stash.get(_DESELECTED, Counter[str]())
+    for line in selection.summary(deselected):
         terminalreporter.write_line(line)
 
 

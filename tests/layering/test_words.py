@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -43,20 +42,24 @@ READ = {".md", ".py", ".pyi", ".rs"}
 EXEMPT = {"CONTRIBUTING.md", "tests/layering/test_words.py"}
 
 
-def _files() -> Iterator[Path]:
-    for name in tracked():
-        path = ROOT / name
-        if path.suffix in READ and name not in EXEMPT and path.is_file():
-            yield path
+@functools.cache
+def _texts() -> dict[str, str]:
+    paths = {name: ROOT / name for name in tracked() if name not in EXEMPT}
+    return {
+        name: path.read_text(encoding="utf-8")
+        for name, path in paths.items()
+        if path.suffix in READ and path.is_file()
+    }
 
 
 @pytest.mark.parametrize("phrase", AVOIDED)
 def test_no_text_has_a_phrase_to_avoid(phrase: str) -> None:
     pattern = re.compile(phrase, re.IGNORECASE)
     found = [
-        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in _files()
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        f"{name}:{number}: {line.strip()}"
+        for name, text in _texts().items()
+        if pattern.search(text)
+        for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
     assert not found, f"write {AVOIDED[phrase]!r} instead:\n" + "\n".join(found)

@@ -29,10 +29,6 @@ one_real_broker = pytest.mark.one_real_broker
 Kafka 3.9 would show nothing that Kafka 4.3 and the embedded broker do not show.
 """
 
-MARKERS = (
-    "only_other_clients: with real Kafka the test runs none of our code (tests.support.selection)",
-    "one_real_broker: the test does not depend on the broker's version (tests.support.selection)",
-)
 OTHERS_ALONE = "run only other clients, on real Kafka"
 SECOND_REAL_BROKER = "do not depend on the broker's version, and run on Kafka 4.3, too"
 _OURS = {"thalweg", "embedded"}
