@@ -139,5 +139,5 @@ def _java_consume(case: Case) -> Run:
 
 
 def _java(tool: str, *arguments: str) -> list[str]:
-    command = java.command(f"org.apache.kafka.tools.{tool}", *arguments, heap="1g")
-    return [part for part in command if part != "-XX:+UseSerialGC"]
+    """Returns a command line without the options of tests: they would slow the JVM down."""
+    return java.command(f"org.apache.kafka.tools.{tool}", *arguments, heap="1g", jvm_options=())

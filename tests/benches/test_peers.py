@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benches.peers import equal, franz_go
+from benches.peers import equal, franz_go, runner
 from benches.peers.__main__ import cases_of, parse
 from benches.peers.clients import program
 from benches.peers.equal import (
@@ -289,3 +289,9 @@ def test_the_report_has_medians_and_ratios_within_a_round(tmp_path):
     assert found["cases"][0]["entrants"]["thalweg send"]["ratio_to_confluent_kafka"] == 3.0
     write_chart(tmp_path / "r.png", [results])
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_javas_clients_run_with_the_optimising_compiler_and_the_usual_collector():
+    command = runner._java("ProducerPerformance", "--topic", "t")
+    options = command[: command.index("-cp")]
+    assert [each for each in options if each.startswith("-X")] == ["-Xmx1g"]

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.paths import CACHE, ROOT, made
@@ -107,14 +108,18 @@ def command(
     version: str = "4.3",
     classes: Path | None = None,
     heap: str = "256m",
+    jvm_options: Sequence[str] | None = None,
 ) -> list[str]:
-    """Returns the command line that runs a class with Kafka's jars."""
+    """Returns the command line that runs a class with Kafka's jars.
+
+    By default the JVM has the options for programs that live for seconds (`quick_start`).
+    """
     # Kafka's jars come first: the archive of their classes is for a class path that begins so.
     path = class_path(version) if classes is None else f"{class_path(version)}{os.pathsep}{classes}"
     return [
         tool("java"),
         f"-Xmx{heap}",
-        *quick_start(version),
+        *(quick_start(version) if jvm_options is None else jvm_options),
         *log_options(version),
         "-Dthalweg.kafka.log.level=ERROR",
         "-cp",
