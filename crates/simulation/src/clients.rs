@@ -145,9 +145,9 @@ pub(crate) struct Reads {
 
 /// Asks the broker for the ends: those that the consumer knows may be old, since answers get lost.
 fn at_the_end(consumer: &ConsumerClient, world: &World, partitions: &[TopicPartition]) -> bool {
-    let partitions = consumer.consumer().partitions();
+    let known = consumer.consumer().partitions();
     partitions.iter().all(|partition| {
-        let position = partitions.position(partition).ok().flatten();
+        let position = known.position(partition).ok().flatten();
         position.is_some_and(|position| position.offset == world.end_offset(partition))
     })
 }
