@@ -31,7 +31,7 @@ impl<T> OneShot<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the value, and wakes everyone who waits. Only the first call counts.
+    /// Sets the value, and wakes all waiters. Only the first call counts.
     pub fn set(&self, value: T) {
         let mut state = self.lock();
         if state.is_set {

@@ -84,7 +84,7 @@ pub(crate) fn drain<S: RecordSink>(
         if holds && (records > 1 || stop == Stop::Empty) {
             guard.measure(handle, stamp, isolation);
         }
-        // After leftovers, the next drain goes on. Their front may also be a batch that is still
+        // The next drain continues with leftovers. Their front may also be a batch that is still
         // being decoded, which others pass.
         let goes_on = !holds || matches!(stop, Stop::Empty | Stop::NotReady);
         drained.freed |= !holds || stop == Stop::Empty;

@@ -34,7 +34,7 @@ pub(crate) struct TakenFetch {
     pub(crate) records: usize,
 }
 
-/// What becomes of a fetch that is given back.
+/// What happens to a fetch that is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// It is served first.

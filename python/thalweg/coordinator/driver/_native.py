@@ -145,7 +145,7 @@ class ConsumerCore(Protocol):
         """Takes the answers with news. With each: whether its heartbeats are still in force."""
 
     def _old_heartbeat_is_under_way(self) -> bool:
-        """Whether a replaced or stopped heartbeat has no answer yet."""
+        """Whether a replaced or stopped heartbeat has no response yet."""
 
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms has passed without a poll."""

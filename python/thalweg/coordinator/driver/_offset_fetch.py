@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
-from thalweg import _consuming
+from thalweg._client import consuming as _consuming
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request

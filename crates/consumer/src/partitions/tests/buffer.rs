@@ -103,7 +103,7 @@ impl Bench {
         position.map(|FetchPosition { offset, .. }| offset)
     }
 
-    /// The application iterates, and the log goes on.
+    /// The application iterates, and the log continues.
     fn run_ahead(&mut self, partition: i32) -> bool {
         if let Some(state) = self.assigned.edit(&tp(partition)) {
             state.high_watermark = Some(1_000);
