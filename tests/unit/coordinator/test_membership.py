@@ -650,6 +650,37 @@ def test_a_listener_that_closes_its_consumer_leaves_the_group(make, protocol, ca
     assert leaves(consumer) == 1
 
 
+@pytest.mark.parametrize("ends", ["unsubscribe", "close"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_callback_of_the_commit_before_partitions_go_may_end_the_membership(
+    make, protocol, ends
+):
+    """The wait for that commit is over only when its callback is."""
+    calls = iter([ends])
+
+    def callback(offsets, result):
+        if (call := next(calls, None)) is not None:
+            getattr(consumer, call)()
+
+    consumer = make(group_protocol=protocol, default_offset_commit_callback=callback)
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    held: list[Any] = []
+    consumer.client.held = held
+    rebalance = beaten({"MemberId": "m", "MemberEpoch": 0})
+    rebalance["Assignment"] = {"TopicPartitions": []}
+    rebalance["ErrorCode"] = RebalanceInProgressError.errno if protocol == "classic" else 0
+    consumer.heard = [(rebalance, None)]
+    polled(consumer)
+    assert apis(consumer)[-1] == "OffsetCommit"
+    consumer.client.held = None
+    consumer.known = {}
+    held[0].complete({"Topics": []})
+    polled(consumer)
+    assert leaves(consumer) == 1
+    assert not is_held(consumer)
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_listener_that_unsubscribes_is_through_before_its_consumer_leaves(make, protocol):
     class Listener(ConsumerRebalanceListener):

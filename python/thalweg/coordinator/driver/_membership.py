@@ -437,7 +437,8 @@ class Membership:
         if not commit:
             self._chores.drop_commits()
         self._work()
-        while self._chores.is_waiting:
+        # If a callback of a commit calls this, the wait ends only after that callback.
+        while self._chores.is_waiting and not self._chores.is_at_work:
             yield from self._chores.until_over(deadline_ms)
             self.keep_up()
             self._work()
