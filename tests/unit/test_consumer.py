@@ -342,6 +342,28 @@ def test_a_listener_hears_what_changes(make):
     assert heard == [("assigned", [ZERO]), ("assigned", [ONE])]
 
 
+@pytest.mark.parametrize("ends", ["unsubscribe", "close"])
+def test_a_listener_without_group_may_end_the_subscription(make, ends):
+    heard: list[Any] = []
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned):
+            heard.append(("assigned", list(assigned)))
+
+        def on_partitions_revoked(self, revoked):
+            heard.append(("revoked", list(revoked)))
+            getattr(consumer, ends)()
+
+    consumer = make()
+    consumer.client.answers["Metadata"] = metadata(t=1, u=1)
+    consumer.subscribe(["t"], listener=Listener())
+    consumer.hooks.before_poll(0)
+    consumer.subscribe(["u"], listener=Listener())
+    consumer.hooks.before_poll(0)
+    assert heard == [("assigned", [ZERO]), ("revoked", [ZERO])]
+    assert ("assign", [TopicPartition("u", 0)]) not in consumer.calls
+
+
 def test_polling_does_not_wait_for_metadata(make):
     consumer = make("t")
     held: list[Any] = []

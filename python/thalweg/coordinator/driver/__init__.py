@@ -184,9 +184,11 @@ class Driver:
             if gone:
                 tell(self._listener, "on_partitions_revoked", gone)
         finally:  # also after an interruption: the listener hears of a change only once
-            self._commits.forget([*gone, *new])
-            self._consumer._assign(wanted)
-        tell(self._listener, "on_partitions_assigned", new)
+            if self._topics.subscribed:  # the listener may have given it up
+                self._commits.forget([*gone, *new])
+                self._consumer._assign(wanted)
+        if self._topics.subscribed:
+            tell(self._listener, "on_partitions_assigned", new)
 
     async def _switch(
         self, gone: list[TopicPartition], new: list[TopicPartition], wanted: list[TopicPartition]
