@@ -465,6 +465,19 @@ def test_the_default_callback_and_interceptors_hear_of_commits(make):
 # ---------------------------------------------------------------- auto-commit
 
 
+def test_a_commit_whose_interceptor_is_interrupted_has_its_result(make):
+    class Interrupted(ConsumerInterceptor):
+        def on_commit(self, offsets):
+            raise KeyboardInterrupt
+
+    consumer = make(interceptor_classes=[Interrupted()])
+    consumer.client.answers["OffsetCommit"] = committed()
+    future = consumer.commit_async({ZERO: OffsetAndMetadata(1)})
+    with pytest.raises(KeyboardInterrupt):
+        consumer.hooks.before_poll(0)
+    assert future.succeeded()
+
+
 def test_auto_commit_sends_what_moved_when_it_is_due(make):
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
     consumer.client.answers["OffsetCommit"] = committed()

@@ -407,6 +407,23 @@ def test_a_commit_is_not_tried_again_for_a_partition_that_went(make, kept):
     assert apis(consumer).count("OffsetCommit") == 1
 
 
+def test_an_answer_to_a_commit_from_before_a_partition_went_says_nothing_of_its_offset_now(make):
+    """Another member may have committed meanwhile: what this one commits next is not skipped."""
+    consumer = make(auto_commit_interval_ms=0)
+    polled(consumer)
+    held: list[Any] = []
+    consumer.client.held = held
+    consumer.commit_async({ZERO: OffsetAndMetadata(5)})
+    consumer.client.held = None
+    rebalanced(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+    assert apis(consumer).count("OffsetCommit") == 1
+    held[0].complete({"Topics": []})
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    wait_until(lambda: joins(consumer) == 2 and apis(consumer).count("OffsetCommit") == 2, 5)
+
+
 def test_a_commit_is_tried_again_where_its_partition_stays_through_a_rebalance(make):
     consumer = make(enable_auto_commit=False, partition_assignment_strategy=["cooperative-sticky"])
     consumer.client.answers["JoinGroup"] = {**joined(), "ProtocolName": "cooperative-sticky"}

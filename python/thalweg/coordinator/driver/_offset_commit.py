@@ -60,6 +60,7 @@ class _Commit:
     Attributes:
         offsets: The offsets to commit. Without offsets no request is sent.
         group: The membership in the commit.
+        asked_at: The number of departures at the call.
         callback: The application's callback, if any.
         request: The request. None if there is none, or the commit was refused at once.
         began_ms: When it was sent.
@@ -68,6 +69,7 @@ class _Commit:
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     group: ConsumerGroupMetadata
+    asked_at: int
     callback: CommitCallback | None
     request: Request[Answer] | None = None
     began_ms: float = 0.0
@@ -257,7 +259,7 @@ class Commits:
         yield from self._requests.retry(
             once, max(0, int(deadline - now_ms())), "committing offsets"
         )
-        self._note_committed(chosen)
+        self._note_committed(chosen, asked_at)
 
     def commit_async(
         self,
@@ -275,7 +277,7 @@ class Commits:
     ) -> CommitFuture:
         callback = callback or self._config["default_offset_commit_callback"]
         group = self._member.group_metadata()
-        commit = _Commit(chosen, group, callback)
+        commit = _Commit(chosen, group, self.departures, callback)
         if chosen:
             commit.refusal = self._member.commit_refusal()
             if commit.refusal is None:
@@ -313,8 +315,13 @@ class Commits:
             return _commit_failed(kind, member=bool(group.member_id))
         return kind(f"committing the offset of {where.topic}-{where.partition}: {kind.description}")
 
-    def _note_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        self._last.update(offsets)
+    def _note_committed(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], asked_at: int
+    ) -> None:
+        for where, at in offsets.items():
+            # Otherwise the partition went meanwhile, and another member may have committed since.
+            if self._departed_at.get(where, 0) <= asked_at:
+                self._last[where] = at
         if self._on_commit is not None:
             self._on_commit(dict(offsets))
 
@@ -348,15 +355,17 @@ class Commits:
 
     def _tell(self, commit: _Commit) -> None:
         answer, error = self._outcome(commit)
-        if error is None:
-            if commit.request is not None:
-                self._metrics.took("commit", commit.began_ms)
-            self._note_committed(commit.offsets)
-        else:
+        if error is not None:
             log.warning(
                 "an asynchronous commit of group %s failed: %s", self._config["group_id"], error
             )
-        commit.future.complete(answer, error)
+        elif commit.request is not None:
+            self._metrics.took("commit", commit.began_ms)
+        try:
+            if error is None:
+                self._note_committed(commit.offsets, commit.asked_at)
+        finally:  # also if an interceptor was interrupted
+            commit.future.complete(answer, error)
         if commit.callback is None:
             return
         try:
