@@ -259,6 +259,14 @@ def rebalanced(consumer: Any) -> None:
     polled(consumer)
 
 
+def going(protocol: str) -> dict[str, Any]:
+    """Makes a response to a heartbeat after which the member gives up its partitions."""
+    rebalance = beaten({"MemberId": "m", "MemberEpoch": 0})
+    rebalance["Assignment"] = {"TopicPartitions": []}
+    rebalance["ErrorCode"] = RebalanceInProgressError.errno if protocol == "classic" else 0
+    return rebalance
+
+
 def fetched(offset: int) -> dict[str, Any]:
     row = {
         "PartitionIndex": 0,
@@ -667,6 +675,37 @@ def test_a_listener_that_closes_its_consumer_leaves_the_group(make, protocol, ca
     assert leaves(consumer) == 1
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_partitions_whose_membership_ends_during_the_commit_before_they_go_are_lost(make, protocol):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned): ...
+        def on_partitions_revoked(self, revoked):
+            heard.append(("revoked", revoked))
+
+        def on_partitions_lost(self, lost):
+            heard.append(("lost", lost))
+
+    heard: list[Any] = []
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    held: list[Any] = []
+    consumer.client.held = held
+    consumer.heard = [(going(protocol), None)]
+    polled(consumer)
+    assert apis(consumer)[-1] == "OffsetCommit"
+    consumer.heard = [({"ErrorCode": UnknownMemberIdError.errno}, None)]
+    polled(consumer)
+    assert heard == []
+    consumer.client.held = None
+    held[0].complete(not_committed(UnknownMemberIdError.errno))
+    consumer.known = {}
+    polled(consumer)
+    assert heard == [("lost", [ZERO, ONE])]
+    assert consumer.assignment() == {ZERO, ONE}, "it has joined again"
+
+
 @pytest.mark.parametrize("ends", ["unsubscribe", "close"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_the_callback_of_the_commit_before_partitions_go_may_end_the_membership(
@@ -684,10 +723,7 @@ def test_the_callback_of_the_commit_before_partitions_go_may_end_the_membership(
     consumer.known = {ZERO: OffsetAndMetadata(5)}
     held: list[Any] = []
     consumer.client.held = held
-    rebalance = beaten({"MemberId": "m", "MemberEpoch": 0})
-    rebalance["Assignment"] = {"TopicPartitions": []}
-    rebalance["ErrorCode"] = RebalanceInProgressError.errno if protocol == "classic" else 0
-    consumer.heard = [(rebalance, None)]
+    consumer.heard = [(going(protocol), None)]
     polled(consumer)
     assert apis(consumer)[-1] == "OffsetCommit"
     consumer.client.held = None
@@ -747,10 +783,7 @@ def test_who_leaves_waits_for_a_listener_that_another_task_runs(make, protocol):
     task.is_over = True
     polled(consumer)
     task.is_over = False
-    rebalance = beaten({"MemberId": "m", "MemberEpoch": 0})
-    rebalance["Assignment"] = {"TopicPartitions": []}
-    rebalance["ErrorCode"] = RebalanceInProgressError.errno if protocol == "classic" else 0
-    consumer.heard = [(rebalance, None)]
+    consumer.heard = [(going(protocol), None)]
     polled(consumer)
     assert is_held(consumer), "the listener is at work"
     steps = consumer._driver.unsubscribe()

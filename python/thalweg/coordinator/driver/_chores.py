@@ -62,6 +62,14 @@ class _UnderWay:
 class Chores:
     """The chores of one membership, in the order in which they were added.
 
+    Args:
+        consumer: The core's consumer.
+        config: Its options.
+        commits: Its commits.
+        metrics: Counts and times the callbacks.
+        spawn: Starts the tasks of an asyncio listener.
+        is_lost: Whether the membership has ended, so that other members may own the partitions.
+
     Attributes:
         listener: The rebalance listener.
         is_at_work: Whether a chore runs now, so that a listener or commit callback is the caller.
@@ -75,12 +83,14 @@ class Chores:
         commits: Commits,
         metrics: GroupMetrics,
         spawn: Spawn | None,
+        is_lost: Callable[[], bool],
     ) -> None:
         self._consumer = consumer
         self._config = config
         self._commits = commits
         self._metrics = metrics
         self._spawn = spawn
+        self._is_lost = is_lost
         self._queue: deque[Chore] = deque()
         self._under_way: _UnderWay | None = None
         self._is_unfinished = False  # whether the member still waits for its chores
@@ -188,12 +198,11 @@ class Chores:
         match chore:
             case AutoCommit():
                 self._auto_commit(retry_backoff(self._config), now_ms() + _AUTO_COMMIT_LIMIT_MS)
-            case Revoke(partitions):
-                then = functools.partial(self._take_away, partitions)
-                self._tell("on_partitions_revoked", partitions, then)
-            case Lose(partitions):
-                then = functools.partial(self._take_away, partitions)
-                self._tell("on_partitions_lost", partitions, then)
+            case Revoke(partitions) | Lose(partitions):
+                # The membership may have ended since, for example during the auto-commit.
+                is_lost = isinstance(chore, Lose) or (bool(partitions) and self._is_lost())
+                what = "on_partitions_lost" if is_lost else "on_partitions_revoked"
+                self._tell(what, partitions, functools.partial(self._take_away, partitions))
             case Assign(assigned, added):
                 self.was_assigned = self._is_new = True
                 self._commits.forget(added)

@@ -122,7 +122,7 @@ class Membership:
         self._awaits_old_heartbeats = False
         self._log = GroupLog(config)
         self._leave_backoff = retry_backoff(config)
-        self._chores = Chores(consumer, config, commits, metrics, spawn)
+        self._chores = Chores(consumer, config, commits, metrics, spawn, self._is_lost)
         self.is_leaving = False
         self._blocks = blocks
         self._metrics = metrics
@@ -189,9 +189,11 @@ class Membership:
 
     def _is_blocked(self) -> bool:
         """Whether polled records block a rebalance, and their partitions are still assigned."""
-        if self.is_leaving or not self._blocks():
-            return False
-        return not isinstance(self._steps.commit_refusal, CommitFailedError)
+        return not self.is_leaving and self._blocks() and not self._is_lost()
+
+    def _is_lost(self) -> bool:
+        """Whether the membership has ended, so that other members may own the partitions."""
+        return isinstance(self._steps.commit_refusal, CommitFailedError)
 
     def keep_up(self) -> None:
         """Handles answers of the coordinator and deadlines. It runs no callback."""
