@@ -44,7 +44,10 @@ class _Reader:
 
     def string(self) -> str | None:
         size = self.number("h")
-        return None if size < 0 else self._take(size).decode()
+        try:
+            return None if size < 0 else self._take(size).decode()
+        except UnicodeDecodeError as error:
+            raise KafkaProtocolError(f"a name is not valid UTF-8: {error}") from error
 
     def data(self) -> bytes | None:
         size = self.number("i")

@@ -80,8 +80,13 @@ def test_fields_behind_the_known_ones_are_a_newer_versions():
 @given(st.binary(max_size=40))
 def test_hostile_bytes_are_an_error_and_never_more(data):
     for kind in (Subscription, Assignment):
-        with contextlib.suppress(KafkaProtocolError, UnicodeDecodeError):
+        with contextlib.suppress(KafkaProtocolError):
             kind.decode(data)
+
+
+def test_a_name_that_is_no_utf_8_is_an_error():
+    with pytest.raises(KafkaProtocolError, match="not valid UTF-8"):
+        Subscription.decode(bytes.fromhex("0000 00000001 0001 ff"))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", bytes.fromhex("00007fffffff")])

@@ -91,7 +91,7 @@ def joined(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
             )
             for row in rows
         ]
-    except (KafkaProtocolError, UnicodeDecodeError) as error:
+    except KafkaProtocolError as error:
         raise KafkaProtocolError(f"cannot read the subscription of a member: {error}") from error
 
 

@@ -22,7 +22,7 @@ from thalweg.coordinator.classic import requests
 from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.protocol import VERSION_MAX, Assignment
 from thalweg.coordinator.steps import Heartbeats, MemberAction, Send, StopHeartbeats
-from thalweg.errors import InconsistentGroupProtocolError, KafkaProtocolError
+from thalweg.errors import InconsistentGroupProtocolError
 
 __all__ = ["Conversation"]
 
@@ -133,11 +133,8 @@ class Conversation:
                 f" {self.protocol!r}"
             )
         data = body["Assignment"]
-        try:
-            # A leader may omit members, which then get no partitions.
-            given = Assignment.decode(data) if data else Assignment(VERSION_MAX, [])
-        except UnicodeDecodeError as error:
-            raise KafkaProtocolError(str(error)) from error
+        # A leader may omit members, which then get no partitions.
+        given = Assignment.decode(data) if data else Assignment(VERSION_MAX, [])
         self._backoff.reset()
         return given
 

@@ -188,6 +188,6 @@ class Roster:
         try:
             for member in self:
                 topics.update(Subscription.decode(member.metadata(protocol)).topics)
-        except (KafkaProtocolError, UnicodeDecodeError):
+        except KafkaProtocolError:
             return []
         return sorted(topics)

@@ -39,7 +39,7 @@ def decode_user_data(data: bytes | None) -> Claim:
         return Claim([])
     try:
         partitions, rest = read_partitions(data)
-    except (KafkaProtocolError, UnicodeDecodeError):
+    except KafkaProtocolError:
         return Claim([], NO_GENERATION)
     generation = struct.unpack(">i", rest[:4])[0] if len(rest) >= 4 else None
     return Claim(partitions, generation)
