@@ -140,7 +140,7 @@ fn values_of_the_wrong_type_range_or_number_are_refused() {
     let wrong = |value| refusal(ApiKey::PRODUCE, 9, vec![("Acks", value)]);
     assert_eq!(
         wrong(Value::Int(40_000)).to_string(),
-        "40000 does not fit into Acks, an int16"
+        "40000 does not fit into Acks, which is an int16"
     );
     assert_eq!(
         wrong("1".into()).to_string(),
