@@ -342,7 +342,7 @@ class Producer(Generic[_K, _V]):
         topic ends in '.node-1' or in the topic's name."""
 
     @property
-    def client(self) -> Client:
+    def _core_client(self) -> Client:
         """A client for requests by name, on this producer's connections and metadata."""
 
     @property
@@ -437,7 +437,7 @@ class AsyncProducer(Generic[_K, _V]):
     def metrics(self) -> dict[str, dict[str, float]]: ...
     def _bootstrap_connected(self) -> bool: ...
     @property
-    def _client(self) -> Client: ...
+    def _core_client(self) -> Client: ...
     @property
     def closed(self) -> bool:
         """Whether it was stopped, or belongs to the parent of this process.
@@ -489,8 +489,12 @@ class RecordFuture(Awaitable[RecordMetadata]):
     def _cancel_message(self) -> Any | None:
         """`asyncio.gather` uses this, and `_make_cancelled_error`, for a cancelled future."""
 
-    def done(self) -> bool: ...
-    def cancelled(self) -> bool: ...
+    def done(self) -> bool:
+        """Whether it has a result or an error, or was cancelled."""
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+
     def result(self) -> RecordMetadata:
         """Returns where the record was written.
 
@@ -500,7 +504,9 @@ class RecordFuture(Awaitable[RecordMetadata]):
     def exception(self) -> BaseException | None:
         """Returns the error of the record, or None if it was written. Raises as `result`."""
 
-    def get_loop(self) -> AbstractEventLoop: ...
+    def get_loop(self) -> AbstractEventLoop:
+        """Returns the event loop of the producer."""
+
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancels the future, but not the record. Returns false if it is done."""
 
@@ -775,10 +781,10 @@ class ConsumerHooks(Protocol):
     """Coordinator work in the application's thread: groups, committed offsets, auto-commit.
 
     `poll`, `poll_arrow` and the refills of the iterator call it before they take any record. They
-    call it first at once, and again when the returned time has passed or `reenter()` was called.
+    call it first at once, and again when the returned time has passed or `_reenter()` was called.
     The arguments are the milliseconds that are left of the caller's timeout (None = no limit), and
     whether it is a poll. It returns the milliseconds until the next call (None = no time). It may
-    raise, and may call assign, seek, pause, resume and set_committed. Between two calls, polls
+    raise, and may call _assign, seek, pause, resume and _set_committed. Between two calls, polls
     return buffered records at once.
 
     `position` also calls it while the position is not known, with False as the second argument:
@@ -799,7 +805,7 @@ class Consumer(Generic[_K_co, _V_co]):
     """The consumer core. `thalweg.consumer.KafkaConsumer` is its public subclass.
 
     Only one thread at a time may use it. A second thread gets an IllegalStateError at once: polls
-    check it themselves, other calls use `_begin_use`. Any thread may call `wakeup` and `reenter`.
+    check it themselves, other calls use `_begin_use`. Any thread may call `wakeup` and `_reenter`.
     """
 
     @classmethod
@@ -810,13 +816,13 @@ class Consumer(Generic[_K_co, _V_co]):
     def _open(self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None) -> None:
         """Bootstraps as `Producer._open`.
 
-        With a `group_id`, an assigned partition without a position waits for `set_committed` before
-        the reset policy applies. Without a `group_id`, the policy applies at once."""
+        With a `group_id`, an assigned partition without a position waits for `_set_committed`
+        before the reset policy applies. Without a `group_id`, the policy applies at once."""
 
     def _assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replaces the assignment. Partitions that stay keep position, buffer and pause."""
 
-    def set_subscribed(self, subscribed: bool) -> None:
+    def _set_subscribed(self, subscribed: bool) -> None:
         """Sets whether there is a subscription; for the driver.
 
         Without a subscription and without an assignment, `poll`, `poll_arrow` and iteration raise
@@ -857,7 +863,7 @@ class Consumer(Generic[_K_co, _V_co]):
 
         IllegalStateError if it is not assigned, or another thread uses the consumer."""
 
-    def seek_to(
+    def _seek_to(
         self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
         """Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
@@ -871,29 +877,29 @@ class Consumer(Generic[_K_co, _V_co]):
         IllegalStateError if the partition is not assigned. It also raises the error that prevents
         the lookup, as `poll` does."""
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns what a commit would write for each assigned partition with a position.
 
         That is the next offset, and the leader epoch of the last batch before it, with or without
         records. It never waits."""
 
-    def awaiting_committed(self) -> list[TopicPartition]:
+    def _awaiting_committed(self) -> list[TopicPartition]:
         """Returns the partitions that wait for their committed offset; for the driver.
 
-        They are assigned, have no position, and wait for `set_committed`."""
+        They are assigned, have no position, and wait for `_set_committed`."""
 
-    def set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+    def _set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Sets the committed offsets that were found. None: nothing is committed; for the driver.
 
         A partition without a committed offset follows the reset policy. The call ignores partitions
         that got a position by a seek, or were revoked, since."""
 
-    def pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+    def _pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Pauses partitions as `pause`, without its checks.
 
         It keeps the buffered records. IllegalStateError if a partition is not assigned."""
 
-    def resume_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+    def _resume_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Resumes partitions as `resume`, without its checks."""
 
     def paused(self) -> set[TopicPartition]:
@@ -915,7 +921,7 @@ class Consumer(Generic[_K_co, _V_co]):
 
         With read_committed the end is the last stable offset. None before the first fetch."""
 
-    def list_offsets(
+    def _list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: int | None = None
     ) -> list[tuple[str, int, int, int, int]]:
         """Looks up offsets by timestamp.
@@ -928,7 +934,7 @@ class Consumer(Generic[_K_co, _V_co]):
         timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp.
         KafkaTimeoutError."""
 
-    def reenter(self) -> None:
+    def _reenter(self) -> None:
         """Makes a waiting call run the driver's work now. Any thread may call it.
 
         The call then runs `before_poll`."""
@@ -955,8 +961,8 @@ class Consumer(Generic[_K_co, _V_co]):
 
         If no poll, poll_arrow or iteration begins or ends for `max_poll_interval_ms` (time inside
         one of them does not count), `leave` (API, body) is sent once, heartbeats stop, and
-        `_poll_expired` reports it. To send the same API with `client`, stop the heartbeats first.
-        ValueError as in `Client.request`, and for intervals below 1. A TypeError names the
+        `_poll_expired` reports it. To send the same API with `_core_client`, stop the heartbeats
+        first. ValueError as in `Client.request`, and for intervals below 1. A TypeError names the
         field."""
 
     def _join(
@@ -1020,14 +1026,14 @@ class Consumer(Generic[_K_co, _V_co]):
         """Whether a broker is connected."""
 
     def metrics(self) -> dict[str, dict[str, float]]: ...
-    def shutdown(self, timeout_ms: int | None = None) -> None:
+    def _shutdown(self, timeout_ms: int | None = None) -> None:
         """Closes connections and buffers. It commits nothing: use `close`.
 
         A second call does nothing. It does not leave the group (`KafkaConsumer.close` does):
         heartbeats only stop."""
 
     @property
-    def client(self) -> Client: ...
+    def _core_client(self) -> Client: ...
     @property
     def closed(self) -> bool:
         """Whether it was never opened, was closed, or belongs to the parent of this process."""
@@ -1082,7 +1088,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         """Runs the coordinator's work until `condition()` is true. False: the time was over
         first."""
 
-    def list_offsets(
+    def _list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: float | None
     ) -> Coroutine[Any, Any, list[tuple[str, int, int, int, int]]]: ...
     def result(
@@ -1093,7 +1099,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def close(self, timeout: float) -> Coroutine[Any, Any, None]:
         """Closes the connections within `timeout` seconds.
 
-        It works as `Consumer.shutdown`. If it is cancelled, closing continues in the background."""
+        It works as `Consumer._shutdown`. If it is cancelled, closing continues in the
+        background."""
 
 # ---------------------------------------------------------------- convert/tables.rs
 

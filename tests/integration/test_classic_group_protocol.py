@@ -35,7 +35,7 @@ class RealSide:
             )
         group = body.get("GroupId") or body["Groups"][0]
         where: Any = ("coordinator", "group", group)
-        side = self._consumers[client].client
+        side = self._consumers[client]._core_client
         self._coordinator_is_there(side, where)
         return side.submit(api, body, where, version=version)
 

@@ -58,7 +58,7 @@ class Runner:
         self.member = ClassicMember(settings, [assignor], lambda: 1.0)
         self.lost = False
         self._consumer = KafkaConsumer(bootstrap_servers=place.broker.bootstrap_servers)
-        self._client = self._consumer.client
+        self._client = self._consumer._core_client
         self._where: Any = ("coordinator", "group", group)
         self._group = group
         self._pending: list[tuple[int, Any]] = []

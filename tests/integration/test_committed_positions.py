@@ -81,7 +81,7 @@ def test_the_end_of_a_partition_commits_nothing_more(broker: Broker, clients: Cl
     consumer = clients.consumer(broker, topic, group_id=f"of-{topic}", enable_auto_commit=False)
     for offset in range(COUNT):
         assert next(consumer).offset == offset
-        assert consumer.positions()[where].offset == offset + 1
+        assert consumer._positions()[where].offset == offset + 1
     for _ in range(5):
         assert consumer.poll(50) == {}
     consumer.commit()
@@ -103,12 +103,12 @@ def test_a_damaged_batch_moves_no_position(
     scripted.logs["t", 0] = [good, bytes(bad)]
     consumer = clients.consumer(scripted, "t")
     read(consumer, COUNT)
-    before = consumer.positions()
+    before = consumer._positions()
     assert before[TopicPartition("t", 0)].leader_epoch >= 0
     for _ in range(2):
         with pytest.raises(CorruptRecordError):
             consumer.poll(20_000)
-        assert consumer.positions() == before
+        assert consumer._positions() == before
 
 
 def test_commits_carry_the_epoch_of_the_last_batch_even_of_a_marker(
@@ -152,5 +152,5 @@ def _come_to(consumer: Any, where: TopicPartition, offset: int) -> None:
 
 def _epoch(consumer: Any) -> int:
     """Returns the epoch of the partition's leader."""
-    topics = consumer.client.metadata(["marked"])["Topics"]
+    topics = consumer._core_client.metadata(["marked"])["Topics"]
     return int(topics[0]["Partitions"][0]["LeaderEpoch"])

@@ -38,7 +38,7 @@ class RealSide:
 
     def __init__(self, kafka: RealKafka) -> None:
         self._consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
-        self._client = self._consumer.client
+        self._client = self._consumer._core_client
         topics = self._client.metadata(list(TOPICS))["Topics"]
         self.ids = {row["Name"]: row["TopicId"] for row in topics}
 

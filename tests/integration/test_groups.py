@@ -319,7 +319,7 @@ def test_a_member_that_is_silent_loses_its_partitions(classic: Group) -> None:
     silent = classic.join(**options)
     classic.settle()
     classic.members.remove(silent)
-    silent.shutdown(0)  # closes only the sockets, as the death of its process would
+    silent._shutdown(0)  # closes only the sockets, as the death of its process would
     assert classic.settle() == [{0, 1, 2, 3}]
 
 

@@ -54,7 +54,7 @@ def kafka() -> Iterator[Broker]:
 
 
 def _beat(consumer: Any, node: Any = WHERE, **changes: Any) -> None:
-    consumer.set_subscribed(True)  # as a member is
+    consumer._set_subscribed(True)  # as a member is
     given: dict[str, Any] = {
         "api": "Heartbeat",
         "body": {"GroupId": GROUP, "GenerationId": 1, "MemberId": "m"},
@@ -82,7 +82,7 @@ class Member:
         given = [{"MemberId": self.member_id, "Assignment": b"all"}]
         protocol = {"ProtocolType": "by-hand", "ProtocolName": "p"}
         body = {**self.name(), **protocol, "Assignments": given}
-        synced = self.consumer.client.request("SyncGroup", body, self.where)
+        synced = self.consumer._core_client.request("SyncGroup", body, self.where)
         assert synced["ErrorCode"] == 0, synced
 
     @property
@@ -109,7 +109,7 @@ class Member:
 
     def _join(self) -> dict[str, Any] | None:
         body = self.join_body(self.member_id)
-        answer: dict[str, Any] = self.consumer.client.request("JoinGroup", body, self.where)
+        answer: dict[str, Any] = self.consumer._core_client.request("JoinGroup", body, self.where)
         self.member_id = answer["MemberId"]  # the first response may only give this ID (KIP-394)
         return answer if answer["ErrorCode"] == 0 else None
 
@@ -121,7 +121,7 @@ class Member:
     def members(self) -> list[str]:
         """Returns the group's members, as its coordinator describes it."""
         body = {"Groups": [self.group]}
-        answer = self.consumer.client.request("DescribeGroups", body, self.where)
+        answer = self.consumer._core_client.request("DescribeGroups", body, self.where)
         return [each["MemberId"] for each in answer["Groups"][0]["Members"]]
 
 
@@ -178,7 +178,7 @@ def test_a_member_that_computes_before_it_reads_the_answer_to_its_join_stays(
     consumer.subscribe(topics[:1])
     consumer.poll(0)  # sends JoinGroup, and does not wait
     hold_the_gil(2 * SESSION_MS / 1000)
-    (found,) = consumer.client.request(
+    (found,) = consumer._core_client.request(
         "DescribeGroups", {"Groups": [group]}, ("coordinator", "group", group)
     )["Groups"]
     assert found["GroupState"] == "CompletingRebalance"
@@ -256,22 +256,24 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     group = "moved-on"
     where: Any = ("coordinator", "group", group)
     consumer: Any = clients.consumer(kafka, group_id=group)
-    epoch = _enter(consumer.client, group, "first", kafka.create_topic("one"))["MemberEpoch"]
+    epoch = _enter(consumer._core_client, group, "first", kafka.create_topic("one"))["MemberEpoch"]
     body = {"GroupId": group, "MemberId": "first", "MemberEpoch": epoch}
     _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
     # A second member, of another topic, increases the epochs of the group and the first member.
-    _enter(consumer.client, group, "second", kafka.create_topic("two"))
+    _enter(consumer._core_client, group, "second", kafka.create_topic("two"))
     _compute(3 * SESSION_MS / 1000)
     told = consumer._notable_heartbeats()
     assert [body["ErrorCode"] for body, *_ in told] == [0] * len(told)
     moved = max(body["MemberEpoch"] for body, *_ in told)
     assert moved > epoch
-    answer = consumer.client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
+    answer = consumer._core_client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
     members = {row["MemberId"]: row["MemberEpoch"] for row in answer["Groups"][0]["Members"]}
     assert members["first"] == moved
 
     def expired() -> bool:
-        answer = consumer.client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
+        answer = consumer._core_client.request(
+            "ConsumerGroupDescribe", {"GroupIds": [group]}, where
+        )
         return [row["MemberId"] for row in answer["Groups"][0]["Members"]] == ["first"]
 
     wait_until(expired, what="the end of the second, which sent no heartbeats")
@@ -301,7 +303,7 @@ def test_the_interval_is_kept(scripted: ScriptedBroker, clients: Clients) -> Non
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 10, 30)
     assert time.monotonic() - began > 0.99
     consumer._stop_heartbeat()
-    wait_until(lambda: consumer.client.bootstrap_connected())  # the I/O thread has stopped it
+    wait_until(lambda: consumer._core_client.bootstrap_connected())  # the I/O thread has stopped it
     sent = _count(scripted, HEARTBEAT)
     _compute(0.5)
     assert _count(scripted, HEARTBEAT) - sent <= 1
@@ -437,7 +439,7 @@ def test_shutdown_ends_heartbeats_and_leaves_nothing(
     consumer = _member(clients, scripted)
     _beat(consumer)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 2)
-    consumer.shutdown(5000)
+    consumer._shutdown(5000)
     sent = _count(scripted, HEARTBEAT)
     _compute(0.5)
     assert _count(scripted, HEARTBEAT) == sent

@@ -53,7 +53,7 @@ def expire(group: Group) -> None:
     consumer = group.consumer(enable_auto_commit=False)
     where = TopicPartition(group.topic, FORGOTTEN)
     body = commit_body(ConsumerGroupMetadata(group.topic), {where: OffsetAndMetadata(2)})
-    answer = consumer.client.request(
+    answer = consumer._core_client.request(
         "OffsetCommit",
         {**body, "RetentionTimeMs": 1},
         ("coordinator", "group", group.topic),
@@ -79,7 +79,7 @@ def test_a_new_member_begins_at_the_beginning_with_earliest(group: Group) -> Non
 
 def test_a_new_member_begins_at_the_end_with_latest(group: Group) -> None:
     member = group.join(auto_offset_reset="latest")
-    group.poll_until(lambda: len(member.positions()) == PARTITIONS)
+    group.poll_until(lambda: len(member._positions()) == PARTITIONS)
     group.send(range(8, 16))
     assert all_read(group, 8) == list(range(8, 16))
 

@@ -68,7 +68,7 @@ def test_all_who_wait_for_one_answer_hear_of_it() -> None:
     with EmbeddedBroker() as broker:
         broker.faults.on("ListGroups").then_delay(300)
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
-            pending = producer.client.submit("ListGroups", {})
+            pending = producer._core_client.submit("ListGroups", {})
             heard = []
             pending.add_done_callback(lambda _: heard.append("callback"))
             def wait():

@@ -53,7 +53,7 @@ def test_callbacks_reporters_and_log_handlers_run_with_the_applications_mask(
         stats_cb=lambda statistics: note("statistics"),
         statistics_interval_ms=50,
     )
-    producer.client.watch_cluster_id(lambda cluster_id: note("listener"))
+    producer._core_client.watch_cluster_id(lambda cluster_id: note("listener"))
     producer.send(sys.argv[2], b"v").add_callback(done)
     wanted = {"callback", "reporter", "statistics", "listener", "log"}
     end = time.monotonic() + 20

@@ -163,7 +163,7 @@ class _Opened:
 
     def _open(self, config: dict[str, Any], hooks: Any = None) -> None:
         self.core_config, self.hooks, self.closed = config, hooks, False
-        self.client = Client(config)
+        self.client = self._core_client = Client(config)
         self.calls: list[Any] = []
 
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -223,20 +223,20 @@ class Consumer(_Opened, Generic[K, V]):
     def assignment(self) -> set[TopicPartition]:
         return set(self.assigned)
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return dict(self.known)
 
-    def awaiting_committed(self) -> list[TopicPartition]:
+    def _awaiting_committed(self) -> list[TopicPartition]:
         return list(self.waiting)
 
-    def set_committed(self, offsets: Any) -> None:
+    def _set_committed(self, offsets: Any) -> None:
         self.found.update(offsets)
         self.waiting = [each for each in self.waiting if each not in offsets]
 
-    def set_subscribed(self, subscribed: bool) -> None:
+    def _set_subscribed(self, subscribed: bool) -> None:
         self.calls.append(("subscribed", subscribed))
 
-    def reenter(self) -> None:
+    def _reenter(self) -> None:
         self.calls.append("reenter")
 
     def _heartbeat(self, heartbeats: Any, node: Any) -> None:
@@ -268,7 +268,7 @@ class Consumer(_Opened, Generic[K, V]):
     def _hold(self, held: bool) -> None:
         self.calls.append(("hold", held))
 
-    def shutdown(self, timeout_ms: int | None = None) -> None:
+    def _shutdown(self, timeout_ms: int | None = None) -> None:
         self.calls.append(("shutdown", timeout_ms))
         self.closed = True
 
@@ -280,14 +280,14 @@ class Consumer(_Opened, Generic[K, V]):
         self.calls.append(("poll_arrow", *args))
         return RecordTable()
 
-    def list_offsets(self, targets: Any, timeout_ms: Any = None) -> list[Any]:
+    def _list_offsets(self, targets: Any, timeout_ms: Any = None) -> list[Any]:
         self.calls.append(("list_offsets", targets, timeout_ms))
         return [(*target[:2], *self.offsets[target]) for target in targets]
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("seek", "seek_to", "pause_partitions", "resume_partitions"):
+        if name not in ("seek", "_seek_to", "_pause_partitions", "_resume_partitions"):
             raise AttributeError(name)
-        return lambda *args: self.calls.append((name, *args))
+        return lambda *args: self.calls.append((name.removeprefix("_"), *args))
 
     def seek(self, *args: Any) -> None:
         self.calls.append(("seek", *args))
@@ -344,7 +344,7 @@ class EmbeddedBroker:
         return fault * 10
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *args: self.calls.append((name, *args))
+        return lambda *args: self.calls.append((name.removeprefix("_"), *args))
 
 
 def _module() -> ModuleType:

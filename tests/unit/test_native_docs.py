@@ -40,6 +40,10 @@ DOCS = {
 }
 
 
+# Native classes that users get from calls. The fields of a ConsumerRecord need no description.
+PUBLIC = ("BatchMetadata", "FutureBatchMetadata", "FutureRecordMetadata", "RecordFuture")
+
+
 def native_doc(name: str) -> str:
     found: Any = _core
     for part in name.split("."):
@@ -49,6 +53,13 @@ def native_doc(name: str) -> str:
 
 def words(text: str) -> list[str]:
     return text.replace("`", "").split()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_help_of_a_public_class_describes_each_name(name: str) -> None:
+    cls = getattr(_core, name)
+    names = [f"{name}.{each}" for each in vars(cls) if not each.startswith("_")]
+    assert [each for each in (name, *names) if not native_doc(each)] == []
 
 
 @pytest.mark.parametrize("name", DOCS)

@@ -92,7 +92,7 @@ class ConsumerOffsets:
         await self._seek_to(consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
-        self._consumer.seek_to(partitions, where)
+        self._consumer._seek_to(partitions, where)
         self._driver.sought(*partitions)
         for each in partitions:
             await self.position(each)
@@ -130,11 +130,11 @@ class ConsumerOffsets:
             TypeError: If an argument is not a TopicPartition.
             IllegalStateError: If a partition is not assigned.
         """
-        self._consumer.pause_partitions(partitions_named(partitions))
+        self._consumer._pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Continues to return records of partitions that `pause` has stopped."""
-        self._consumer.resume_partitions(partitions_named(partitions))
+        self._consumer._resume_partitions(partitions_named(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """Returns the paused partitions."""
@@ -192,7 +192,7 @@ class ConsumerOffsets:
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         targets = consuming.targets_of(partitions, _EARLIEST)
-        return consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
+        return consuming.offsets_of(await self._calls._list_offsets(targets, self._limit()))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the end offset of each partition: one more than the offset of the last record.
@@ -201,7 +201,7 @@ class ConsumerOffsets:
         errors as `beginning_offsets`.
         """
         targets = consuming.targets_of(partitions, _LATEST)
-        return consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
+        return consuming.offsets_of(await self._calls._list_offsets(targets, self._limit()))
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
@@ -220,7 +220,7 @@ class ConsumerOffsets:
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         targets = consuming.time_targets(timestamps)
-        return consuming.times_of(await self._calls.list_offsets(targets, self._limit()))
+        return consuming.times_of(await self._calls._list_offsets(targets, self._limit()))
 
     async def topics(self) -> set[str]:
         """Asks the cluster for the names of all topics that this client may see.
@@ -230,7 +230,7 @@ class ConsumerOffsets:
         """
         self._check_open()
         body = {"Topics": None, "AllowAutoTopicCreation": False}
-        request = self._consumer.client.submit("Metadata", body, timeout_ms=self._limit())
+        request = self._consumer._core_client.submit("Metadata", body, timeout_ms=self._limit())
         return consuming.visible_topics(await self._calls.result(request), self.config)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
@@ -239,7 +239,7 @@ class ConsumerOffsets:
         None if the client has no metadata of the topic.
         """
         self._check_open()
-        return self._consumer.client.cluster().partitions_for_topic(topic)
+        return self._consumer._core_client.cluster().partitions_for_topic(topic)
 
     # ------------------------------------------------------------------ committed offsets
 

@@ -221,7 +221,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             _completions.detach(loop, completions)
             raise
         self._loop, self._calls, self._started = loop, calls, True
-        self._watch = consuming.watched(self, self._consumer.client, self.config)
+        self._watch = consuming.watched(self, self._consumer._core_client, self.config)
         closing.watch(self, _close_at_exit)
         try:
             await self._begun()
@@ -421,5 +421,5 @@ def _close_at_exit(consumer: Any) -> None:
 
     It cannot commit or leave the group, so the group removes the member at its session timeout.
     """
-    consumer._consumer.shutdown(closing.AT_EXIT_SECONDS * 1000)
+    consumer._consumer._shutdown(closing.AT_EXIT_SECONDS * 1000)
     consumer._watch.close()

@@ -168,7 +168,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             _completions.detach(loop, completions)
             raise
         self._loop = loop
-        self._watch = watched(self, self.config, self._client.watch_cluster_id)
+        self._watch = watched(self, self.config, self._core_client.watch_cluster_id)
         closing.watch(self, _end_at_exit)
         if self.config["transactional_id"] is not None:
             try:

@@ -139,9 +139,9 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         _logging.refresh()
         self._driver = Driver(self, config)
         self._open(config.core(), consuming.Hooks(config, self._driver.before_poll))
-        config.opened(self, lambda opened: opened.client.api_versions("any"))
+        config.opened(self, lambda opened: opened._core_client.api_versions("any"))
         self._pid = os.getpid()
-        self._watch = consuming.watched(self, self.client, config)
+        self._watch = consuming.watched(self, self._core_client, config)
         closing.watch(self, _close_at_exit)
         if names:
             self.subscribe(names)
@@ -305,7 +305,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             KafkaTimeoutError: After timeout_ms.
         """
         if refresh:
-            self.client.metadata([], self._limit(timeout_ms))
+            self._core_client.metadata([], self._limit(timeout_ms))
 
     def metrics(self, raw: bool = False) -> Any:
         """Returns the metrics of this consumer under Kafka's names.
@@ -350,7 +350,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         try:
             run(self._driver.close(autocommit, limit))
         finally:
-            self.shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
+            self._shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
             self._watch.close()
 
     def __enter__(self) -> Self:

@@ -100,15 +100,15 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If an argument is not a TopicPartition.
             ValueError: If a partition is not assigned, or none is.
         """
-        self._seek_to(partitions, "earliest")
+        self._seek_all(partitions, "earliest")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continues at the end of the log; arguments and errors as in `seek_to_beginning`."""
-        self._seek_to(partitions, "latest")
+        self._seek_all(partitions, "latest")
 
-    def _seek_to(self, partitions: Collection[TopicPartition], where: Any) -> None:
+    def _seek_all(self, partitions: Collection[TopicPartition], where: Any) -> None:
         chosen = consuming.chosen(self, partitions)
-        self.seek_to(chosen, where)
+        self._seek_to(chosen, where)
         self._driver.sought(*chosen)
 
     @alone
@@ -141,11 +141,11 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If an argument is not a TopicPartition.
             IllegalStateError: If a partition is not assigned.
         """
-        self.pause_partitions(partitions_named(partitions))
+        self._pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Continues to return records of partitions that `pause` has stopped."""
-        self.resume_partitions(partitions_named(partitions))
+        self._resume_partitions(partitions_named(partitions))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Returns the offset after the last record of the partition, as of the last fetch.
@@ -208,7 +208,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             KafkaTimeoutError: After timeout_ms.
         """
         targets = consuming.time_targets(timestamps)
-        return consuming.times_of(self.list_offsets(targets, self._limit(timeout_ms)))
+        return consuming.times_of(self._list_offsets(targets, self._limit(timeout_ms)))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Asks the cluster for the names of all topics that this client may see.
@@ -216,7 +216,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
-        answer = self.client.metadata(None, self._limit(timeout_ms))
+        answer = self._core_client.metadata(None, self._limit(timeout_ms))
         return consuming.visible_topics(answer, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
@@ -228,10 +228,10 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
-        known = self.client.cluster().partitions_for_topic(topic)
+        known = self._core_client.cluster().partitions_for_topic(topic)
         if known:
             return known
-        answer = self.client.metadata([topic], self._limit(timeout_ms))
+        answer = self._core_client.metadata([topic], self._limit(timeout_ms))
         return {row["PartitionIndex"] for found in answer["Topics"] for row in found["Partitions"]}
 
     # ------------------------------------------------------------------ committed offsets
@@ -378,4 +378,4 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
         targets = consuming.targets_of(partitions, timestamp)
-        return consuming.offsets_of(self.list_offsets(targets, self._limit(timeout_ms)))
+        return consuming.offsets_of(self._list_offsets(targets, self._limit(timeout_ms)))

@@ -129,8 +129,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         config = self.config = configured("p", "KafkaProducer", given)
         _logging.refresh()
         self._open(config.core(), Hooks.of(config))
-        config.opened(self, lambda opened: opened.client.api_versions("any"))
-        self._watch = watched(self, config, self.client.watch_cluster_id)
+        config.opened(self, lambda opened: opened._core_client.api_versions("any"))
+        self._watch = watched(self, config, self._core_client.watch_cluster_id)
         self._open_in = os.getpid()
         closing.watch(self, _close_at_exit)
 

@@ -104,7 +104,7 @@ class OffsetReader:
         else:
             topics = sorted(set(strategy.topics))
         # Request fresh metadata: the next batch of a long stream must include new partitions.
-        found = _partitions_of(consumer.client.metadata(topics)) if topics else set()
+        found = _partitions_of(consumer._core_client.metadata(topics)) if topics else set()
         missing = set(topics).difference(topic for topic, _ in found)
         if missing and strategy.kind == "subscribe":
             raise UnknownTopicOrPartitionError(f"Topic '{min(missing)}' does not exist")

@@ -33,10 +33,10 @@ class Core:
     def seek(self, where: TopicPartition, at: int | OffsetAndMetadata) -> None:
         self.calls.append(("seek", where, at))
 
-    def seek_to(self, partitions: list[TopicPartition], where: str) -> None:
+    def _seek_to(self, partitions: list[TopicPartition], where: str) -> None:
         self.calls.append(("seek_to", partitions, where))
 
-    def list_offsets(self, targets: list[Any], timeout_ms: int) -> Any:
+    def _list_offsets(self, targets: list[Any], timeout_ms: int) -> Any:
         self.targets += targets
         self.limits.append(timeout_ms)
         if isinstance(self.rows, Exception):
@@ -50,8 +50,8 @@ class Calls:
     def __init__(self, core: Core) -> None:
         self.core = core
 
-    async def list_offsets(self, targets: list[Any], timeout_ms: int) -> Any:
-        return self.core.list_offsets(targets, timeout_ms)
+    async def _list_offsets(self, targets: list[Any], timeout_ms: int) -> Any:
+        return self.core._list_offsets(targets, timeout_ms)
 
     async def position(self, where: TopicPartition, timeout_ms: int) -> int:
         self.core.calls.append(("position", where))

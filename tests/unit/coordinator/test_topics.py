@@ -31,7 +31,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
         "retry_backoff_ms": 100,
         "retry_backoff_max_ms": 400,
     }
-    found.topics = Topics(SimpleNamespace(client=found.client), config, lambda _: None)
+    found.topics = Topics(SimpleNamespace(_core_client=found.client), config, lambda _: None)
     return found
 
 

@@ -196,7 +196,7 @@ impl AsyncProducer {
     }
 
     #[getter]
-    fn _client(&self, py: Python<'_>) -> PyResult<Client> {
+    fn _core_client(&self, py: Python<'_>) -> PyResult<Client> {
         let core = &self.opened(py)?.core;
         core.check(py)?;
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))

@@ -94,6 +94,7 @@ impl RecordFuture {
 
 #[pymethods]
 impl RecordFuture {
+    /// Whether it has a result or an error, or was cancelled.
     fn done(&self) -> bool {
         self.is_cancelled()
             || match &self.state {
@@ -102,18 +103,25 @@ impl RecordFuture {
             }
     }
 
+    /// Whether it was cancelled.
     fn cancelled(&self) -> bool {
         self.is_cancelled()
     }
 
+    /// Returns where the record was written.
+    ///
+    /// Raises the error of the record, `CancelledError`, or `asyncio.InvalidStateError` before it
+    /// is done.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.outcome(py)?.map_err(PyErr::from_value)
     }
 
+    /// Returns the error of the record, or None if it was written. Raises as `result`.
     fn exception<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.outcome(py)?.err())
     }
 
+    /// Returns the event loop of the producer.
     fn get_loop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.waits.event_loop(py)
     }
@@ -136,6 +144,7 @@ impl RecordFuture {
         true
     }
 
+    /// Calls the function soon after the future is done, in the loop's thread.
     #[pyo3(signature = (function, *, context = None))]
     fn add_done_callback(
         slf: &Bound<'_, Self>,

@@ -103,7 +103,7 @@ impl Consumer {
     }
 
     /// Sets whether there is a subscription; for the driver.
-    fn set_subscribed(&self, py: Python<'_>, subscribed: bool) -> PyResult<()> {
+    fn _set_subscribed(&self, py: Python<'_>, subscribed: bool) -> PyResult<()> {
         self.core(py)?.consumer().set_subscribed(subscribed);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Consumer {
     }
 
     /// Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
-    fn seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
+    fn _seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
         let reset = match r#where {
             "earliest" => OffsetReset::Earliest,
             "latest" => OffsetReset::Latest,
@@ -206,7 +206,7 @@ impl Consumer {
     }
 
     /// Returns what a commit would write for each assigned partition with a position.
-    fn positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn _positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (tp, position) in self.core(py)?.consumer().partitions().all_consumed() {
             dict.set_item(
@@ -218,7 +218,7 @@ impl Consumer {
     }
 
     /// Returns the partitions that wait for their committed offset; for the driver.
-    fn awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn _awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let waiting = self.core(py)?.consumer().awaiting_committed();
         waiting
             .iter()
@@ -227,14 +227,14 @@ impl Consumer {
     }
 
     /// Sets the committed offsets that were found. None: nothing is committed; for the driver.
-    fn set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn _set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
         let found = committed_of(offsets)?;
         self.core(py)?.consumer().set_committed(&found);
         Ok(())
     }
 
     /// Pauses partitions as `pause`, without its checks.
-    fn pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
+    fn _pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
             .pause(&partitions_of(partitions))
@@ -242,7 +242,7 @@ impl Consumer {
     }
 
     /// Resumes partitions as `resume`, without its checks.
-    fn resume_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
+    fn _resume_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
             .resume(&partitions_of(partitions))
@@ -302,7 +302,7 @@ impl Consumer {
     /// timestamp, leader epoch). The public calls are `beginning_offsets`, `end_offsets` and
     /// `offsets_for_times`.
     #[pyo3(signature = (targets, timeout_ms = None))]
-    fn list_offsets(
+    fn _list_offsets(
         &self,
         py: Python<'_>,
         targets: Vec<Target>,
@@ -312,7 +312,7 @@ impl Consumer {
     }
 
     /// Makes a waiting call run the driver's work now. Any thread may call it.
-    fn reenter(&self, py: Python<'_>) -> PyResult<()> {
+    fn _reenter(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.client.reenter();
         Ok(())
     }
@@ -426,7 +426,7 @@ impl Consumer {
 
     /// Closes connections and buffers. It commits nothing: use `close`.
     #[pyo3(signature = (timeout_ms = None))]
-    fn shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
+    fn _shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Some(core) = self.0.get() else {
             return Ok(());
         };
@@ -439,7 +439,7 @@ impl Consumer {
     }
 
     #[getter]
-    fn client(&self, py: Python<'_>) -> PyResult<Client> {
+    fn _core_client(&self, py: Python<'_>) -> PyResult<Client> {
         Ok(Client::of(Handle::Consumer(Arc::clone(
             &self.core(py)?.client,
         ))))

@@ -237,30 +237,39 @@ impl FutureBatchMetadata {
 
 #[pymethods]
 impl FutureBatchMetadata {
+    /// Waits for all rows, at most `timeout` seconds. None: without limit.
+    ///
+    /// Raises `BatchSendError(errors=[(row, exception)], metadata=...)` if any row failed, or
+    /// `KafkaTimeoutError` after the timeout.
     #[pyo3(signature = (timeout = None))]
     fn get<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         futures::get(py, &*self.0, timeout)
     }
 
+    /// Whether the result of every row is known.
     #[getter]
     fn is_done(&self) -> bool {
         self.0.is_done()
     }
 
+    /// Where the rows were written, if it is done and no row failed.
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(futures::known(py, &*self.0)?.and_then(Result::ok))
     }
 
+    /// The `BatchSendError`, if it is done and a row failed.
     #[getter]
     fn exception<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(futures::known(py, &*self.0)?.and_then(Result::err))
     }
 
+    /// Whether it is done and every row was written.
     fn succeeded(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(futures::known(py, &*self.0)?.is_some_and(|outcome| outcome.is_ok()))
     }
 
+    /// Whether it is done and a row failed.
     fn failed(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(futures::known(py, &*self.0)?.is_some_and(|outcome| outcome.is_err()))
     }
@@ -279,6 +288,7 @@ impl FutureBatchMetadata {
         Ok(true)
     }
 
+    /// Calls `f(*args, BatchMetadata, **kwargs)` if no row fails. See `FutureRecordMetadata`.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_callback<'py>(
         slf: PyRef<'py, Self>,
@@ -291,6 +301,7 @@ impl FutureBatchMetadata {
         Ok(slf)
     }
 
+    /// Calls `f(*args, BatchSendError, **kwargs)` if a row fails. See `FutureRecordMetadata`.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_errback<'py>(
         slf: PyRef<'py, Self>,
@@ -303,6 +314,7 @@ impl FutureBatchMetadata {
         Ok(slf)
     }
 
+    /// Calls `f(*args, BatchMetadata or BatchSendError, **kwargs)` in both cases.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_both<'py>(
         slf: PyRef<'py, Self>,

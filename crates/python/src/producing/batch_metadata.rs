@@ -79,11 +79,13 @@ impl BatchMetadata {
         format!("BatchMetadata(count={count}, partitions={partitions})")
     }
 
+    /// The number of rows that were written.
     #[getter]
     fn count(&self) -> usize {
         self.settled.count
     }
 
+    /// `{TopicPartition: (count, first offset, last offset)}`.
     #[getter]
     fn partitions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -94,6 +96,9 @@ impl BatchMetadata {
         Ok(dict)
     }
 
+    /// The offset of each row, as int64 (format 'q'). -1: not written, or unknown as acks=0.
+    ///
+    /// It is created on first access.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = self.view.get_or_try_init(py, || -> PyResult<_> {

@@ -307,34 +307,44 @@ impl FutureRecordMetadata {
 
 #[pymethods]
 impl FutureRecordMetadata {
+    /// Waits for the result, at most `timeout` seconds. None: without limit.
+    ///
+    /// Raises the error of the record, or `KafkaTimeoutError` after the timeout. The record may
+    /// still be written then: call `get` again to keep waiting.
     #[pyo3(signature = (timeout = None))]
     fn get<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         with_state!(self, future => get(py, future, timeout))
     }
 
+    /// Whether the result is known.
     #[getter]
     fn is_done(&self) -> bool {
         with_state!(self, future => future.is_done())
     }
 
+    /// Where the record was written. None if it is not written, or not yet.
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(with_state!(self, future => known(py, future))?.and_then(Result::ok))
     }
 
+    /// Why the record was not written. None if it was, or if the result is not known yet.
     #[getter]
     fn exception<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(with_state!(self, future => known(py, future))?.and_then(Result::err))
     }
 
+    /// Whether it is done and the record was written.
     fn succeeded(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(with_state!(self, future => known(py, future))?.is_some_and(|outcome| outcome.is_ok()))
     }
 
+    /// Whether it is done and the record has an error.
     fn failed(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(with_state!(self, future => known(py, future))?.is_some_and(|outcome| outcome.is_err()))
     }
 
+    /// Whether it failed, and sending the record again may succeed.
     fn retriable(&self, py: Python<'_>) -> PyResult<bool> {
         match self.exception(py)? {
             Some(error) => Ok(error
@@ -344,6 +354,11 @@ impl FutureRecordMetadata {
         }
     }
 
+    /// Calls `f(*args, value, **kwargs)` when the record is written.
+    ///
+    /// The callback thread calls it, after the callbacks that are already due. If the result is
+    /// known and no callback is due, it is called at once in this thread. If f raises, the error is
+    /// logged.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_callback<'py>(
         slf: PyRef<'py, Self>,
@@ -356,6 +371,7 @@ impl FutureRecordMetadata {
         Ok(slf)
     }
 
+    /// Calls `f(*args, exception, **kwargs)` if the record fails. See `add_callback`.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_errback<'py>(
         slf: PyRef<'py, Self>,
@@ -368,6 +384,7 @@ impl FutureRecordMetadata {
         Ok(slf)
     }
 
+    /// Calls `f(*args, value or exception, **kwargs)` in both cases. See `add_callback`.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_both<'py>(
         slf: PyRef<'py, Self>,

@@ -209,7 +209,7 @@ impl Producer {
     }
 
     #[getter]
-    fn client(&self, py: Python<'_>) -> PyResult<Client> {
+    fn _core_client(&self, py: Python<'_>) -> PyResult<Client> {
         let core = self.core(py)?;
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
     }

@@ -217,7 +217,7 @@ class Driver:
     def reenter(self, _: object = None) -> None:
         """Makes the core call `before_poll` soon. Any thread may call it."""
         with contextlib.suppress(ReferenceError, IllegalStateError):  # it may be freed or closed
-            self._consumer.reenter()
+            self._consumer._reenter()
 
     # ------------------------------------------------------------------ assignment, subscription
 
@@ -229,7 +229,7 @@ class Driver:
         self._commits.forget(self._consumer.assignment() ^ set(partitions))
         self._assigned_by_user = bool(partitions)
         self._consumer._assign(partitions)
-        self._consumer.reenter()  # new partitions may need their committed offsets
+        self._consumer._reenter()  # new partitions may need their committed offsets
 
     def subscribe(
         self,
@@ -261,8 +261,8 @@ class Driver:
             self._membership.listener = listener
             if compiled is None:
                 self._membership.subscribe(frozenset(topics), regex)
-        self._consumer.set_subscribed(True)
-        self._consumer.reenter()
+        self._consumer._set_subscribed(True)
+        self._consumer._reenter()
 
     def _brokers_own(self, pattern: str | re.Pattern[str] | None) -> str | None:
         """Returns the pattern if the broker evaluates it, else None."""
@@ -305,7 +305,7 @@ class Driver:
                 yield from self._member.unsubscribe(deadline)
         finally:  # also after an interruption: the next polls continue it, without topics
             self._regex = None
-            self._consumer.set_subscribed(False)
+            self._consumer._set_subscribed(False)
         self._assigned_by_user = False
         if self._membership is None or not self._membership.is_leaving:
             # Otherwise a listener has called this: the partitions are given up after it, with

@@ -276,7 +276,7 @@ class Membership:
             case StopHeartbeats():
                 self._consumer._stop_heartbeat()
             case ForgetCoordinator():
-                self._consumer.client.forget_coordinator("group", self._config["group_id"])
+                self._consumer._core_client.forget_coordinator("group", self._config["group_id"])
             case WatchTopics():
                 self._topics.watch(action.topics, action.ids)
             case Raise():
@@ -292,7 +292,7 @@ class Membership:
         if action.heartbeats is not None:
             request = self._consumer._join(action.body, timeout_ms, action.heartbeats, self._node)
         else:
-            request = self._consumer.client.submit(
+            request = self._consumer._core_client.submit(
                 action.api, action.body, self._node, timeout_ms=timeout_ms
             )
         self._requests[action.token] = _Sent(action, request, now_ms())

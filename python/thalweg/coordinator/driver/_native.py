@@ -1,6 +1,6 @@
 """The native core as the driver sees it: what the driver calls, and nothing else.
 
-    ConsumerCore ── client ──> CoreClient ── submit ──> Request ── result ──> an answer
+    ConsumerCore ── _core_client ──> CoreClient ── submit ──> Request ── result ──> an answer
                                           └─ cluster ─> Cluster
 
 The classes of `thalweg._core` satisfy these Protocols. tests/typing checks that.
@@ -84,12 +84,12 @@ class ConsumerCore(Protocol):
     """The consumer of the core. The stub of `thalweg._core.Consumer` describes each call."""
 
     @property
-    def client(self) -> CoreClient:
+    def _core_client(self) -> CoreClient:
         """Sends requests on the consumer's connections."""
 
     # ------------------------------------------------------------------ polls
 
-    def reenter(self) -> None:
+    def _reenter(self) -> None:
         """Makes a waiting call run `before_poll` now. Any thread may call it."""
 
     def _hold(self, held: bool) -> None:
@@ -105,7 +105,7 @@ class ConsumerCore(Protocol):
 
     # ------------------------------------------------------------------ partitions
 
-    def set_subscribed(self, subscribed: bool) -> None:
+    def _set_subscribed(self, subscribed: bool) -> None:
         """Sets whether there is a subscription."""
 
     def _assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -114,16 +114,16 @@ class ConsumerCore(Protocol):
     def assignment(self) -> set[TopicPartition]:
         """Returns the assigned partitions."""
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns what a commit would write for each assigned partition with a position."""
 
-    def awaiting_committed(self) -> list[TopicPartition]:
-        """Returns the assigned partitions that wait for `set_committed`."""
+    def _awaiting_committed(self) -> list[TopicPartition]:
+        """Returns the assigned partitions that wait for `_set_committed`."""
 
-    def set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+    def _set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Sets the committed offsets that were found."""
 
-    def seek_to(
+    def _seek_to(
         self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
         """Moves positions to the start or the end of the log."""

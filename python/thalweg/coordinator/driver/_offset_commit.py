@@ -181,7 +181,7 @@ class Commits:
         """Returns what auto-commit would write now: positions or marks."""
         if self._config["auto_commit_marks"]:
             return self._new_marks()
-        return self._not_committed(self._consumer.positions())
+        return self._not_committed(self._consumer._positions())
 
     def _not_committed(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -297,7 +297,7 @@ class Commits:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is not None:
             return offsets_given(offsets)
-        return self._consumer.positions()
+        return self._consumer._positions()
 
     def _judged(self, answer: Answer, group: ConsumerGroupMetadata) -> KafkaError | None:
         """Returns the error that decides the result of a commit. The member gets group errors."""

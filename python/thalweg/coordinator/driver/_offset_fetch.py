@@ -69,7 +69,7 @@ class CommittedOffsets:
         if not self._has_group:
             return None
         if self._request is None:
-            waiting = self._consumer.awaiting_committed()
+            waiting = self._consumer._awaiting_committed()
             if not waiting:
                 return None
             if now_ms() < self._due_ms:
@@ -85,7 +85,7 @@ class CommittedOffsets:
             with self._requests.noting_a_move():
                 found = _fetched(request.result(0), waiting)
             self._marks.begin_at(found)
-            self._consumer.set_committed(found)
+            self._consumer._set_committed(found)
         except (RetriableError, *STALE_MEMBER) as error:
             # A stale member soon gets its new epoch, and the next attempt uses it.
             log.debug("could not fetch committed offsets: %s; trying again", error)
@@ -169,7 +169,7 @@ class Seeking:
             return
         since_ms = _consuming.reset_since_ms(self._config)
         targets = _consuming.time_targets(dict.fromkeys(partitions, since_ms))
-        rows = yield self._call("list_offsets", targets)
+        rows = yield self._call("_list_offsets", targets)
         for where, at in _consuming.times_of(rows).items():
             if at is None:
                 yield from self._seek_to([where], "latest")
@@ -179,7 +179,7 @@ class Seeking:
     def _seek_to(
         self, partitions: list[TopicPartition], where: Literal["earliest", "latest"]
     ) -> Waiting[None]:
-        self._consumer.seek_to(partitions, where)
+        self._consumer._seek_to(partitions, where)
         if self._is_eager:
             for each in partitions:
                 _consuming.check_assigned(self._consumer, each)
@@ -187,7 +187,7 @@ class Seeking:
 
     def _call(
         self,
-        name: Literal["list_offsets", "position"],
+        name: Literal["_list_offsets", "position"],
         argument: list[tuple[str, int, int]] | TopicPartition,
     ) -> Wait:
         until_ms = now_ms() + float(self._config["default_api_timeout_ms"])

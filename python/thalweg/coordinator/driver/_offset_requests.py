@@ -120,11 +120,11 @@ class OffsetRequests:
 
     def _submit(self, api: str, body: Body, max_version: int) -> Request[Answer]:
         node: Group = ("coordinator", "group", self.group_id())
-        return self._consumer.client.submit(api, body, node, max_version=max_version)
+        return self._consumer._core_client.submit(api, body, node, max_version=max_version)
 
     def forget_coordinator(self) -> None:
         """Looks up the coordinator again before the next request."""
-        self._consumer.client.forget_coordinator("group", self.group_id())
+        self._consumer._core_client.forget_coordinator("group", self.group_id())
 
     @contextlib.contextmanager
     def noting_a_move(self) -> Iterator[None]:

@@ -175,7 +175,7 @@ class Topics:
         self._compare_due_ms = now + _COMPARE_MS
         if self._found is None or self._request is not None:
             return
-        cluster = self._consumer.client.cluster()
+        cluster = self._consumer._core_client.cluster()
         if cluster.update_version == self._agrees_with:
             return
         if cluster.has_more_partitions(self._found.partitions):
@@ -200,7 +200,7 @@ class Topics:
             topics = [{"TopicId": each, "Name": None} for each in sorted(self._nameless)]
         elif self._pattern is None:
             topics = [{"Name": each} for each in sorted(self._named | self._also())]
-        return self._consumer.client.submit(
+        return self._consumer._core_client.submit(
             "Metadata", {"Topics": topics, "AllowAutoTopicCreation": create}
         )
 

@@ -79,7 +79,7 @@ class CoreCall:
     """
 
     consumer: ConsumerCore
-    name: Literal["list_offsets", "position"]
+    name: Literal["_list_offsets", "position"]
     argument: list[tuple[str, int, int]] | TopicPartition
 
     def result(self, timeout_ms: int) -> object:

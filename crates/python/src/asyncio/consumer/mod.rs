@@ -122,7 +122,7 @@ impl AsyncConsumer {
         self.poll(py, What::Until(condition), gil::deadline_ms(timeout_ms))
     }
 
-    fn list_offsets(
+    fn _list_offsets(
         &self,
         py: Python<'_>,
         targets: Vec<Target>,
