@@ -988,7 +988,7 @@ class Consumer(Generic[_K_co, _V_co]):
 
         It returns the newest 16, and the newest Assignment. With each: whether it belongs to the
         current heartbeats, and not to heartbeats that were replaced or stopped. When one of them
-        arrives, a waiting call runs `before_poll`, as after `reenter`."""
+        arrives, a waiting call runs `before_poll`, as after `_reenter`."""
 
     def _old_heartbeat_is_under_way(self) -> bool:
         """Whether a heartbeat from before the last `_heartbeat`, `_join` or `_stop_heartbeat` is
