@@ -108,7 +108,7 @@ slow.flush(20)
 one = slow.send(topic, b"one")
 many = slow.send_many(topic, [b"two", b"three"])
 partition = dict(Partition=0, FetchOffset=2, PartitionMaxBytes=1000)
-asked = slow.client.submit(
+asked = slow._core_client.submit(
     "Fetch",
     dict(MaxWaitMs=30_000, MinBytes=1, Topics=[dict(Topic=topic, Partitions=[partition])]),
     node=1,
