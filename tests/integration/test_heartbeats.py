@@ -213,7 +213,7 @@ def test_a_rebalance_is_told_at_once_and_the_member_is_kept(
     _on_notable(monkeypatch, told)
     member = _joined(clients, kafka, "rebalanced")
     member.beat()
-    second = _member(clients, kafka, member.group).client
+    second = _member(clients, kafka, member.group)._core_client
     asked = second.request("JoinGroup", member.join_body(""), member.where)
     joining = member.join_body(asked["MemberId"])
     waits = second.submit("JoinGroup", joining, member.where, timeout_ms=60_000)

@@ -108,19 +108,21 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sdist_wheel(kept: Builds, sdist: Path) -> Path:
-    """A wheel that pip built from the source distribution, outside of the tree's crates.
-
-    It has the profile of the Rust tests, whose libraries are built already. Cargo keeps the crates
-    of the two folders apart in one target folder.
-    """
+    """A wheel that pip built from the source distribution, outside of the tree's crates."""
 
     def build(folder: Path) -> None:
         source = KEPT / "source"
         builds.unpack(sdist, source)
         pip = PYTHON, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source
         settings = {
-            "MATURIN_PEP517_ARGS": "--profile dev --locked",
-            "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")),
+            "MATURIN_PEP517_ARGS": "--profile release --locked",
+            # Its own folder. In the tree's, other tests that run cargo would wait for this build.
+            "CARGO_TARGET_DIR": str(CACHE / "sdist-target"),
+            # The test checks the contents, not the speed.
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+            "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
+            "CARGO_PROFILE_RELEASE_DEBUG": "0",
+            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
         }
         run(*pip, cwd=folder, **settings)
 

@@ -68,13 +68,13 @@ pub(crate) fn drain<S: RecordSink>(
             guard.note_taken(handle, stamp, from, records);
         }
         let rest = match stop {
-            Stop::Failed if drained.records == 0 => match guard.give_up(taken) {
-                Some(error) => return Err(error),
-                None => {
-                    next = guard.take_next(only, horizon);
-                    continue;
+            Stop::Failed if drained.records == 0 => {
+                if let Some(error) = guard.give_up(taken) {
+                    return Err(error);
                 }
-            },
+                next = guard.take_next(only, horizon);
+                continue;
+            }
             Stop::Empty => Rest::Empty,
             Stop::Refused if drained.records == 0 => Rest::Last,
             _ => Rest::First,

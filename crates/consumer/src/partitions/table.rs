@@ -51,6 +51,10 @@ pub(crate) struct Assigned {
     /// The fetches that the partitions hold, in the order in which they are served.
     pub(crate) order: ServingOrder,
     /// Fetches to drop as soon as the lock is free: their memory may take long to return.
+    #[expect(
+        clippy::vec_box,
+        reason = "they are boxed already, and the lock is held"
+    )]
     dropped: Vec<Box<CompletedFetch>>,
     /// Held data was dropped, so jobs that wait for a codec may have lost their purpose.
     discarded: bool,
@@ -154,6 +158,10 @@ impl Assigned {
     }
 
     /// Returns the fetches to drop.
+    #[expect(
+        clippy::vec_box,
+        reason = "they are boxed already, and the lock is held"
+    )]
     pub(crate) fn take_dropped(&mut self) -> Vec<Box<CompletedFetch>> {
         std::mem::take(&mut self.dropped)
     }

@@ -61,7 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct World {
     assigned: Assigned,
-    in_flight: BTreeMap<i32, Vec<Box<CompletedFetch>>>,
+    in_flight: BTreeMap<i32, Vec<CompletedFetch>>,
     cells: Vec<(i32, u64, Arc<DecodeCell>)>,
     out: Vec<TakenFetch>,
 }
@@ -79,7 +79,7 @@ impl World {
         if twice {
             return;
         }
-        in_flight.push(Box::new(CompletedFetch {
+        in_flight.push(CompletedFetch {
             partition: tp(partition),
             handle: state.handle,
             stamp: state.stamp,
@@ -89,7 +89,7 @@ impl World {
             slots: [].into(),
             end: Some(at(from.offset + FETCH_LEN, 1)),
             frame: Arc::new(FetchMemory::new(1).charge(1)),
-        }));
+        });
     }
 
     fn arrive(&mut self, partition: i32, decoded: bool) {
@@ -108,7 +108,7 @@ impl World {
         if let Some(state) = self.assigned.edit(&tp(partition)) {
             state.high_watermark = Some(1_000);
         }
-        self.assigned.insert(fetch);
+        self.assigned.insert(Box::new(fetch));
     }
 
     fn decode(&mut self, partition: i32) {
