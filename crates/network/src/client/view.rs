@@ -250,7 +250,8 @@ impl ClientView {
     }
 
     /// Closes the client and waits for it. After an interruption it continues to close in the
-    /// background.
+    /// background. Returns [`ClientError::Failed`] if the client fails only now: a failure that
+    /// the caller may know already, from any other call, is not reported again.
     pub fn close(
         &self,
         deadline: Instant,
@@ -260,11 +261,14 @@ impl ClientView {
             Err(ClientError::Closed | ClientError::Failed(_)) => return Ok(()),
             other => other?,
         }
+        // A failed client tells its callers before it is marked as closed.
+        let had_failed = self.failure().is_some();
         self.inbox.command(Command::Close { deadline });
         let last = deadline + CLOSE_GRACE;
         match block_until(Some(last), interrupted, |waker| {
             self.inbox.poll_closed(waker)
         }) {
+            Ok(()) if had_failed => Ok(()),
             Ok(()) => self.failure().map_or(Ok(()), Err),
             Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
             Err(Blocked::TimedOut) => Err(ClientError::TimedOut("the client did not close".into())),
