@@ -20,7 +20,7 @@ use thalweg_cluster::metrics::MetricGroup;
 use thalweg_cluster::{Metadata, Notifier};
 
 use crate::config::ConsumerConfig;
-use crate::draining::drain::{Drained, drain};
+use crate::draining::drain::{Demand, Drained, drain};
 use crate::draining::sink::RecordSink;
 use crate::error::ConsumerError;
 use crate::fetching::fetcher::Fetcher;
@@ -138,8 +138,22 @@ impl Consumer {
         records_max: usize,
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
+        let demand = Demand {
+            only,
+            records_max,
+            run_ahead: false,
+        };
+        self.drain_demand(demand, sink)
+    }
+
+    fn drain_demand<S: RecordSink>(
+        &self,
+        demand: Demand,
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        let only = demand.only;
         let (partitions, isolation) = (&self.partitions, self.config.isolation_level);
-        let drained = drain(partitions, isolation, only, records_max, sink);
+        let drained = drain(partitions, isolation, demand, sink);
         match &drained {
             Ok(drained) => {
                 self.metrics
@@ -188,12 +202,12 @@ impl Consumer {
         only: &[TopicPartition],
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
-        let drained = self.drain_only(only, 1, sink);
-        let found = drained.as_ref().is_ok_and(|drained| drained.records > 0);
-        if found && only.is_empty() && self.partitions.run_ahead(self.config.isolation_level) {
-            self.signals.emptied();
-        }
-        drained
+        let demand = Demand {
+            only,
+            records_max: 1,
+            run_ahead: only.is_empty(),
+        };
+        self.drain_demand(demand, sink)
     }
 
     /// Returns the number of records that all calls together have returned so far.

@@ -25,7 +25,8 @@ pub struct Drained {
     pub records: usize,
     /// The sink refused a record, because it is full or stops at this record.
     pub refused: bool,
-    /// Partitions were emptied, or decoded memory was freed, so a fetch may be possible.
+    /// Partitions were emptied, decoded memory was freed, or what follows may be fetched ahead: so
+    /// a fetch may be possible.
     pub freed: bool,
 }
 
@@ -41,15 +42,28 @@ pub(crate) enum Stop {
     Empty,
 }
 
-/// Drains at most `records_max` records of the partitions in `only` (of all if it is empty) into
-/// `sink`. Returns an error only if no record was taken. No position has moved then.
+/// What a drain takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand<'a> {
+    /// The partitions to drain. All if it is empty.
+    pub(crate) only: &'a [TopicPartition],
+    pub(crate) records_max: usize,
+    /// The caller needs a long time for each fetch, so what follows the leftovers may be fetched
+    /// ahead.
+    pub(crate) run_ahead: bool,
+}
+
+/// Drains records into `sink`. Returns an error only if no record was taken. No position has moved
+/// then. A drain of one record takes the lock twice: before and after the record.
 pub(crate) fn drain<S: RecordSink>(
     partitions: &Partitions,
     isolation: IsolationLevel,
-    only: &[TopicPartition],
-    records_max: usize,
+    demand: Demand,
     sink: &mut S,
 ) -> Result<Drained, ConsumerError> {
+    let Demand {
+        only, records_max, ..
+    } = demand;
     let mut drained = Drained::default();
     if records_max == 0 {
         return Ok(drained);
@@ -89,6 +103,7 @@ pub(crate) fn drain<S: RecordSink>(
         let goes_on = !holds || matches!(stop, Stop::Empty | Stop::NotReady);
         drained.freed |= !holds || stop == Stop::Empty;
         if !goes_on || drained.refused || drained.records == records_max {
+            drained.freed |= demand.run_ahead && drained.records > 0 && guard.run_ahead(isolation);
             break;
         }
         next = guard.take_next(only, horizon);

@@ -170,9 +170,10 @@ impl Assigned {
             }
         };
         if let Some((_, state)) = self.by_handle(handle) {
+            let (rank, is_ready) = (fetch.rank, fetch.is_ready() && !state.paused);
             state.current = Current::Held(fetch);
+            self.order.list(rank, handle, is_ready);
         }
-        self.list(handle);
         true
     }
 

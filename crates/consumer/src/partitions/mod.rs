@@ -48,7 +48,7 @@ use self::steps::InHand;
 use self::table::{Assigned, Changes};
 use crate::error::ConsumerError;
 use crate::metrics::Counter;
-use crate::offset_spec::{IsolationLevel, OffsetReset};
+use crate::offset_spec::OffsetReset;
 use crate::signals::Signals;
 use crate::sync;
 use crate::topic_partition::TopicPartition;
@@ -62,6 +62,9 @@ pub(crate) struct State {
     assigned: Assigned,
     errors: QueuedErrors,
     waker: Option<Waker>,
+    /// A fetch is in hand. Only changed while `in_hand` is locked too, so a caller that reads false
+    /// here needs no second lock.
+    has_in_hand: bool,
 }
 
 /// The shared state of the assigned partitions. See the module.
@@ -215,18 +218,11 @@ impl Partitions {
         errors.take_about(partition, assigned)
     }
 
-    /// Lets the fetcher continue beyond the fetch that is served next. Returns true if this is new.
-    pub(crate) fn run_ahead(&self, isolation: IsolationLevel) -> bool {
-        self.settled().run_ahead(isolation)
-    }
-
     /// Whether a poll would find records or an error now.
     pub(crate) fn has_drainable(&self) -> bool {
-        if self.is_in_hand() {
-            return true;
-        }
         let mut guard = self.lock();
-        guard.has_ready() || !guard.state().errors.is_empty()
+        let state = guard.state();
+        state.has_in_hand || state.assigned.has_ready() || !state.errors.is_empty()
     }
 
     /// Returns the partitions with undrained records, in the order in which they will be served. A

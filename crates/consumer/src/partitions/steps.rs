@@ -45,6 +45,11 @@ impl Partitions {
     /// Locks the table for the application. The positions include the steps of an iteration,
     /// except for one that is running in another thread now.
     pub(crate) fn settled(&self) -> Guard<'_> {
+        let mut guard = self.lock();
+        if !guard.state().has_in_hand {
+            return guard;
+        }
+        drop(guard);
         let (mut in_hand, mut guard) = self.lock_both();
         if matches!(*in_hand, InHand::Held(_))
             && let InHand::Held(steps) = std::mem::take(&mut *in_hand)
@@ -66,25 +71,28 @@ impl Partitions {
         }
     }
 
+    /// Nothing is in hand any more: moves the position over the steps. The caller holds both locks,
+    /// and has emptied `in_hand`.
     fn put_back(&self, steps: Steps, rest: Rest, guard: &mut Guard<'_>) {
+        guard.state().has_in_hand = false;
         self.records_consumed.add(steps.taken.records as u64);
         guard.give_back(steps.taken, rest);
-    }
-
-    pub(super) fn is_in_hand(&self) -> bool {
-        !matches!(*sync::lock(&self.in_hand), InHand::Nothing)
     }
 
     /// Takes the fetch that is served next in hand, if steps can be taken through it.
     pub(crate) fn take_in_hand(&self) {
         let (mut in_hand, mut guard) = self.lock_both();
         let State {
-            assigned, errors, ..
+            assigned,
+            errors,
+            has_in_hand,
+            ..
         } = guard.state();
-        if !matches!(*in_hand, InHand::Nothing) || !errors.is_empty() {
+        if *has_in_hand || !errors.is_empty() {
             return;
         }
         if let Some(taken) = assigned.take_amid_batch() {
+            *has_in_hand = true;
             *in_hand = InHand::Held(Steps {
                 taken,
                 changes: self.changes(),
@@ -136,7 +144,8 @@ impl Partitions {
     fn end(&self, steps: Steps, rest: Rest) {
         let (mut in_hand, mut guard) = self.lock_both();
         *in_hand = InHand::Nothing;
-        drop(in_hand);
         self.put_back(steps, rest, &mut guard);
+        // The guard is dropped last, and frees fetches then.
+        drop(in_hand);
     }
 }
