@@ -49,7 +49,7 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build venv peers compat kafka-python-suite kafka spark-kafka spark-4.0 wheel sdist fuzz \
+        build build-release venv peers compat kafka-python-suite kafka spark-kafka spark-4.0 wheel sdist fuzz \
         clean \
         doctor-build doctor-demo doctor-test
 
@@ -114,11 +114,11 @@ bench-criterion: doctor-build
 	$(say) "the cores, one by one"
 	cargo bench --workspace --exclude thalweg-python --exclude thalweg-simulation --locked
 
-bench-peers: doctor-test build kafka peers
+bench-peers: doctor-test build-release kafka peers
 	$(say) "the clients, in turn"
 	$(PY) -m benches.peers $(PEERS_BENCH)
 
-bench-spark: doctor-test build kafka spark-kafka spark-4.0
+bench-spark: doctor-test build-release kafka spark-kafka spark-4.0
 	$(say) "the Spark source and the JVM connector, in turn"
 	$(PY) -m benches.spark
 
@@ -140,13 +140,19 @@ $(STAMPS)/venv: pyproject.toml $(CONSTRAINTS)
 	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) --group dev
 	@touch $@
 
-# Builds the extension once, for the demo and the tests. Folders are sources too, because deleting a
-# file changes its folder.
+# The demo and the tests use the extension as `cargo test` compiles it: the libraries are compiled
+# once for both, and the assertions of our crates are checked. The benchmarks use an optimized one,
+# which takes several times as long to build. Only the last one built is in the tree. Folders are
+# sources too, because deleting a file changes its folder.
 build: venv $(STAMPS)/extension
+build-release: venv $(STAMPS)/extension-release
 EXTENSION_SOURCES := $(shell find crates -not -path '*/tests*' -not -path '*/benches*' -not -name '*.md')
-$(STAMPS)/extension: $(STAMPS)/venv Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
+EXTENSION := $(STAMPS)/extension $(STAMPS)/extension-release
+$(EXTENSION): $(STAMPS)/venv Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
 	$(say) "the extension module (the first time takes a few minutes)"
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --profile release --locked
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked \
+	    --profile $(if $(findstring release,$@),release,dev)
+	@rm -f $(EXTENSION)
 	@touch $@
 
 peers: $(STAMPS)/peers

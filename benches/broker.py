@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.kafka import RealKafka
+from thalweg import _core
 
 MEMORY = Path("/dev/shm")  # Linux's file system in memory
 FREE_BYTES_MIN = 12 << 30
@@ -17,11 +19,17 @@ FREE_BYTES_MIN = 12 << 30
 
 @contextmanager
 def bench_broker() -> Iterator[RealKafka]:
-    """Starts one node with 1.5 GB of heap.
+    """Starts one node with 1.5 GB of heap. Warns if thalweg is not the build to measure.
 
     Its log is in memory if there is enough. A disk writes back at irregular times, and would affect
     the figures of the client that runs at that moment.
     """
+    if not _core.is_optimized:
+        print(
+            "WARNING: thalweg was built for tests, so its figures mean nothing. "
+            "Run `make build-release` first.",
+            file=sys.stderr,
+        )
     folder = _in_memory()
     configs = {"log.dirs": str(folder)} if folder else {}
     try:

@@ -83,6 +83,7 @@ __all__ = [
     "__version__",
     "begin_exit",
     "call_every",
+    "is_optimized",
     "runtime_threads",
     "set_log_level",
     "stop_threads",
@@ -97,6 +98,9 @@ _V_co = TypeVar("_V_co", covariant=True, default=Any)
 _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 __version__: Final[str]
+
+# False if the extension was built for tests.
+is_optimized: Final[bool]
 
 # ---------------------------------------------------------------- interpreter/runtime.rs
 

@@ -90,7 +90,7 @@ def wheel(kept: Builds) -> Path:
     """A wheel built from the tree."""
 
     def build(folder: Path) -> None:
-        run(MATURIN, "build", "--profile", "release", "--locked", "--out", folder, cwd=ROOT)
+        run(MATURIN, "build", "--profile", "dev", "--locked", "--out", folder, cwd=ROOT)
 
     digest = builds.digest(builds.tree_parts(), builds.toolchain_parts(), _recipe())
     (found,) = kept.get("wheel", digest, build).glob("*.whl")

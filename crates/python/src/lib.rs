@@ -79,4 +79,9 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Whether this build is fast enough for a benchmark to mean anything.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const is_optimized: bool = !cfg!(debug_assertions);
 }
