@@ -1,48 +1,45 @@
 //! [`Str`]: a string that can be a slice of the frame it was read from.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 /// A shared, immutable UTF-8 string. Cloning only counts a reference.
 ///
 /// A `Str` read from a frame keeps the whole frame alive. For a value that lives long, make a copy
 /// with [`detached`](Self::detached).
-#[derive(Clone, Default)]
-pub struct Str(Bytes);
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Str(ByteString);
 
 impl Str {
     pub const fn from_static(text: &'static str) -> Self {
-        Self(Bytes::from_static(text.as_bytes()))
+        Self(ByteString::from_static(text))
     }
 
     /// Creates a string from bytes, if they are UTF-8.
     pub fn from_utf8(bytes: Bytes) -> Result<Self, std::str::Utf8Error> {
-        std::str::from_utf8(&bytes)?;
-        Ok(Self(bytes))
+        ByteString::try_from(bytes).map(Self)
     }
 
     pub fn as_str(&self) -> &str {
-        // Checked again with each call, as this crate forbids unsafe code. Names are short.
-        std::str::from_utf8(&self.0).expect("every constructor checks for UTF-8")
+        &self.0
     }
 
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_bytes()
     }
 
     /// Returns a copy of the text in its own memory.
     #[must_use]
     pub fn detached(&self) -> Self {
-        Self(Bytes::copy_from_slice(&self.0))
+        Self::from(self.as_str())
     }
 
     pub fn into_bytes(self) -> Bytes {
-        self.0
+        self.0.into_bytes()
     }
 }
 
@@ -67,7 +64,7 @@ impl AsRef<str> for Str {
 
 impl From<&str> for Str {
     fn from(text: &str) -> Self {
-        Self(Bytes::copy_from_slice(text.as_bytes()))
+        Self(ByteString::from(text))
     }
 }
 
@@ -79,7 +76,7 @@ impl From<&String> for Str {
 
 impl From<String> for Str {
     fn from(text: String) -> Self {
-        Self(Bytes::from(text.into_bytes()))
+        Self(ByteString::from(text))
     }
 }
 
@@ -89,49 +86,21 @@ impl From<Str> for String {
     }
 }
 
-// UTF-8 sorts like its bytes, so equality and order can compare the bytes.
-impl PartialEq for Str {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Str {}
-
 impl PartialEq<str> for Str {
     fn eq(&self, other: &str) -> bool {
-        self.0 == other.as_bytes()
+        self.as_str() == other
     }
 }
 
 impl PartialEq<&str> for Str {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == other.as_bytes()
+        self.as_str() == *other
     }
 }
 
 impl PartialEq<String> for Str {
     fn eq(&self, other: &String) -> bool {
-        self.0 == other.as_bytes()
-    }
-}
-
-impl PartialOrd for Str {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Str {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.cmp(&other.0)
-    }
-}
-
-impl Hash for Str {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // Must hash like `str`, so that a map keyed by `Str` can be looked up with a `&str`.
-        self.as_str().hash(state);
+        self.as_str() == other
     }
 }
 
