@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use thalweg_protocol::SplitMix64;
+
 /// Kafka's constants: each failure doubles the wait, and jitter changes it by up to 20%.
 const MULTIPLIER: u32 = 2;
 const JITTER: f64 = 0.2;
@@ -11,7 +13,7 @@ const JITTER: f64 = 0.2;
 pub struct Backoff {
     initial: Duration,
     max: Duration,
-    random: SplitMix,
+    random: SplitMix64,
 }
 
 impl Backoff {
@@ -19,7 +21,7 @@ impl Backoff {
         Self {
             initial: initial.min(max),
             max,
-            random: SplitMix(seed),
+            random: SplitMix64::new(seed),
         }
     }
 
@@ -36,30 +38,6 @@ impl Backoff {
         };
         let jittered = term * (1.0 - spread + 2.0 * spread * self.random.unit());
         Duration::from_secs_f64(jittered.min(self.max.as_secs_f64()))
-    }
-}
-
-/// Sebastiano Vigna's splitmix64. The cores may not use a global random source.
-#[derive(Debug, Clone)]
-pub(crate) struct SplitMix(pub(crate) u64);
-
-impl SplitMix {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number in [0, 1).
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Returns a number in [0, bound). `bound` must not be 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
     }
 }
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use thalweg_protocol::SplitMix64;
+
 use crate::address::Address;
-use crate::backoff::SplitMix;
 use crate::metadata::{Metadata, Node};
 use crate::request::NodeId;
 
@@ -16,7 +17,7 @@ pub(crate) struct Nodes {
     known: BTreeMap<NodeId, Address>,
     /// True until the first metadata, and again after a rebootstrap.
     bootstrapping: bool,
-    random: SplitMix,
+    random: SplitMix64,
 }
 
 impl Nodes {
@@ -25,7 +26,7 @@ impl Nodes {
             bootstrap,
             known: BTreeMap::new(),
             bootstrapping: true,
-            random: SplitMix(seed),
+            random: SplitMix64::new(seed),
         }
     }
 
@@ -50,8 +51,8 @@ impl Nodes {
             self.known.keys().copied().collect()
         };
         if ids.len() > 1 {
-            let start = self.random.below(ids.len());
-            ids.rotate_left(start);
+            let start = self.random.below(ids.len() as u64);
+            ids.rotate_left(start as usize);
         }
         ids
     }

@@ -18,9 +18,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
 use bytes::Bytes;
-use support::Random;
 use thalweg_protocol::dynamic::{self, MessageSchema, Value};
-use thalweg_protocol::{Reader, frame};
+use thalweg_protocol::{Reader, SplitMix64, frame};
 
 fn main() -> io::Result<()> {
     let mut words = std::env::args().skip(1);
@@ -29,7 +28,7 @@ fn main() -> io::Result<()> {
         .next()
         .and_then(|word| word.parse().ok())
         .unwrap_or(20);
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut out = BufWriter::new(io::stdout().lock());
     for api in dynamic::schemas() {
         let (key, versions) = (api.key, api.versions());
@@ -71,7 +70,7 @@ fn cases(
     name: &str,
     schema: &MessageSchema,
     rounds: u32,
-    random: &mut Random,
+    random: &mut SplitMix64,
 ) -> io::Result<()> {
     let versions = schema.versions.min..=schema.versions.max;
     for version in versions.clone() {

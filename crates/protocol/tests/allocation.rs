@@ -6,10 +6,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use bytes::Bytes;
-use support::Random;
 use thalweg_protocol::dynamic::{self, FieldSchema, Kind, StructSchema, Value};
 use thalweg_protocol::fuzzing::{Visitor, visit};
-use thalweg_protocol::{Message, Reader};
+use thalweg_protocol::{Message, Reader, SplitMix64};
 
 /// Counts the bytes that this thread allocates.
 struct Counting;
@@ -92,10 +91,10 @@ fn great_counts_allocate_nothing_that_the_bytes_cannot_hold() {
 
 #[test]
 fn noise_allocates_nothing_that_the_bytes_cannot_hold() {
-    let mut random = Random::new(3);
+    let mut random = SplitMix64::new(3);
     for _ in 0..60 {
         let length = random.below(2000);
-        assert_bounded(&random.bytes(length));
+        assert_bounded(&support::bytes(length, &mut random));
     }
 }
 
@@ -169,7 +168,7 @@ fn the_smallest_elements_set_the_bound() {
 
 #[test]
 fn a_true_message_with_a_great_count_put_into_it_allocates_no_more() {
-    let mut random = Random::new(4);
+    let mut random = SplitMix64::new(4);
     for api in dynamic::schemas() {
         for version in api.versions() {
             for schema in [&api.request, &api.response] {

@@ -4,13 +4,12 @@ mod support;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use support::Random;
 use thalweg_protocol::dynamic::{self, MessageSchema};
 use thalweg_protocol::fuzzing::{
     fuzz_decode_data, fuzz_decode_headers, fuzz_decode_request, fuzz_decode_response,
     recode_by_name, recode_typed,
 };
-use thalweg_protocol::{ApiKey, DecodeError, Reader};
+use thalweg_protocol::{ApiKey, DecodeError, Reader, SplitMix64};
 
 fn all(data: &[u8]) {
     fuzz_decode_request(data);
@@ -21,7 +20,7 @@ fn all(data: &[u8]) {
 
 /// Returns the bytes of a valid message with some of them corrupted. They get further into a
 /// decoder than random bytes do.
-fn spoilt(schema: &MessageSchema, version: i16, random: &mut Random) -> Vec<u8> {
+fn spoilt(schema: &MessageSchema, version: i16, random: &mut SplitMix64) -> Vec<u8> {
     let value = support::message(schema, version, 80, random);
     let mut bytes = Vec::new();
     dynamic::encode_message(schema, version, &value, &mut bytes).expect("valid");
@@ -29,7 +28,7 @@ fn spoilt(schema: &MessageSchema, version: i16, random: &mut Random) -> Vec<u8> 
         let at = random.below(bytes.len() as u64 + 1) as usize;
         match (random.below(4), bytes.get_mut(at)) {
             (0, _) => bytes.truncate(at),
-            (1, _) => bytes.insert(at, random.next() as u8),
+            (1, _) => bytes.insert(at, random.next_u64() as u8),
             (2, Some(byte)) => *byte = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize],
             (_, Some(byte)) => *byte ^= 1 << random.below(8),
             (_, None) => {}
@@ -61,7 +60,7 @@ proptest! {
 
     #[test]
     fn no_decoder_panics_on_a_spoilt_message(seed: u64) {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         for api in dynamic::schemas() {
             for version in api.versions() {
                 for (schema, fuzz) in [
@@ -92,7 +91,7 @@ fn the_fuzz_targets_pass_over_the_corpus() {
 
 #[test]
 fn a_message_cut_off_anywhere_is_an_error() {
-    let mut random = Random::new(5);
+    let mut random = SplitMix64::new(5);
     for api in dynamic::schemas() {
         for version in api.versions() {
             for (schema, response) in [(&api.request, false), (&api.response, true)] {

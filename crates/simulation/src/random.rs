@@ -1,33 +1,31 @@
-//! The only source of randomness in a run: splitmix64 from the run's seed.
+//! The only source of randomness in a run: numbers from the run's seed.
 
 use std::time::Duration;
 
+use thalweg_protocol::SplitMix64;
+
 /// A random number generator. Each draw depends only on the seed and the number of earlier draws.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// Returns an independent generator, for a part whose draws must not shift those of the others.
     #[must_use]
     pub fn fork(&mut self) -> Self {
-        Self(self.draw())
+        Self::new(self.draw())
     }
 
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a number in `[0, bound)`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.draw() % bound }
+        if bound == 0 { 0 } else { self.0.below(bound) }
     }
 
     /// Returns a duration of at most `longest`.

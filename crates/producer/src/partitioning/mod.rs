@@ -4,11 +4,9 @@
 //! topic.rs            an entry for each topic, with its sticky partition
 //! partition_table.rs  its partitions by index
 //! partitioner.rs      by a hash of the key (murmur2.rs, CRC-32), or in rotation
-//! random.rs           a small generator of random numbers, from a seed
 //! ```
 
 mod murmur2;
 pub(crate) mod partition_table;
 pub(crate) mod partitioner;
-mod random;
 pub(crate) mod topic;

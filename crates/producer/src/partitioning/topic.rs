@@ -14,11 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use thalweg_cluster::{Metadata, NodeId};
-use thalweg_protocol::{Str, Uuid};
+use thalweg_protocol::{SplitMix64, Str, Uuid};
 
 use crate::batch::compression_ratio::CompressionRatio;
 use crate::partitioning::partition_table::{PartitionEntry, PartitionTable};
-use crate::partitioning::random::SplitMix;
 use crate::sync::lock;
 
 /// Draws of a partition before its load no longer counts. So many rejections mean that almost all
@@ -50,7 +49,7 @@ struct State {
     id: Uuid,
     /// The partitions that have a leader, each with its leader.
     available: Arc<[(i32, NodeId)]>,
-    random: SplitMix,
+    random: SplitMix64,
 }
 
 /// The sticky partition as an append saw it.
@@ -99,7 +98,7 @@ impl TopicEntry {
                 version: 0,
                 id: Uuid::ZERO,
                 available: Arc::default(),
-                random: SplitMix::new(seed),
+                random: SplitMix64::new(seed),
             }),
         }
     }
@@ -245,10 +244,10 @@ impl TopicEntry {
             available, random, ..
         } = &mut *state;
         if available.is_empty() {
-            return random.below(self.partition_count().max(1) as usize) as i32;
+            return random.below(u64::from(self.partition_count().max(1))) as i32;
         }
         let depth_max = self.depth_max.load(Ordering::Relaxed);
-        let mut drawn = available[random.below(available.len())];
+        let mut drawn = available[random.below(available.len() as u64) as usize];
         for _ in 0..DRAWS_MAX {
             let depth = match self.existing_partition(drawn.0) {
                 Some(partition) if rules.adaptive => partition.depth().min(depth_max),
@@ -256,11 +255,11 @@ impl TopicEntry {
             };
             // Accepted with a probability proportional to Java's weight: longest queue + 1 - its
             // own.
-            let by_load = random.below(depth_max as usize + 1) >= depth as usize;
+            let by_load = random.below(u64::from(depth_max) + 1) >= u64::from(depth);
             if by_load && !rules.unavailable.contains(&drawn.1) {
                 break;
             }
-            drawn = available[random.below(available.len())];
+            drawn = available[random.below(available.len() as u64) as usize];
         }
         drawn.0
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_producer::{Appended, ProducerConfig};
-use thalweg_protocol::ErrorCode;
+use thalweg_protocol::{ErrorCode, SplitMix64};
 use thalweg_records::Compression;
 
 use crate::broker::Reaction;
@@ -27,29 +27,16 @@ const SPLITTING: usize = 400;
 const SEEDS: u64 = 5_000;
 const SEEDS_OF_OLD: &[u64] = &[];
 
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 struct Storm {
     world: World,
-    random: Random,
+    random: SplitMix64,
     sent: Vec<(i32, Appended)>,
     may_doubt: bool,
 }
 
 impl Storm {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let compressed = random.below(3) == 0;
         let config = ProducerConfig {
             linger: Duration::from_millis(random.below(3) * 5),

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use thalweg_producer::{ProducerConfig, ProducerError};
-use thalweg_protocol::{ApiKey, ErrorCode};
+use thalweg_protocol::{ApiKey, ErrorCode, SplitMix64};
 
 use crate::broker::Reaction;
 use crate::coordinator::Reply;
@@ -21,26 +21,13 @@ const SEEDS: u64 = 5_000;
 const TRANSACTIONS: usize = 12;
 const SEEDS_OF_OLD: &[u64] = &[];
 
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
+fn one_of<T: Copy>(random: &mut SplitMix64, all: &[T]) -> T {
+    all[random.below(all.len() as u64) as usize]
 }
 
 struct Storm {
     world: World,
-    random: Random,
+    random: SplitMix64,
     /// The records that a reader of committed records must see.
     expected: Vec<Vec<String>>,
     number: usize,
@@ -48,13 +35,13 @@ struct Storm {
 
 impl Storm {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        let level = random.one_of(&[1, 2]);
+        let mut random = SplitMix64::new(seed);
+        let level = one_of(&mut random, &[1, 2]);
         let config = ProducerConfig {
             linger: Duration::from_millis(random.below(3) * 5),
-            batch_size: random.one_of(&[300, 16_384]),
-            max_in_flight_requests_per_connection: random.one_of(&[1, 2, 5]),
-            delivery_timeout: Duration::from_secs(random.one_of(&[8, 600])),
+            batch_size: one_of(&mut random, &[300, 16_384]),
+            max_in_flight_requests_per_connection: one_of(&mut random, &[1, 2, 5]),
+            delivery_timeout: Duration::from_secs(one_of(&mut random, &[8, 600])),
             seed,
             ..transactional()
         };
@@ -87,7 +74,7 @@ impl Storm {
         match self.random.below(100) {
             0..=49 => return self.send(sent),
             50..=69 => {
-                let ms = self.random.one_of(&[1, 5, 30, 300]);
+                let ms = one_of(&mut self.random, &[1, 5, 30, 300]);
                 self.world.advance_ms(ms);
             }
             70..=81 => self.trouble_a_batch(),
@@ -142,13 +129,14 @@ impl Storm {
     }
 
     fn trouble_the_coordinator(&mut self) {
-        let api = self.random.one_of(&[
+        let apis = [
             ApiKey::FIND_COORDINATOR,
             ApiKey::INIT_PRODUCER_ID,
             ApiKey::ADD_PARTITIONS_TO_TXN,
             ApiKey::END_TXN,
             ApiKey::END_TXN,
-        ]);
+        ];
+        let api = one_of(&mut self.random, &apis);
         let mut replies = vec![
             Reply::LoseRequest,
             Reply::LoseAnswer,
@@ -163,7 +151,7 @@ impl Storm {
         if api == ApiKey::END_TXN {
             replies.push(Reply::ErrorAfter(ErrorCode::UNKNOWN_SERVER_ERROR));
         }
-        let reply = self.random.one_of(&replies);
+        let reply = one_of(&mut self.random, &replies);
         self.world.brokers.coordinator.on(api, [reply]);
     }
 

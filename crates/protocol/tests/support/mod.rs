@@ -2,32 +2,11 @@
 
 use bytes::Bytes;
 use thalweg_protocol::dynamic::{FieldSchema, Kind, MessageSchema, StructSchema, Value};
-use thalweg_protocol::{Str, Uuid};
+use thalweg_protocol::{SplitMix64, Str, Uuid};
 
-/// `SplitMix64`, by Steele and others.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `limit`.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    pub(crate) fn bytes(&mut self, count: u64) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+/// Returns `count` random bytes.
+pub(crate) fn bytes(count: u64, random: &mut SplitMix64) -> Vec<u8> {
+    (0..count).map(|_| random.next_u64() as u8).collect()
 }
 
 /// Returns a message that can be sent in this version. About `set` percent of the fields are set.
@@ -35,12 +14,12 @@ pub(crate) fn message(
     schema: &MessageSchema,
     version: i16,
     set: u64,
-    random: &mut Random,
+    random: &mut SplitMix64,
 ) -> Value {
     structure(schema.root, version, set, random)
 }
 
-fn structure(schema: &StructSchema, version: i16, set: u64, random: &mut Random) -> Value {
+fn structure(schema: &StructSchema, version: i16, set: u64, random: &mut SplitMix64) -> Value {
     let mut fields = Vec::new();
     for field in schema.fields {
         if field.versions.contains(version) && random.below(100) < set {
@@ -50,29 +29,29 @@ fn structure(schema: &StructSchema, version: i16, set: u64, random: &mut Random)
     Value::Struct(fields)
 }
 
-fn field_value(field: &FieldSchema, version: i16, set: u64, random: &mut Random) -> Value {
+fn field_value(field: &FieldSchema, version: i16, set: u64, random: &mut SplitMix64) -> Value {
     if field.nullable.contains(version) && random.below(4) == 0 {
         return Value::Null;
     }
     kind_value(field.kind, version, set, random)
 }
 
-fn kind_value(kind: Kind, version: i16, set: u64, random: &mut Random) -> Value {
+fn kind_value(kind: Kind, version: i16, set: u64, random: &mut SplitMix64) -> Value {
     match kind {
         Kind::Bool => Value::Bool(random.below(2) == 1),
-        Kind::Int8 => Value::Int(i64::from(random.next() as i8)),
-        Kind::Int16 => Value::Int(i64::from(random.next() as i16)),
-        Kind::Uint16 => Value::Int(i64::from(random.next() as u16)),
-        Kind::Int32 => Value::Int(i64::from(random.next() as i32)),
-        Kind::Uint32 => Value::Int(i64::from(random.next() as u32)),
-        Kind::Int64 => Value::Int(random.next() as i64),
+        Kind::Int8 => Value::Int(i64::from(random.next_u64() as i8)),
+        Kind::Int16 => Value::Int(i64::from(random.next_u64() as i16)),
+        Kind::Uint16 => Value::Int(i64::from(random.next_u64() as u16)),
+        Kind::Int32 => Value::Int(i64::from(random.next_u64() as i32)),
+        Kind::Uint32 => Value::Int(i64::from(random.next_u64() as u32)),
+        Kind::Int64 => Value::Int(random.next_u64() as i64),
         // Never NaN, which is not equal to itself.
-        Kind::Float64 => Value::Float(random.next() as i32 as f64 / 8.0),
-        Kind::Uuid => Value::Uuid(Uuid::from_u64_pair(random.next(), random.next())),
+        Kind::Float64 => Value::Float(random.next_u64() as i32 as f64 / 8.0),
+        Kind::Uuid => Value::Uuid(Uuid::from_u64_pair(random.next_u64(), random.next_u64())),
         Kind::String => Value::Str(string(random)),
         Kind::Bytes | Kind::Records => {
             let count = length(random);
-            Value::Bytes(Bytes::from(random.bytes(count)))
+            Value::Bytes(Bytes::from(bytes(count, random)))
         }
         Kind::Struct(schema) => structure(schema, version, set, random),
         Kind::Array(element) => {
@@ -87,12 +66,12 @@ fn kind_value(kind: Kind, version: i16, set: u64, random: &mut Random) -> Value 
 }
 
 /// Returns a mostly short length, sometimes above the 127 that one byte of a varint can express.
-fn length(random: &mut Random) -> u64 {
+fn length(random: &mut SplitMix64) -> u64 {
     let limit = if random.below(20) == 0 { 400 } else { 12 };
     random.below(limit)
 }
 
-fn string(random: &mut Random) -> Str {
+fn string(random: &mut SplitMix64) -> Str {
     const LETTERS: [char; 8] = ['a', 'Z', '0', '-', '.', 'ß', '水', '🌊'];
     let count = length(random);
     let text: String = (0..count)
