@@ -4,6 +4,7 @@
 //! schema/*.schema --xtask generate--> generated/table.rs ----> dynamic: any API by name
 //!                                 \-> generated/messages/* --> messages: typed, for Rust code
 //! frame bytes <-> frame (headers) <-> messages | dynamic <-> Reader / put (primitive types)
+//!     '- frame_cutter: cuts them out of a stream
 //! ```
 //!
 //! Decoding never panics, and never allocates memory by a count that the remaining bytes cannot
@@ -17,6 +18,7 @@ pub mod dynamic;
 mod error;
 mod error_code;
 pub mod frame;
+mod frame_cutter;
 pub mod fuzzing;
 // xtask generates this module, so it is not formatted, and may contain unused variables.
 #[rustfmt::skip]
@@ -36,6 +38,7 @@ pub mod versions;
 pub use api_key::ApiKey;
 pub use error::{DecodeError, EncodeError};
 pub use error_code::ErrorCode;
+pub use frame_cutter::{BadLength, FrameCutter, FrameLimits, frame_length};
 pub use generated::messages;
 pub use message::{Message, Request};
 pub use reader::Reader;

@@ -1,7 +1,6 @@
 //! The path of a request, except for its handler: from a frame to an answer.
 //!
 //! ```text
-//! frames.rs    cuts the bytes from a socket into frames
 //! api.rs       the table of the APIs: decodes, applies a fault, calls the handler, encodes
 //! context.rs   what a handler gets besides the request
 //! subject.rs   the topics of a request, to match it with faults
@@ -12,7 +11,6 @@
 pub(crate) mod answer;
 pub(crate) mod api;
 pub(crate) mod context;
-pub(crate) mod frames;
 pub(crate) mod subject;
 pub(crate) mod wait;
 pub(crate) mod waiters;

@@ -16,6 +16,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use thalweg_protocol::{FrameCutter, FrameLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -23,11 +24,14 @@ use tokio::time::{sleep_until, timeout};
 
 use super::unread::{Held, Unread};
 use super::{SharedCore, lock, wall_clock_ms};
-use crate::requests::frames::FrameCutter;
 use crate::{Answer, Connection, Outcome, Wait};
 
 /// The number of pieces passed to one write.
 const WRITE_PIECES_MAX: usize = 64;
+
+/// The most memory for a large frame before its bytes arrive. It is small, because anyone may
+/// connect and claim a length.
+const CLAIMED_BYTES_MAX: usize = 64 * 1024;
 
 /// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +53,10 @@ pub(super) async fn serve_connection(
     let mut requests = Requests {
         frames: FrameReader {
             read,
-            cutter: FrameCutter::new(limits.frame_bytes_max),
+            cutter: FrameCutter::new(FrameLimits {
+                frame_bytes_max: limits.frame_bytes_max,
+                claimed_bytes_max: CLAIMED_BYTES_MAX,
+            }),
         },
         ahead: None,
     };
@@ -181,7 +188,7 @@ impl FrameReader {
     /// Reads what follows a frame. False at the end of the stream; never returns if too much waits
     /// already.
     async fn read_more(&mut self) -> bool {
-        if self.cutter.has_plenty() {
+        if self.cutter.is_full() {
             std::future::pending::<()>().await;
         }
         let read = self.read.read_buf(&mut self.cutter.room()).await;

@@ -15,11 +15,11 @@ use thalweg_cluster::{Address, ApiVersions, ConnectionError, SetupStep};
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
-use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame};
+use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame, frame_length};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 
-use super::hint::{TLS_PORT, frame_length, is_tls};
+use super::hint::{TLS_PORT, explain, is_tls};
 use crate::sasl::SaslConfig;
 use crate::transport::{BoxStream, Transport};
 
@@ -355,7 +355,8 @@ impl Handshake<'_> {
                 fatal: true,
             });
         }
-        let length = frame_length(prefix, self.receive_max).map_err(|error| self.named(error))?;
+        let length =
+            frame_length(prefix, self.receive_max).map_err(|bad| self.malformed(&explain(bad)))?;
         // The buffer grows with the bytes that arrive, because the length is only the peer's claim.
         let mut body = Vec::new();
         let mut frame = (&mut self.stream).take(length as u64);
@@ -363,16 +364,6 @@ impl Handshake<'_> {
             Ok(read) if read == length => Ok(Bytes::from(body)),
             Ok(_) => Err(self.broken(&io::ErrorKind::UnexpectedEof.into())),
             Err(error) => Err(self.broken(&error)),
-        }
-    }
-
-    /// Puts the address in front of the error.
-    fn named(&self, error: ConnectionError) -> ConnectionError {
-        match error {
-            ConnectionError::Malformed(reason) => {
-                ConnectionError::Malformed(format!("{}: {reason}", self.label))
-            }
-            other => other,
         }
     }
 

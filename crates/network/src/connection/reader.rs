@@ -1,49 +1,42 @@
-//! Splits a byte stream into frames: many small ones per read, large ones into their own buffers.
+//! Reads frames from a stream.
 
 use std::future::Future as _;
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf as _, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use thalweg_cluster::ConnectionError;
+use thalweg_protocol::{FrameCutter, FrameLimits};
 use tokio::io::AsyncReadExt as _;
 
-use super::hint::frame_length;
+use super::hint::explain;
 use crate::transport::BoxStream;
 
-const PREFIX_BYTES: usize = 4;
-
-/// One read takes up to this much ahead, so that small answers cost at most one system call each.
-const AHEAD_BYTES: usize = 16 * 1024;
-
 /// The most memory reserved for a large frame before its bytes arrive, as its length is only the
-/// peer's claim. It is twice what a fetch requests by default, because a growing buffer is copied.
-/// The system assigns pages only as bytes arrive.
+/// peer's claim. It is twice what a fetch requests by default, because a growing frame may be
+/// copied. The system assigns pages only as bytes arrive.
 const CLAIMED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The reading half of a connection.
 #[derive(Debug)]
 pub(super) struct FrameReader {
-    receive_max: usize,
-    /// Bytes read ahead. They start with a frame's length.
-    ahead: BytesMut,
-    /// A frame that is too large for `ahead`, and its full size.
-    large: Option<(BytesMut, usize)>,
+    cutter: FrameCutter,
 }
 
 impl FrameReader {
     pub(super) fn new(receive_max: usize) -> Self {
         Self {
-            receive_max,
-            ahead: BytesMut::with_capacity(AHEAD_BYTES),
-            large: None,
+            cutter: FrameCutter::new(FrameLimits {
+                frame_bytes_max: receive_max,
+                claimed_bytes_max: CLAIMED_BYTES_MAX,
+            }),
         }
     }
 
     /// Whether no frame is partly read, so that the peer may close without cutting one.
     pub(super) fn is_between_frames(&self) -> bool {
-        self.ahead.is_empty() && self.large.is_none()
+        self.cutter.is_between_frames()
     }
 
     /// Returns the next frame without its length, or `Ok(None)` at the end of the stream.
@@ -53,55 +46,17 @@ impl FrameReader {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ConnectionError>> {
         loop {
-            if let Some(frame) = self.buffered()? {
-                return Poll::Ready(Ok(Some(frame)));
+            match self.cutter.take() {
+                Ok(Some(frame)) => return Poll::Ready(Ok(Some(frame))),
+                Ok(None) => {}
+                Err(bad) => return Poll::Ready(Err(ConnectionError::Malformed(explain(bad)))),
             }
-            let read = if let Some((body, size)) = &mut self.large {
-                let missing = *size - body.len();
-                if body.len() == body.capacity() {
-                    body.reserve(missing.min(body.len()));
-                }
-                ready!(poll_read(stream, &mut (&mut *body).limit(missing), cx))
-            } else {
-                // Nothing else holds this buffer, so this moves the remaining bytes to its front.
-                self.ahead.reserve(AHEAD_BYTES - self.ahead.len());
-                let room = AHEAD_BYTES - self.ahead.len();
-                ready!(poll_read(stream, &mut (&mut self.ahead).limit(room), cx))
-            };
-            match read {
+            match ready!(poll_read(stream, &mut self.cutter.room(), cx)) {
                 Ok(0) => return Poll::Ready(Ok(None)),
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(ConnectionError::Io(error.to_string()))),
             }
         }
-    }
-
-    /// Returns a frame that needs no further reading. A large frame moves to its own buffer.
-    fn buffered(&mut self) -> Result<Option<Bytes>, ConnectionError> {
-        if let Some((body, size)) = &self.large {
-            if body.len() < *size {
-                return Ok(None);
-            }
-            return Ok(self.large.take().map(|(body, _)| body.freeze()));
-        }
-        let Some(prefix) = self.ahead.first_chunk::<PREFIX_BYTES>() else {
-            return Ok(None);
-        };
-        let size = frame_length(*prefix, self.receive_max)?;
-        if self.ahead.len() >= PREFIX_BYTES + size {
-            self.ahead.advance(PREFIX_BYTES);
-            // Copied, because a small frame must not keep the read-ahead buffer alive.
-            let frame = Bytes::copy_from_slice(&self.ahead[..size]);
-            self.ahead.advance(size);
-            return Ok(Some(frame));
-        }
-        if PREFIX_BYTES + size > AHEAD_BYTES {
-            let mut body = BytesMut::with_capacity(size.min(CLAIMED_BYTES_MAX));
-            body.put_slice(&self.ahead[PREFIX_BYTES..]);
-            self.ahead.clear();
-            self.large = Some((body, size));
-        }
-        Ok(None)
     }
 }
 
@@ -124,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_frame_takes_memory_as_its_bytes_come() {
+    async fn a_stream_may_end_within_a_frame() {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let mut stream: BoxStream = Box::new(far);
         let mut reader = FrameReader::new(100_000_000);
@@ -133,14 +88,8 @@ mod tests {
         near.write_all(&bytes).await.expect("it fits into the pipe");
         drop(near);
         let end = poll_fn(|cx| reader.poll_frame(&mut stream, cx)).await;
-        assert_eq!(end, Ok(None), "the stream ends within the frame");
-        let (body, size) = reader.large.expect("a frame was begun");
-        assert_eq!((body.len(), size), (20_000, 90_000_000));
-        assert!(
-            body.capacity() <= 2 * CLAIMED_BYTES_MAX,
-            "{}",
-            body.capacity()
-        );
+        assert_eq!(end, Ok(None));
+        assert!(!reader.is_between_frames());
     }
 
     #[tokio::test]
