@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future as _, poll_fn};
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,17 +18,18 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{
-    Action, Address, Cluster, ConnectionError, ConnectionId, Event, Job, Notifier, RequestId, Role,
+    Action, Address, Cluster, ConnectionId, Event, Job, Notifier, RequestId, Role,
 };
 use tokio::time::Sleep;
 
-use super::failing::{ConnectionGuard, Panic, caught, words};
+use super::connections::Connections;
+use super::failing::{Panic, caught, words};
 use super::inbox::{Calls, Command, Inbox, JobResults};
 use super::pending::{Pending, Sent, Step, no_brokers};
 use crate::clock::{self, WallClock};
 use crate::codec_pool::CodecPool;
 use crate::config::ClientConfig;
-use crate::connection::{self, EventSink as _, Opener, Outbox};
+use crate::connection::Opener;
 use crate::log::{self, Level, Logger, Repeated};
 use crate::runtime::Runtime;
 
@@ -43,7 +43,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// addresses have failed.
 const BOOTSTRAP_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
-type Addresses = BTreeMap<(String, u16), Arc<Vec<SocketAddr>>>;
 type Results<R> = JobResults<Result<<<R as Role>::Job as Job>::Output, Panic>>;
 
 pub(super) struct Actor<R: Role> {
@@ -53,13 +52,10 @@ pub(super) struct Actor<R: Role> {
     calls: Arc<Calls<R>>,
     results: Arc<Results<R>>,
     jobs_running: usize,
-    opener: Arc<Opener>,
     wall_clock: WallClock,
     /// Virtual time must not pass while a codec thread works, so jobs run on the actor's thread.
     inline_jobs: bool,
-    /// What each host name resolved to, for attempts at its other addresses.
-    addresses: Arc<std::sync::Mutex<Addresses>>,
-    connections: BTreeMap<ConnectionId, Arc<Outbox>>,
+    connections: Connections,
     pending: Vec<Pending>,
     sent: BTreeMap<RequestId, Sent>,
     closing: Option<Instant>,
@@ -81,15 +77,13 @@ impl<R: Role> Actor<R> {
         Self {
             role,
             cluster,
+            connections: Connections::new(Arc::clone(&inbox), opener),
             inbox,
             calls,
             results: Arc::default(),
             jobs_running: 0,
-            opener: Arc::new(opener),
             wall_clock: config.wall_clock,
             inline_jobs,
-            addresses: Arc::default(),
-            connections: BTreeMap::new(),
             pending: Vec::new(),
             sent: BTreeMap::new(),
             closing: None,
@@ -196,13 +190,9 @@ impl<R: Role> Actor<R> {
         self.bootstrap_notice_at = None;
         if !answered {
             log::emit(Logger::Network, Level::Warning, || {
-                let client = self
-                    .opener
-                    .client_id
-                    .as_deref()
-                    .unwrap_or("without client_id");
                 format!(
-                    "client {client}: {}. The client keeps trying",
+                    "client {}: {}. The client keeps trying",
+                    self.connections.client_id(),
                     no_brokers(&self.cluster)
                 )
             });
@@ -222,7 +212,7 @@ impl<R: Role> Actor<R> {
             Event::Disconnected { conn, error } => (conn, "was lost", error),
             _ => return,
         };
-        self.connections.remove(conn);
+        self.connections.forget(*conn);
         let level = if error.is_fatal() {
             Level::Error
         } else if !self.cluster.is_bootstrapped() {
@@ -242,11 +232,7 @@ impl<R: Role> Actor<R> {
 
     /// Describes a connection for the log: its client and where it leads.
     fn connection_in_words(&self, conn: ConnectionId) -> String {
-        let client = self
-            .opener
-            .client_id
-            .as_deref()
-            .unwrap_or("without client_id");
+        let client = self.connections.client_id();
         match self.cluster.place_of(conn) {
             None => format!("client {client}: a connection"),
             Some((node, address)) if node < 0 => {
@@ -306,61 +292,16 @@ impl<R: Role> Actor<R> {
                     address,
                     ..
                 } => {
-                    self.connect(conn, Address { host, port }, address);
+                    log::emit(Logger::Network, Level::Debug, || {
+                        format!("{}: opening", self.connection_in_words(conn))
+                    });
+                    self.connections.open(conn, Address { host, port }, address);
                 }
-                Action::Write { conn, frame } => {
-                    if let Some(outbox) = self.connections.get(&conn) {
-                        outbox.push(frame);
-                    }
-                }
-                Action::Close { conn } => {
-                    if let Some(outbox) = self.connections.remove(&conn) {
-                        outbox.close();
-                    }
-                }
+                Action::Write { conn, frame } => self.connections.write(conn, frame),
+                Action::Close { conn } => self.connections.close(conn),
             }
         }
         acted
-    }
-
-    fn connect(&mut self, conn: ConnectionId, address: Address, index: usize) {
-        let outbox = Arc::new(Outbox::default());
-        self.connections.insert(conn, Arc::clone(&outbox));
-        let inbox = Arc::clone(&self.inbox);
-        let opener = Arc::clone(&self.opener);
-        let addresses = Arc::clone(&self.addresses);
-        log::emit(Logger::Network, Level::Debug, || {
-            format!("{}: opening", self.connection_in_words(conn))
-        });
-        tokio::spawn(async move {
-            let mut guard = ConnectionGuard::new(&*inbox, conn);
-            let opening = async {
-                let found = lookup(&opener, &addresses, &address, index).await?;
-                inbox.push(Event::Resolved {
-                    conn,
-                    addresses: found.len(),
-                });
-                let socket = found[index % found.len()];
-                let awaiting = |step| inbox.push(Event::Awaiting { conn, step });
-                opener.open(&address, socket, &awaiting).await
-            };
-            // Closed while it was being opened: drop everything, as nobody waits for an event.
-            let Some(opened) = outbox.until_closed(opening).await else {
-                return;
-            };
-            match opened {
-                Ok((stream, versions)) => {
-                    inbox.push(Event::Connected {
-                        conn,
-                        api_versions: Arc::new(versions),
-                    });
-                    guard.is_connected = true;
-                    let max = opener.receive_max;
-                    connection::run(conn, stream, outbox, &*inbox, max).await;
-                }
-                Err(error) => inbox.push(Event::ConnectFailed { conn, error }),
-            }
-        });
     }
 
     fn start_jobs(&mut self) -> bool {
@@ -447,10 +388,7 @@ impl<R: Role> Actor<R> {
     /// Closes connections and drops the requests of other threads, which get the reason why the
     /// client ended.
     fn let_go(&mut self) {
-        // The kernel has the written frames. The tasks drop their sockets at their next poll.
-        for outbox in std::mem::take(&mut self.connections).into_values() {
-            outbox.close();
-        }
+        self.connections.close_all();
         self.pending.clear();
         self.sent.clear();
     }
@@ -491,31 +429,4 @@ async fn park(notifier: &Notifier, sleep: &mut Pin<Box<Sleep>>, deadline: Instan
         Poll::Pending
     })
     .await
-}
-
-/// Looks up the host's addresses. It resolves the name for index 0, and remembers the result for
-/// the others.
-async fn lookup(
-    opener: &Opener,
-    known: &std::sync::Mutex<Addresses>,
-    address: &Address,
-    index: usize,
-) -> Result<Arc<Vec<SocketAddr>>, ConnectionError> {
-    let key = (address.host.clone(), address.port);
-    let remembered = {
-        let known = known
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        known.get(&key).cloned()
-    };
-    if let Some(found) = remembered.filter(|_| index > 0) {
-        return Ok(found);
-    }
-    let found = connection::resolve(&*opener.transport, &address.host, address.port).await?;
-    let found = Arc::new(found);
-    let mut known = known
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    known.insert(key, Arc::clone(&found));
-    Ok(found)
 }

@@ -2,6 +2,7 @@
 
 mod actor;
 mod by_name;
+mod connections;
 mod failing;
 mod inbox;
 mod pending;
