@@ -23,6 +23,7 @@ use thalweg_records::BATCH_HEADER_LEN;
 
 use super::Accumulator;
 use crate::accumulator::partition_queue::{PartitionQueue, TryAppend};
+use crate::accumulator::place::Place;
 use crate::accumulator::ready_queue::Arrival;
 use crate::batch::buffer_pool::BufferWait;
 use crate::batch::chunk::Reservation;
@@ -31,8 +32,7 @@ use crate::batch::open_batch::OpenBatch;
 use crate::batch::record::Record;
 use crate::error::ProducerError;
 use crate::partitioning::partition_table::PartitionEntry;
-use crate::partitioning::partitioner::Choice;
-use crate::partitioning::topic::{Sticky, StickyRules, TopicEntry};
+use crate::partitioning::topic::TopicEntry;
 use crate::sync::{lock, try_lock};
 
 /// One wait reserves at most this fraction (1/8) of all memory, unless its record is larger.
@@ -185,7 +185,7 @@ impl Accumulator {
             self.check_size(record)?;
         }
         let Some(place) = self.choose_place(topic, record) else {
-            return Err(unknown_partition(topic));
+            return Err(Place::unknown(topic));
         };
         self.append_at(place, record, now, reservation, mode)
     }
@@ -213,7 +213,7 @@ impl Accumulator {
             if place.has_moved_on() {
                 drop(queue);
                 let Some(other) = self.choose_place(topic, record) else {
-                    return Err(unknown_partition(topic));
+                    return Err(Place::unknown(topic));
                 };
                 place = other;
                 continue;
@@ -266,58 +266,6 @@ impl Accumulator {
         AppendRefusal::Closed(self.gate.refusal())
     }
 
-    /// Chooses the record's partition, and remembers whether it was chosen as the sticky one.
-    /// Returns `None` if the topic does not have the partition.
-    #[inline(always)]
-    fn choose_place<'a>(
-        &self,
-        topic: &'a Arc<TopicEntry>,
-        record: &Record<'_>,
-    ) -> Option<Place<'a>> {
-        let mut partitions = topic.partition_count();
-        let known = match record.partition {
-            Some(partition) => (0..partitions as i32).contains(&partition),
-            None => partitions > 0,
-        };
-        if !known {
-            partitions = self.refresh_for(topic, record.partition)?;
-        }
-        let (partition, sticky) = match record.partition {
-            Some(partition) => (partition, None),
-            None => match self.partitioner.choose(record.key, self.ignore_keys) {
-                Choice::Hash(hash) => ((hash % partitions) as i32, None),
-                Choice::Next => (topic.next_in_turn(), None),
-                Choice::Sticky => {
-                    let first = || self.with_rules(|rules| topic.first_sticky(rules));
-                    let sticky = topic.sticky().unwrap_or_else(first);
-                    (sticky.partition(), Some(sticky))
-                }
-            },
-        };
-        Some(Place {
-            topic,
-            partition,
-            sticky,
-        })
-    }
-
-    /// Applies the latest metadata. Returns the partition count if the topic now has the partition.
-    #[cold]
-    fn refresh_for(&self, topic: &TopicEntry, partition: Option<i32>) -> Option<u32> {
-        self.refresh(topic);
-        let partitions = topic.partition_count();
-        let wanted = partition.is_none_or(|wanted| (0..partitions as i32).contains(&wanted));
-        (partitions > 0 && wanted).then_some(partitions)
-    }
-
-    fn with_rules<T>(&self, f: impl FnOnce(StickyRules<'_>) -> T) -> T {
-        let unavailable = lock(&self.unavailable);
-        f(StickyRules {
-            adaptive: self.adaptive,
-            unavailable: &unavailable,
-        })
-    }
-
     /// Finishes a successful append while the partition's lock is still held.
     #[inline]
     fn appended(
@@ -338,35 +286,6 @@ impl Accumulator {
             }
         }
         Appended { completion, index }
-    }
-
-    /// Switches the sticky partition if it has received its share, and returns whether it did. The
-    /// share is one batch if no batch is open (the record needs a new one anyway), otherwise two.
-    #[cold]
-    fn switch_if_due(
-        &self,
-        place: &Place<'_>,
-        record: &Record<'_>,
-        queue: &mut PartitionQueue,
-    ) -> bool {
-        let Some(seen) = place.sticky else {
-            return false;
-        };
-        // The uncompressed bytes that an open batch accepts when it is compressed later.
-        let share = place
-            .topic
-            .ratio
-            .raw_limit(self.compression, self.batch_size);
-        let bytes = queue.count_sticky(seen.generation(), 0);
-        let due = if queue.open().is_none() {
-            bytes > 0 && bytes + record.len_bound() >= share
-        } else {
-            bytes >= share.saturating_mul(2)
-        };
-        if due {
-            self.with_rules(|rules| place.topic.switch_sticky(seen, rules));
-        }
-        due
     }
 
     /// Reserves memory for a new batch with this record. The caller holds no lock.
@@ -461,30 +380,6 @@ impl Accumulator {
         if wake {
             self.notifier.notify();
         }
-    }
-}
-
-#[cold]
-fn unknown_partition(topic: &TopicEntry) -> AppendRefusal {
-    let partitions = topic.partition_count();
-    AppendRefusal::UnknownPartition { partitions }
-}
-
-/// The partition that a record goes to.
-#[derive(Debug)]
-struct Place<'a> {
-    topic: &'a Arc<TopicEntry>,
-    partition: i32,
-    /// Set if the partition was chosen as the sticky one.
-    sticky: Option<Sticky>,
-}
-
-impl Place<'_> {
-    /// Returns whether the partition was sticky when it was chosen and no longer is. Call this with
-    /// the partition's lock held.
-    #[inline]
-    fn has_moved_on(&self) -> bool {
-        self.sticky.is_some_and(|seen| !self.topic.is_sticky(seen))
     }
 }
 

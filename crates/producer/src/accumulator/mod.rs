@@ -9,9 +9,9 @@
 //! All threads share the accumulator. Each topic is an entry that callers keep, and each partition
 //! has a queue with its own mutex.
 //!
-//!
 //! ```text
 //! append.rs          one record. bulk.rs, follower.rs: columns, a run of rows under one lock
+//! place.rs           the partition that a record goes to, and when another becomes sticky
 //! partition_queue.rs the batches of a partition
 //! ready_queue.rs     partitions that have something to send
 //! gate.rs            whether the producer accepts records
@@ -25,6 +25,7 @@ mod follower;
 mod gate;
 pub(crate) mod incomplete;
 pub(crate) mod partition_queue;
+mod place;
 pub(crate) mod ready_queue;
 
 use std::collections::BTreeSet;
