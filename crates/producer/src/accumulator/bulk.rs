@@ -225,7 +225,7 @@ impl<S: RecordSource> BulkAppend<S> {
                     self.rows
                         .push(self.at, &appended.completion, appended.index);
                     self.at += 1;
-                    self.follow(accumulator, &appended.completion, group, end);
+                    self.append_run(accumulator, &appended.completion, group, end);
                 }
                 Err(AppendRefusal::TooLarge {
                     size,
@@ -272,7 +272,7 @@ impl<S: RecordSource> BulkAppend<S> {
     }
 
     /// Appends the following rows of the group to the same batch, for as long as it accepts them.
-    fn follow(
+    fn append_run(
         &mut self,
         accumulator: &Accumulator,
         completion: &Arc<BatchCompletion>,
@@ -286,12 +286,12 @@ impl<S: RecordSource> BulkAppend<S> {
             at,
             ..
         } = self;
-        let Some(mut follower) = accumulator.follow(topic, completion, group) else {
+        let Some(mut batch) = accumulator.lock_batch(topic, completion, group) else {
             return;
         };
         while *at < end {
             let record = source.record(rows.row_at(*at));
-            let Some(index) = follower.try_append(&record) else {
+            let Some(index) = batch.try_append(&record) else {
                 return;
             };
             rows.push(*at, completion, index);

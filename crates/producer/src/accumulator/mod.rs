@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   application threads                                        the sender
-//!     append (append.rs), bulk appends (follower.rs) ──▶ partition queues ──▶ drain
+//!     append (append.rs), bulk appends (bulk.rs) ──────▶ partition queues ──▶ drain
 //!          │ first record, full batch                                ▲
 //!          └────────────────────▶ ready queue ───────────────────────┘
 //! ```
@@ -10,7 +10,7 @@
 //! has a queue with its own mutex.
 //!
 //! ```text
-//! append.rs          one record. bulk.rs, follower.rs: columns, a run of rows under one lock
+//! append.rs          one record. bulk.rs, locked_batch.rs: columns, a run of rows under one lock
 //! place.rs           the partition that a record goes to, and when another becomes sticky
 //! partition_queue.rs the batches of a partition
 //! ready_queue.rs     partitions that have something to send
@@ -21,9 +21,9 @@
 
 mod append;
 pub(crate) mod bulk;
-mod follower;
 mod gate;
 pub(crate) mod incomplete;
+mod locked_batch;
 pub(crate) mod partition_queue;
 mod place;
 pub(crate) mod ready_queue;

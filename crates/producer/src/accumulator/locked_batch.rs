@@ -1,4 +1,5 @@
-//! Appends a run of records to one open batch under a single lock, which makes whole columns cheap.
+//! [`LockedBatch`]: appends a run of records to one open batch under a single lock, which makes
+//! whole columns cheap.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -13,14 +14,14 @@ use crate::partitioning::topic::{Sticky, TopicEntry};
 use crate::sync::lock;
 
 impl Accumulator {
-    /// Locks a batch's partition, to append the records of a group that follow the last appended
-    /// one. Returns `None` if the batch accepts no more of them.
-    pub(crate) fn follow<'a>(
+    /// Locks the batch of the last appended record, to append the next records of the same group.
+    /// Returns `None` if the batch accepts no more of them.
+    pub(crate) fn lock_batch<'a>(
         &'a self,
         topic: &'a TopicEntry,
         completion: &Arc<BatchCompletion>,
         group: Group,
-    ) -> Option<Follower<'a>> {
+    ) -> Option<LockedBatch<'a>> {
         let queue = lock(&topic.partition(completion.partition()).queue);
         let same = |open: &OpenBatch| Arc::ptr_eq(&open.completion, completion);
         if self.gate.is_shut() || !queue.open().is_some_and(same) {
@@ -36,7 +37,7 @@ impl Accumulator {
             ),
             Group::Single => return None,
         };
-        Some(Follower {
+        Some(LockedBatch {
             accumulator: self,
             queue,
             sticky,
@@ -59,15 +60,15 @@ impl Accumulator {
     }
 }
 
-/// Appends records to one open batch and holds the partition's lock meanwhile.
+/// An open batch whose partition stays locked, so that no other thread appends to it.
 #[derive(Debug)]
-pub(crate) struct Follower<'a> {
+pub(crate) struct LockedBatch<'a> {
     accumulator: &'a Accumulator,
     queue: MutexGuard<'a, PartitionQueue>,
     sticky: Option<Sticky>,
 }
 
-impl Follower<'_> {
+impl LockedBatch<'_> {
     /// Appends a record and returns its index in the batch. Returns `None` if it does not fit: the
     /// batch is then closed, and the next ordinary append reports it to the sender and opens
     /// another.
