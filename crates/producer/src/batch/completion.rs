@@ -102,12 +102,13 @@ pub struct BatchCompletion {
     /// Holds the batch until it is closed. Weak, as futures may outlive their producer.
     accumulator: Weak<Accumulator>,
     result: OnceLock<Box<[Piece]>>,
-    pending: Mutex<Pending>,
+    unsettled: Mutex<Unsettled>,
     listener: Option<Arc<dyn CompletionListener>>,
 }
 
+/// The outcomes so far, and who gets the result.
 #[derive(Debug, Default)]
-struct Pending {
+struct Unsettled {
     finished: u32,
     pieces: Vec<Piece>,
     wakers: Vec<Waker>,
@@ -140,7 +141,7 @@ impl BatchCompletion {
             hastened: AtomicBool::new(lingers.is_none()),
             accumulator: lingers.unwrap_or_default(),
             result: OnceLock::new(),
-            pending: Mutex::default(),
+            unsettled: Mutex::default(),
             listener,
         }
     }
@@ -247,13 +248,13 @@ impl BatchCompletion {
 
     /// Registers `waker` to be woken when the batch is done. Returns false if it is done already.
     pub fn register(&self, waker: &Waker) -> bool {
-        let mut pending = lock(&self.pending);
+        let mut unsettled = lock(&self.unsettled);
         // Checked under the lock: `finish` takes the wakers under it, after the result is set.
         if self.is_done() {
             return false;
         }
-        if !pending.wakers.iter().any(|known| known.will_wake(waker)) {
-            pending.wakers.push(waker.clone());
+        if !unsettled.wakers.iter().any(|known| known.will_wake(waker)) {
+            unsettled.wakers.push(waker.clone());
         }
         true
     }
@@ -274,11 +275,11 @@ impl BatchCompletion {
     /// Has the listener called with `token` when the batch is done. Returns false if the batch is
     /// done already: the listener is then never called with it.
     pub fn add_callback(&self, index: u32, token: u64) -> bool {
-        let mut pending = lock(&self.pending);
+        let mut unsettled = lock(&self.unsettled);
         if self.is_done() {
             return false;
         }
-        pending.callbacks.push(Callback { index, token });
+        unsettled.callbacks.push(Callback { index, token });
         true
     }
 
@@ -290,24 +291,24 @@ impl BatchCompletion {
     /// Stores the outcome of some records. Returns true if no record is left without one.
     pub(crate) fn finish(self: &Arc<Self>, piece: Piece) -> bool {
         let records = self.records.load(Ordering::Acquire);
-        let mut pending = lock(&self.pending);
-        pending.finished += piece.records;
+        let mut unsettled = lock(&self.unsettled);
+        unsettled.finished += piece.records;
         assert!(
-            pending.finished <= records,
+            unsettled.finished <= records,
             "every record has exactly one outcome"
         );
-        pending.pieces.push(piece);
-        if pending.finished < records {
+        unsettled.pieces.push(piece);
+        if unsettled.finished < records {
             return false;
         }
-        self.settle(pending);
+        self.settle(unsettled);
         true
     }
 
     /// Fails all records that have no outcome yet, because nothing is left that could report
     /// theirs.
     pub(crate) fn fail_rest(self: &Arc<Self>, error: &ProducerError) {
-        let mut pending = lock(&self.pending);
+        let mut unsettled = lock(&self.unsettled);
         if self.is_done() {
             return;
         }
@@ -316,7 +317,7 @@ impl BatchCompletion {
             0 => u32::MAX,
             records => records,
         };
-        let mut pieces = std::mem::take(&mut pending.pieces);
+        let mut pieces = std::mem::take(&mut unsettled.pieces);
         pieces.sort_by_key(|piece| piece.first_index);
         let ends = pieces.iter().map(|piece| piece.first_index + piece.records);
         let starts = pieces.iter().map(|piece| piece.first_index);
@@ -331,24 +332,24 @@ impl BatchCompletion {
             })
             .collect();
         pieces.extend(gaps);
-        pending.pieces = pieces;
-        self.settle(pending);
+        unsettled.pieces = pieces;
+        self.settle(unsettled);
     }
 
     /// Sets the result once all records have their outcome, and informs everyone who asked for it.
-    fn settle(self: &Arc<Self>, mut pending: MutexGuard<'_, Pending>) {
-        let mut pieces = std::mem::take(&mut pending.pieces);
+    fn settle(self: &Arc<Self>, mut unsettled: MutexGuard<'_, Unsettled>) {
+        let mut pieces = std::mem::take(&mut unsettled.pieces);
         pieces.sort_by_key(|piece| piece.first_index);
         let first = self.result.set(pieces.into_boxed_slice()).is_ok();
         assert!(first, "a batch becomes done only once");
-        let wakers = std::mem::take(&mut pending.wakers);
-        let callbacks = std::mem::take(&mut pending.callbacks);
+        let wakers = std::mem::take(&mut unsettled.wakers);
+        let callbacks = std::mem::take(&mut unsettled.callbacks);
         // Still under the lock: when `add_callback` tells a thread that the batch is done, the
         // earlier callbacks must have been passed on already.
         if let Some(listener) = self.listener.as_ref().filter(|_| !callbacks.is_empty()) {
             listener.completed(self, callbacks);
         }
-        drop(pending);
+        drop(unsettled);
         for waker in wakers {
             waker.wake();
         }

@@ -1,7 +1,7 @@
 //! The partitions of a topic by index. Lookups need neither a lock nor a hash.
 //!
-//! Slots are in segments that double in size, so no slot moves while other threads read. A
-//! partition's entry is created with its first record: until then the partition costs only a slot
+//! Cells are in segments that double in size, so no cell moves while other threads read. A
+//! partition's entry is created with its first record: until then the partition costs only a cell
 //! of a few bytes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -105,11 +105,11 @@ impl PartitionTable {
         let mut found = Vec::new();
         for (number, segment) in self.segments.iter().enumerate() {
             let first = (1_u64 << (number as u32 + FIRST_BITS)) - (1 << FIRST_BITS);
-            let slots = segment.get().map_or(&[][..], |slots| slots);
-            let used = slots
+            let cells = segment.get().map_or(&[][..], |cells| cells);
+            let used = cells
                 .iter()
                 .enumerate()
-                .filter(|(_, slot)| slot.get().is_some());
+                .filter(|(_, cell)| cell.get().is_some());
             found.extend(used.map(|(offset, _)| first as u32 + offset as u32));
         }
         found
@@ -118,9 +118,9 @@ impl PartitionTable {
     #[cold]
     fn create(&self, index: u32) -> &PartitionEntry {
         let (segment, offset) = locate(index);
-        let slots = 1_usize << (segment as u32 + FIRST_BITS);
+        let cells = 1_usize << (segment as u32 + FIRST_BITS);
         let segment =
-            self.segments[segment].get_or_init(|| (0..slots).map(|_| OnceLock::new()).collect());
+            self.segments[segment].get_or_init(|| (0..cells).map(|_| OnceLock::new()).collect());
         segment[offset].get_or_init(Box::default)
     }
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_index_has_a_slot_of_its_own() {
+    fn every_index_has_a_cell_of_its_own() {
         let mut last = None;
         for index in 0..5000 {
             let at = locate(index);

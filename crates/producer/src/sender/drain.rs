@@ -19,7 +19,7 @@ use crate::sender::outlets::Outlet;
 use crate::sender::request::{
     Drained, InFlightRequest, TOPIC_IDS_FROM, encode, sort, usable_version,
 };
-use crate::sender::slot::Standing;
+use crate::sender::slot::Readiness;
 use crate::sync::lock;
 
 impl Sender {
@@ -67,16 +67,16 @@ impl Sender {
             };
             let rules = self.rules(index, now);
             let slot = &mut self.slots[index];
-            let standing = slot.standing(&rules);
+            let readiness = slot.readiness(&rules);
             if !drained.is_empty() && bytes + slot.next_len() > self.config.request_bytes_max() {
                 self.nodes
-                    .unpop(index, slot, outlet, standing == Standing::Urgent);
+                    .unpop(index, slot, outlet, readiness == Readiness::Urgent);
                 break;
             }
-            let may_go = match standing {
-                Standing::Urgent => true,
+            let may_go = match readiness {
+                Readiness::Urgent => true,
                 // The sticky partition fills up quickly. Taking it now would send a partial batch.
-                Standing::Lingering(_) => all || !slot.is_sticky(),
+                Readiness::Lingering(_) => all || !slot.is_sticky(),
                 _ => false,
             };
             if let Some(batch) = may_go.then(|| self.take(index)).flatten() {

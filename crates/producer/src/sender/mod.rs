@@ -53,7 +53,7 @@ use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
 use crate::sender::outlets::{Outlet, Outlets};
 use crate::sender::request::InFlightRequest;
-use crate::sender::slot::{Prepared, Rules, Slot, Standing};
+use crate::sender::slot::{Prepared, Readiness, Rules, Slot};
 use crate::sender::timers::{Reason, Timers};
 use crate::sync::lock;
 use crate::transactions::TransactionManager;
@@ -284,15 +284,15 @@ impl Sender {
         let rules = self.rules(index, now);
         let outlet = self.outlet(index);
         let slot = &mut self.slots[index];
-        let standing = slot.standing(&rules);
-        let wanted = match (standing, outlet) {
-            (Standing::Urgent, Some(outlet)) => Some((outlet, true)),
-            (Standing::Lingering(_), Some(outlet)) => Some((outlet, false)),
+        let readiness = slot.readiness(&rules);
+        let wanted = match (readiness, outlet) {
+            (Readiness::Urgent, Some(outlet)) => Some((outlet, true)),
+            (Readiness::Lingering(_), Some(outlet)) => Some((outlet, false)),
             _ => None,
         };
-        self.leader_unknown |= slot.leader.is_none() && standing != Standing::Idle;
+        self.leader_unknown |= slot.leader.is_none() && readiness != Readiness::Idle;
         self.nodes.place(index, slot, wanted);
-        if let Standing::Lingering(at) | Standing::BackingOff(at) = standing {
+        if let Readiness::Lingering(at) | Readiness::BackingOff(at) = readiness {
             self.timers.set(index, slot, Reason::Due, at);
         }
         if let Some(created) = slot.oldest_created() {

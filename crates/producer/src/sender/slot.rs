@@ -56,7 +56,7 @@ pub(crate) struct Rules {
 
 /// Whether a partition has something to send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Readiness {
     /// There is nothing to send.
     Idle,
     /// Something else must happen first: a response, a codec job, a producer id.
@@ -70,14 +70,14 @@ pub(crate) enum Standing {
 }
 
 impl Front {
-    fn standing(&self, rules: &Rules) -> Standing {
+    fn readiness(&self, rules: &Rules) -> Readiness {
         let due = self.created + rules.linger;
         // If the producer's linger is 0, a batch is hastened from the start: its creation time may
         // be slightly later than the time of this turn.
         if self.closed || self.hastened || due <= rules.now {
-            Standing::Urgent
+            Readiness::Urgent
         } else {
-            Standing::Lingering(due)
+            Readiness::Lingering(due)
         }
     }
 }
@@ -189,31 +189,31 @@ impl Slot {
     }
 
     /// Decides whether anything may be sent next.
-    pub(crate) fn standing(&self, rules: &Rules) -> Standing {
+    pub(crate) fn readiness(&self, rules: &Rules) -> Readiness {
         let mute = rules.mute && !is_planted(Bug::NotMuted);
         if rules.changes_over || mute && !self.in_flight.is_empty() {
             return if self.has_unsent() {
-                Standing::Blocked
+                Readiness::Blocked
             } else {
-                Standing::Idle
+                Readiness::Idle
             };
         }
         if self.is_searching() {
             return if self.in_flight.is_empty() {
-                Standing::Urgent
+                Readiness::Urgent
             } else {
-                Standing::Blocked
+                Readiness::Blocked
             };
         }
         match self.retry.front() {
-            Some(first) => self.standing_of_retry(first, rules),
-            None => self.standing_of_news(rules),
+            Some(first) => self.readiness_of_retry(first, rules),
+            None => self.readiness_of_news(rules),
         }
     }
 
-    fn standing_of_retry(&self, first: &ProducerBatch, rules: &Rules) -> Standing {
+    fn readiness_of_retry(&self, first: &ProducerBatch, rules: &Rules) -> Readiness {
         if first.is_being_split {
-            return Standing::Blocked;
+            return Readiness::Blocked;
         }
         if rules.idempotent {
             // Only the oldest batch is sent again. The broker would refuse later ones as out of
@@ -221,34 +221,34 @@ impl Slot {
             let older_in_flight = self.in_flight.iter().any(|batch| batch.order < first.order);
             // Batches before a gap keep their sequences. The others wait for the next epoch.
             if older_in_flight || self.is_behind_gap(first.order) {
-                return Standing::Blocked;
+                return Readiness::Blocked;
             }
             if first.sequence.is_none() && !self.can_number(rules) {
-                return Standing::Blocked;
+                return Readiness::Blocked;
             }
         }
         match first.retry_at {
             // The error of the old leader does not delay the attempt at a new one (KIP-951).
             Some(at) if at > rules.now && self.leader_epoch <= first.sent_epoch => {
-                Standing::BackingOff(at)
+                Readiness::BackingOff(at)
             }
-            _ => Standing::Urgent,
+            _ => Readiness::Urgent,
         }
     }
 
-    fn standing_of_news(&self, rules: &Rules) -> Standing {
+    fn readiness_of_news(&self, rules: &Rules) -> Readiness {
         let front = lock(&self.entry().queue).front();
         if self.prepared.is_empty() && front.is_none() {
-            return Standing::Idle;
+            return Readiness::Idle;
         }
         if rules.held_back || rules.idempotent && !self.can_number(rules) {
-            return Standing::Blocked;
+            return Readiness::Blocked;
         }
         match (self.prepared.front(), front) {
-            (Some(prepared), _) if prepared.is_ready => Standing::Urgent,
-            (Some(_), _) => Standing::Blocked,
-            (None, Some(front)) => front.standing(rules),
-            (None, None) => Standing::Idle,
+            (Some(prepared), _) if prepared.is_ready => Readiness::Urgent,
+            (Some(_), _) => Readiness::Blocked,
+            (None, Some(front)) => front.readiness(rules),
+            (None, None) => Readiness::Idle,
         }
     }
 

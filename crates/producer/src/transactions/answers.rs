@@ -18,7 +18,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Request};
 use super::requests::Asked;
 use super::state::State;
 use super::verdict::{Verdict, verdict};
-use super::{Standing, Started, TransactionManager};
+use super::{Membership, Started, TransactionManager};
 use crate::error::{FailureKind, ProducerError, TransactionFailure};
 use crate::idempotence::ProducerIdAndEpoch;
 
@@ -160,13 +160,13 @@ impl TransactionManager {
         if self.obey(Asked::AddPartitions, code, cluster, now) {
             (self.started, self.changed) = (Started::Yes, true);
             for member in self.members.values_mut() {
-                if member.standing == Standing::Asked {
-                    member.standing = Standing::Added;
+                if member.membership == Membership::Requested {
+                    member.membership = Membership::Added;
                 }
             }
             return;
         }
-        let first = |member: &super::Member| member.standing != Standing::Added;
+        let first = |member: &super::Member| member.membership != Membership::Added;
         if code == ErrorCode::CONCURRENT_TRANSACTIONS && self.members.values().all(first) {
             self.not_before = Some(now + FIRST_ADDITION_BACKOFF);
         }

@@ -51,9 +51,9 @@ const SEED_OF_BACKOFF: u64 = 0x7a11;
 
 /// Whether a partition is in the transaction, under version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Membership {
     Wanted,
-    Asked,
+    Requested,
     Added,
 }
 
@@ -61,7 +61,7 @@ enum Standing {
 struct Member {
     topic: Str,
     partition: i32,
-    standing: Standing,
+    membership: Membership,
 }
 
 /// Whether the coordinator has an open transaction of this producer.
@@ -75,7 +75,7 @@ enum Started {
 
 /// A call whose outcome the application has not seen yet.
 #[derive(Debug)]
-struct Pending {
+struct PendingCall {
     call: Call,
     ticket: TransactionTicket,
 }
@@ -91,7 +91,7 @@ pub(crate) struct TransactionManager {
     producer: Option<ProducerIdAndEpoch>,
     /// The error of the states `AbortableError` and `FatalError`.
     error: Option<ProducerError>,
-    pending: Option<Pending>,
+    pending: Option<PendingCall>,
     /// By the index of the partition's slot in the sender.
     members: BTreeMap<usize, Member>,
     offsets: VecDeque<OffsetsCommit>,
@@ -200,7 +200,7 @@ impl TransactionManager {
         }
         self.check(call)?;
         let ticket = TransactionTicket::default();
-        self.pending = Some(Pending {
+        self.pending = Some(PendingCall {
             call,
             ticket: ticket.clone(),
         });
@@ -294,7 +294,7 @@ impl TransactionManager {
             self.members.entry(index).or_insert_with(|| Member {
                 topic: topic.clone(),
                 partition,
-                standing: Standing::Wanted,
+                membership: Membership::Wanted,
             });
         }
     }
@@ -310,8 +310,8 @@ impl TransactionManager {
             self.state,
             State::InTransaction | State::CommittingTransaction
         );
-        let member = || self.members.get(&index).map(|member| member.standing);
-        open && (self.version == TransactionVersion::V2 || member() == Some(Standing::Added))
+        let member = || self.members.get(&index).map(|member| member.membership);
+        open && (self.version == TransactionVersion::V2 || member() == Some(Membership::Added))
     }
 
     /// Notes that a batch is being sent: the coordinator may know of the transaction from now on.

@@ -15,7 +15,7 @@ use thalweg_protocol::{ApiKey, EncodeError, ErrorCode, Str};
 
 use super::offsets::OffsetsCommit;
 use super::state::State;
-use super::{Standing, Started, TransactionManager};
+use super::{Membership, Started, TransactionManager};
 use crate::error::TransactionFailure;
 use crate::idempotence::ProducerIdAndEpoch;
 
@@ -98,7 +98,7 @@ impl TransactionManager {
 
     /// Returns the request for something that is missing in the transaction.
     fn addition(&self) -> Option<Asked> {
-        let lacks = |member: &super::Member| member.standing != Standing::Added;
+        let lacks = |member: &super::Member| member.membership != Membership::Added;
         if self.members.values().any(lacks) {
             return Some(Asked::AddPartitions);
         }
@@ -194,8 +194,8 @@ impl TransactionManager {
         self.ending |= matches!(asked, Asked::EndTxn { .. });
         if asked == Asked::AddPartitions {
             for member in self.members.values_mut() {
-                if member.standing == Standing::Wanted {
-                    member.standing = Standing::Asked;
+                if member.membership == Membership::Wanted {
+                    member.membership = Membership::Requested;
                 }
             }
         }
@@ -263,7 +263,7 @@ impl TransactionManager {
         let mut wanted: Vec<(&Str, i32)> = self
             .members
             .values()
-            .filter(|member| member.standing != Standing::Added)
+            .filter(|member| member.membership != Membership::Added)
             .map(|member| (&member.topic, member.partition))
             .collect();
         wanted.sort_unstable();
