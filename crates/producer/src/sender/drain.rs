@@ -67,8 +67,10 @@ impl Sender {
             };
             let rules = self.rules(index, now);
             let slot = &mut self.slots[index];
-            let readiness = slot.readiness(&rules);
-            if !drained.is_empty() && bytes + slot.next_len() > self.config.request_bytes_max() {
+            let front = slot.front();
+            let readiness = slot.readiness(&rules, front);
+            let bytes_max = self.config.request_bytes_max();
+            if !drained.is_empty() && bytes + slot.next_len(front) > bytes_max {
                 self.nodes
                     .unpop(index, slot, outlet, readiness == Readiness::Urgent);
                 break;

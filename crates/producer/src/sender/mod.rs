@@ -284,7 +284,8 @@ impl Sender {
         let rules = self.rules(index, now);
         let outlet = self.outlet(index);
         let slot = &mut self.slots[index];
-        let readiness = slot.readiness(&rules);
+        let front = slot.publish();
+        let readiness = slot.readiness(&rules, front);
         let wanted = match (readiness, outlet) {
             (Readiness::Urgent, Some(outlet)) => Some((outlet, true)),
             (Readiness::Lingering(_), Some(outlet)) => Some((outlet, false)),
@@ -295,7 +296,7 @@ impl Sender {
         if let Readiness::Lingering(at) | Readiness::BackingOff(at) = readiness {
             self.timers.set(index, slot, Reason::Due, at);
         }
-        if let Some(created) = slot.oldest_created() {
+        if let Some(created) = slot.oldest_created(front) {
             self.timers.set(
                 index,
                 slot,
@@ -303,10 +304,10 @@ impl Sender {
                 created + self.config.delivery_timeout,
             );
         }
-        if slot.publish() {
-            self.active.remove(&index);
-        } else {
+        if front.is_some() || slot.has_taken() {
             self.active.insert(index);
+        } else {
+            self.active.remove(&index);
         }
     }
 

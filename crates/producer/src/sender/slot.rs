@@ -188,11 +188,16 @@ impl Slot {
             .is_some_and(|sticky| sticky.partition() == self.partition)
     }
 
-    /// Decides whether anything may be sent next.
-    pub(crate) fn readiness(&self, rules: &Rules) -> Readiness {
+    /// Returns the batch at the front of the accumulator's queue.
+    pub(crate) fn front(&self) -> Option<Front> {
+        lock(&self.entry().queue).front()
+    }
+
+    /// Decides whether anything may be sent next. `front` is the front of the accumulator's queue.
+    pub(crate) fn readiness(&self, rules: &Rules, front: Option<Front>) -> Readiness {
         let mute = rules.mute && !is_planted(Bug::NotMuted);
         if rules.changes_over || mute && !self.in_flight.is_empty() {
-            return if self.has_unsent() {
+            return if self.has_taken_unsent() || front.is_some() {
                 Readiness::Blocked
             } else {
                 Readiness::Idle
@@ -207,7 +212,7 @@ impl Slot {
         }
         match self.retry.front() {
             Some(first) => self.readiness_of_retry(first, rules),
-            None => self.readiness_of_news(rules),
+            None => self.readiness_of_news(rules, front),
         }
     }
 
@@ -236,8 +241,7 @@ impl Slot {
         }
     }
 
-    fn readiness_of_news(&self, rules: &Rules) -> Readiness {
-        let front = lock(&self.entry().queue).front();
+    fn readiness_of_news(&self, rules: &Rules, front: Option<Front>) -> Readiness {
         if self.prepared.is_empty() && front.is_none() {
             return Readiness::Idle;
         }
@@ -279,18 +283,28 @@ impl Slot {
 
     /// Returns whether there are batches that are not in flight.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.retry.is_empty() || !self.prepared.is_empty() || !lock(&self.entry().queue).is_empty()
+        self.has_taken_unsent() || self.front().is_some()
     }
 
-    /// Returns an estimate of the bytes that the next batch needs in a request.
-    pub(crate) fn next_len(&self) -> usize {
+    /// Returns whether the sender has taken batches that are not in flight.
+    fn has_taken_unsent(&self) -> bool {
+        !self.retry.is_empty() || !self.prepared.is_empty()
+    }
+
+    /// Returns whether the sender has taken batches that are not done.
+    pub(crate) fn has_taken(&self) -> bool {
+        self.has_taken_unsent() || !self.in_flight.is_empty()
+    }
+
+    /// Returns an estimate of the bytes that the next batch needs in a request. `front` is the front
+    /// of the accumulator's queue.
+    pub(crate) fn next_len(&self, front: Option<Front>) -> usize {
         if let Some(at) = self.next_retry() {
             return self.retry[at].wire_len();
         }
         if let Some(prepared) = self.prepared.front() {
             return prepared.batch.wire_len();
         }
-        let front = lock(&self.entry().queue).front();
         front.map_or(0, |front| thalweg_records::BATCH_HEADER_LEN + front.bytes)
     }
 
@@ -352,8 +366,9 @@ impl Slot {
             .all(|other| other.order > order)
     }
 
-    /// Returns when the oldest batch without an outcome was created.
-    pub(crate) fn oldest_created(&self) -> Option<Instant> {
+    /// Returns when the oldest batch without an outcome was created. `front` is the front of the
+    /// accumulator's queue.
+    pub(crate) fn oldest_created(&self, front: Option<Front>) -> Option<Instant> {
         let in_flight = self
             .in_flight
             .iter()
@@ -362,25 +377,22 @@ impl Slot {
             .min();
         let retry = self.retry.front().map(|batch| batch.created);
         let prepared = self.prepared.front().map(|prepared| prepared.batch.created);
-        let queued = lock(&self.entry().queue).front().map(|front| front.created);
+        let queued = front.map(|front| front.created);
         [in_flight, retry, prepared, queued]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Tells the appending side what the sender has seen. From now on an append reports the
-    /// partition again if its queue was empty, and a full batch if there was none. Returns true if
-    /// the partition has no batches at all, neither queued nor in flight.
-    pub(crate) fn publish(&self) -> bool {
+    /// Tells the appending side what the sender sees, and returns the batch at the front of the
+    /// queue. From now on an append reports the partition again if its queue was empty, and a full
+    /// batch if there was none. So whatever changes after this look causes another one.
+    pub(crate) fn publish(&self) -> Option<Front> {
         let entry = self.entry();
         let mut queue = lock(&entry.queue);
         queue.listed = !queue.is_empty();
         queue.full_listed = queue.has_closed();
         entry.set_depth(queue.len() + self.prepared.len() + self.retry.len());
-        queue.is_empty()
-            && self.prepared.is_empty()
-            && self.retry.is_empty()
-            && self.in_flight.is_empty()
+        queue.front()
     }
 }
