@@ -267,6 +267,7 @@ impl Sender {
     /// Looks at one partition again: fails batches that are too old, repairs its sequences, and
     /// puts it into its leader's ring, into the timers, or into neither.
     fn reconsider(&mut self, index: usize, now: Instant) {
+        self.looks += 1;
         let slot = &mut self.slots[index];
         self.outcomes
             .expire(slot, self.nodes.error(slot.leader), now);
