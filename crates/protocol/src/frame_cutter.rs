@@ -74,7 +74,7 @@ impl FrameCutter {
         self.start == self.buffer.len() && self.large.is_none()
     }
 
-    /// Whether the buffer has no room. This never lasts after [`take`](Self::take) returned `None`.
+    /// Whether the buffer has no room. It always has room after [`take`](Self::take) returned `None`.
     pub fn is_full(&self) -> bool {
         self.buffer.len() - self.start == BUFFER_BYTES
     }
@@ -84,7 +84,7 @@ impl FrameCutter {
         if let Some((frame, length)) = &mut self.large {
             let missing = *length - frame.len();
             if frame.len() == frame.capacity() {
-                frame.reserve_exact(missing.min(frame.len()));
+                frame.reserve_exact(missing.min(frame.len().max(BUFFER_BYTES)));
             }
             let room = missing.min(frame.capacity() - frame.len());
             return frame.limit(room);
