@@ -74,7 +74,8 @@ impl FrameCutter {
         self.start == self.buffer.len() && self.large.is_none()
     }
 
-    /// Whether the buffer has no room. It always has room after [`take`](Self::take) returned `None`.
+    /// Whether the buffer has no room. It has room whenever [`take`](Self::take) returns
+    /// `None`.
     pub fn is_full(&self) -> bool {
         self.buffer.len() - self.start == BUFFER_BYTES
     }
