@@ -56,6 +56,9 @@ FIELDS = {
         ("topic_partition", "tuple[str, int] | None", "None", "The partition of the batch."),
         ("offset", "int | None", "None", "The batch's base offset. The position stays."),
     ],
+    "SaslAuthenticationFailedError": [
+        ("by_client", "bool", "False", "Whether the client refused the broker."),
+    ],
 }
 
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_protocol::ApiKey;
+use thalweg_protocol::{ApiKey, ErrorCode};
 use thiserror::Error;
 
 use crate::request::NodeId;
@@ -64,9 +64,13 @@ pub enum ConnectionError {
         reason: String,
         fatal: bool,
     },
-    /// The broker's own message (KIP-152).
+    /// `code` is the broker's error code (KIP-152). Without one, the client refused the broker.
     #[error("{address}: authentication failed: {message}")]
-    Authentication { address: String, message: String },
+    Authentication {
+        address: String,
+        code: Option<ErrorCode>,
+        message: String,
+    },
     #[error("{address}: {reason}")]
     Unsupported { address: String, reason: String },
     #[error("the broker closed the connection")]

@@ -83,7 +83,7 @@ impl Runtime {
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
-                .thread_name("thalweg-dns")
+                .thread_name("thalweg-blocking")
                 .build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,

@@ -688,11 +688,22 @@ class LogDirNotFoundError(BrokerResponseError):
 
 
 class SaslAuthenticationFailedError(BrokerResponseError):
-    """Code 58, SASL_AUTHENTICATION_FAILED."""
+    """Code 58, SASL_AUTHENTICATION_FAILED.
+
+    Attributes:
+        by_client: Whether the client refused the broker.
+    """
 
     errno = 58
     message = "SASL_AUTHENTICATION_FAILED"
     description = "SASL Authentication failed."
+
+    def __init__(
+        self, *args: object, by_client: bool = False
+    ) -> None:
+        """Takes the message and what the client knows."""
+        super().__init__(*args)
+        self.by_client = by_client
 
 
 class UnknownProducerIdError(BrokerResponseError):

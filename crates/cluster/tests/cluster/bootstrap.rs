@@ -97,6 +97,7 @@ fn a_wrong_password_is_fatal_at_once_and_cured_by_a_success() {
     let attempt = bench.take_attempt();
     let error = ConnectionError::Authentication {
         address: "a:1".to_owned(),
+        code: Some(ErrorCode::SASL_AUTHENTICATION_FAILED),
         message: "Invalid username or password".to_owned(),
     };
     bench.event(Event::ConnectFailed {

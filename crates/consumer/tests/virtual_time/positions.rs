@@ -615,6 +615,7 @@ fn a_leader_that_refuses_this_client_is_told_of_and_the_others_are_read() {
     ten(&mut broker);
     let refused = ConnectionError::Authentication {
         address: "node 2".into(),
+        code: Some(ErrorCode::SASL_AUTHENTICATION_FAILED),
         message: "expired".into(),
     };
     broker.down.insert(2, refused);

@@ -19,6 +19,7 @@ use crate::config::ClientConfig;
 use crate::connection::Opener;
 use crate::error::ClientError;
 use crate::runtime::Runtime;
+use crate::sasl::Mechanism;
 use crate::transport::{Tcp, Transport};
 use actor::Actor;
 use inbox::{Calls, Inbox};
@@ -63,7 +64,7 @@ impl Parts {
         let opener = Opener {
             transport,
             tls,
-            sasl: config.sasl.clone(),
+            sasl: config.sasl.as_ref().map(Mechanism::new),
             client_id: config.client_id.clone(),
             receive_max: config.receive_message_max_bytes,
         };

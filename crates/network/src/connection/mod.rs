@@ -1,5 +1,7 @@
-//! One connection: opened by [`open`], then driven by [`io`] until it breaks or is closed.
+//! One connection: opened by [`open`], which authenticates it ([`authentication`]), then driven by
+//! [`io`] until it breaks or is closed.
 
+mod authentication;
 mod hint;
 mod io;
 mod open;

@@ -13,21 +13,19 @@ use bytes::Bytes;
 use rustls::pki_types::ServerName;
 use thalweg_cluster::{Address, ApiVersions, ConnectionError, SetupStep};
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
-use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
-use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame, frame_length};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 
 use super::hint::{TLS_PORT, explain, is_tls};
-use crate::sasl::SaslConfig;
+use crate::sasl::Mechanism;
 use crate::transport::{BoxStream, Transport};
 
 const SOFTWARE_NAME: &str = "thalweg";
 
-/// The limit on `SaslAuthenticate` messages of one exchange. SCRAM needs two. The limit ends an
-/// exchange with a hostile broker.
-const SASL_ROUNDS_MAX: usize = 10;
+/// The limit on a response before the connection is handed over. Nobody has authenticated the
+/// broker yet, so it must not make the client allocate memory.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// Resolves all addresses of a host.
 pub(crate) async fn resolve(
@@ -53,7 +51,7 @@ pub(crate) async fn resolve(
 pub(crate) struct Opener {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    pub(crate) sasl: Option<SaslConfig>,
+    pub(crate) sasl: Option<Mechanism>,
     pub(crate) client_id: Option<String>,
     pub(crate) receive_max: usize,
 }
@@ -92,9 +90,9 @@ impl Opener {
         };
         awaiting(SetupStep::ApiVersions);
         let versions = handshake.api_versions().await?;
-        if let Some(sasl) = &self.sasl {
+        if let Some(mechanism) = &self.sasl {
             awaiting(SetupStep::Authentication);
-            handshake.authenticate(sasl, &versions).await?;
+            handshake.authenticate(mechanism, &versions).await?;
         }
         Ok((handshake.stream, versions))
     }
@@ -164,9 +162,9 @@ fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
 }
 
 /// Sends requests one at a time, before the connection is handed over.
-struct Handshake<'a> {
+pub(super) struct Handshake<'a> {
     stream: BoxStream,
-    label: String,
+    pub(super) label: String,
     client_id: Option<&'a str>,
     receive_max: usize,
     correlation_id: i32,
@@ -198,10 +196,7 @@ impl Handshake<'_> {
         if error == ErrorCode::NONE {
             return Ok(ApiVersions::from_response(answer));
         }
-        Err(ConnectionError::Unsupported {
-            address: self.label.clone(),
-            reason: format!("the broker refused ApiVersions: {}", error.name()),
-        })
+        Err(self.unsupported(format!("the broker refused ApiVersions: {}", error.name())))
     }
 
     async fn ask_versions(&mut self, version: i16) -> Result<ApiVersionsResponse, ConnectionError> {
@@ -220,90 +215,27 @@ impl Handshake<'_> {
         ApiVersionsResponse::decode(&mut body, version).map_err(|error| self.malformed(&error))
     }
 
-    async fn authenticate(
-        &mut self,
-        sasl: &SaslConfig,
+    pub(super) fn require(
+        &self,
         versions: &ApiVersions,
-    ) -> Result<(), ConnectionError> {
-        let mut mechanism = sasl.mechanism();
-        self.sasl_handshake(mechanism.name(), versions).await?;
-        let mut message = mechanism.first().map_err(|reason| self.refused(reason))?;
-        for _ in 0..SASL_ROUNDS_MAX {
-            let challenge = self.sasl_authenticate(message, versions).await?;
-            match mechanism
-                .next(&challenge)
-                .map_err(|reason| self.refused(reason))?
-            {
-                Some(next) => message = next,
-                None => return Ok(()),
-            }
-        }
-        Err(self.refused("the broker did not end the SASL exchange".to_owned()))
+        key: ApiKey,
+    ) -> Result<i16, ConnectionError> {
+        versions.negotiate(key).ok_or_else(|| {
+            self.unsupported(format!(
+                "the broker supports no version of {} that this client supports",
+                key.name()
+            ))
+        })
     }
 
-    async fn sasl_handshake(
-        &mut self,
-        mechanism: &str,
-        versions: &ApiVersions,
-    ) -> Result<(), ConnectionError> {
-        let version = self.require(versions, ApiKey::SASL_HANDSHAKE)?;
-        let request = SaslHandshakeRequest {
-            mechanism: Str::from(mechanism),
-        };
-        let answer = self.ask(&request, version).await?;
-        let error = ErrorCode(answer.error_code);
-        if error == ErrorCode::NONE {
-            return Ok(());
-        }
-        let offered: Vec<&str> = answer.mechanisms.iter().map(|name| &**name).collect();
-        let offered = offered.join(", ");
-        Err(self.refused(format!(
-            "the broker refused {mechanism} ({}), and offers {offered}",
-            error.name()
-        )))
-    }
-
-    async fn sasl_authenticate(
-        &mut self,
-        message: Vec<u8>,
-        versions: &ApiVersions,
-    ) -> Result<Bytes, ConnectionError> {
-        let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
-        let request = SaslAuthenticateRequest {
-            auth_bytes: Bytes::from(message),
-        };
-        let answer = self.ask(&request, version).await?;
-        let error = ErrorCode(answer.error_code);
-        if error == ErrorCode::NONE {
-            return Ok(answer.auth_bytes);
-        }
-        let said = answer
-            .error_message
-            .as_deref()
-            .filter(|text| !text.is_empty());
-        Err(self.refused(said.map_or_else(|| error.name().to_string(), str::to_owned)))
-    }
-
-    fn require(&self, versions: &ApiVersions, key: ApiKey) -> Result<i16, ConnectionError> {
-        versions
-            .negotiate(key)
-            .ok_or_else(|| ConnectionError::Unsupported {
-                address: self.label.clone(),
-                reason: format!(
-                    "the broker supports no version of {} that this client supports",
-                    key.name()
-                ),
-            })
-    }
-
-    fn refused(&self, message: String) -> ConnectionError {
-        ConnectionError::Authentication {
+    pub(super) fn unsupported(&self, reason: String) -> ConnectionError {
+        ConnectionError::Unsupported {
             address: self.label.clone(),
-            message,
+            reason,
         }
     }
 
-    async fn ask<R: Request>(
+    pub(super) async fn ask<R: Request>(
         &mut self,
         request: &R,
         version: i16,
@@ -357,6 +289,12 @@ impl Handshake<'_> {
         }
         let length =
             frame_length(prefix, self.receive_max).map_err(|bad| self.malformed(&explain(bad)))?;
+        if length > RESPONSE_BYTES_MAX {
+            return Err(self.malformed(&format!(
+                "a response of {length} bytes is larger than {RESPONSE_BYTES_MAX}, the limit while \
+                 a connection is opened. Check that the port belongs to a Kafka broker"
+            )));
+        }
         // The buffer grows with the bytes that arrive, because the length is only the peer's claim.
         let mut body = Vec::new();
         let mut frame = (&mut self.stream).take(length as u64);

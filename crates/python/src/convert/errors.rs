@@ -8,6 +8,7 @@ use thalweg_cluster::{Address, ConnectionError, RequestError};
 use thalweg_consumer::ConsumerError;
 use thalweg_network::ClientError;
 use thalweg_producer::{FailureKind, ProducerError, TransactionFailure};
+use thalweg_protocol::ErrorCode;
 
 use crate::convert::types;
 
@@ -72,8 +73,16 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
     match error {
         ClientError::NoBrokersAvailable(causes) => raised(no_brokers(py, causes, &text)),
         ClientError::TimedOut(_) => raise(py, "KafkaTimeoutError", &text),
-        ClientError::Connection(cause) => raise(py, connection_class(cause), &text),
-        ClientError::Request(cause) => raise(py, request_class(cause), &text),
+        ClientError::Connection(cause)
+        | ClientError::Request(RequestError::Disconnected { cause, .. }) => {
+            raised(connection_instance(py, cause, &text))
+        }
+        ClientError::Request(RequestError::NotReady { .. }) => {
+            raise(py, "NodeNotReadyError", &text)
+        }
+        ClientError::Request(RequestError::UnsupportedVersion(_)) => {
+            raise(py, "IncompatibleBrokerVersion", &text)
+        }
         ClientError::Encode(_) => raise(py, "UnsupportedVersionError", &text),
         ClientError::Decode(_) => raise(py, "KafkaProtocolError", &text),
         ClientError::InvalidTopic(_) => raise(py, "InvalidTopicError", &text),
@@ -112,12 +121,29 @@ fn no_brokers<'py>(
 
 /// Returns why a connection failed.
 pub(crate) fn connection(py: Python<'_>, error: &ConnectionError) -> PyErr {
-    raise(py, connection_class(error), &error.to_string())
+    raised(connection_instance(py, error, &error.to_string()))
+}
+
+/// Returns the error of a connection, with a text that may say more than its own.
+fn connection_instance<'py>(
+    py: Python<'py>,
+    error: &ConnectionError,
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let made = instance(py, connection_class(error), text)?;
+    if let ConnectionError::Authentication { code: None, .. } = error {
+        made.setattr("by_client", true)?;
+    }
+    Ok(made)
 }
 
 fn connection_class(error: &ConnectionError) -> &'static str {
     match error {
-        ConnectionError::Authentication { .. } => "SaslAuthenticationFailedError",
+        ConnectionError::Authentication { code, .. } => match *code {
+            Some(ErrorCode::UNSUPPORTED_SASL_MECHANISM) => "UnsupportedSaslMechanismError",
+            Some(ErrorCode::ILLEGAL_SASL_STATE) => "IllegalSaslStateError",
+            _ => "SaslAuthenticationFailedError",
+        },
         ConnectionError::Unsupported { .. } => "UnsupportedVersionError",
         ConnectionError::Malformed(_) => "KafkaProtocolError",
         ConnectionError::WrongCorrelationId { .. } | ConnectionError::Unsolicited(_) => {
@@ -129,14 +155,6 @@ fn connection_class(error: &ConnectionError) -> &'static str {
         | ConnectionError::Unanswered { .. } => "KafkaTimeoutError",
         ConnectionError::ClientClosed => "IllegalStateError",
         _ => "KafkaConnectionError",
-    }
-}
-
-fn request_class(error: &RequestError) -> &'static str {
-    match error {
-        RequestError::Disconnected { cause, .. } => connection_class(cause),
-        RequestError::NotReady { .. } => "NodeNotReadyError",
-        RequestError::UnsupportedVersion(_) => "IncompatibleBrokerVersion",
     }
 }
 
@@ -270,7 +288,7 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
         ConsumerError::Timeout { .. } | ConsumerError::PositionTimeout { .. } => {
             instance(py, "KafkaTimeoutError", &text)
         }
-        ConsumerError::Connection { cause, .. } => instance(py, connection_class(cause), &text),
+        ConsumerError::Connection { cause, .. } => connection_instance(py, cause, &text),
         ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
         // NotAssigned, NotSubscribed, NoGroupId, Closed, and later errors of the core about a call

@@ -1,0 +1,176 @@
+//! The SASL part of opening a connection (KIP-43, KIP-152).
+//!
+//! ```text
+//!   SaslHandshake (mechanism) ─▶ SaslAuthenticate ─▶ ... until the session is done
+//! ```
+
+use std::panic::resume_unwind;
+
+use bytes::Bytes;
+use thalweg_cluster::{ApiVersions, ConnectionError};
+use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
+use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+use super::open::Handshake;
+use crate::sasl::{Mechanism, SaslError, Session, shown};
+
+/// The limit on the steps of one exchange. SCRAM needs three. The limit ends an exchange with a
+/// hostile broker.
+const SASL_STEPS_MAX: usize = 10;
+
+impl Handshake<'_> {
+    pub(super) async fn authenticate(
+        &mut self,
+        mechanism: &Mechanism,
+        versions: &ApiVersions,
+    ) -> Result<(), ConnectionError> {
+        self.sasl_handshake(mechanism, versions).await?;
+        let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
+        let mut session = mechanism
+            .start()
+            .map_err(|error| self.failed(mechanism, error))?;
+        let mut received = Bytes::new();
+        for _ in 0..SASL_STEPS_MAX {
+            let (continued, message) = step(session, received)
+                .await
+                .map_err(|error| self.failed(mechanism, error))?;
+            let Some(message) = message else {
+                return Ok(());
+            };
+            session = continued;
+            received = self.sasl_authenticate(mechanism, message, version).await?;
+        }
+        let reason = "the broker does not end the SASL exchange".to_owned();
+        Err(self.failed(mechanism, SaslError::ByClient(reason)))
+    }
+
+    async fn sasl_handshake(
+        &mut self,
+        mechanism: &Mechanism,
+        versions: &ApiVersions,
+    ) -> Result<(), ConnectionError> {
+        let version = self.require(versions, ApiKey::SASL_HANDSHAKE)?;
+        if version == 0 {
+            // Tokens without a header would follow, to which a broker cannot answer with an error.
+            return Err(self.unsupported(
+                "the broker supports only version 0 of SaslHandshake. SASL needs brokers of Kafka \
+                 1.0 or later"
+                    .to_owned(),
+            ));
+        }
+        let name = mechanism.name();
+        let request = SaslHandshakeRequest {
+            mechanism: Str::from(name),
+        };
+        let answer = self.ask(&request, version).await?;
+        let code = ErrorCode(answer.error_code);
+        if code == ErrorCode::NONE {
+            return Ok(());
+        }
+        let reason = if code == ErrorCode::UNSUPPORTED_SASL_MECHANISM {
+            let offered: Vec<&str> = answer.mechanisms.iter().map(|name| &**name).collect();
+            let offered = shown(&offered.join(", "));
+            format!(
+                "the broker does not offer {name}. It offers {offered}. Set sasl_mechanism to one \
+                 of these, or enable {name} on the broker"
+            )
+        } else {
+            in_words(code)
+        };
+        Err(self.refused(mechanism, code, &reason))
+    }
+
+    async fn sasl_authenticate(
+        &mut self,
+        mechanism: &Mechanism,
+        message: Vec<u8>,
+        version: i16,
+    ) -> Result<Bytes, ConnectionError> {
+        let request = SaslAuthenticateRequest {
+            auth_bytes: Bytes::from(message),
+        };
+        let answer = self.ask(&request, version).await?;
+        let code = ErrorCode(answer.error_code);
+        if code == ErrorCode::NONE {
+            return Ok(answer.auth_bytes);
+        }
+        let said = answer.error_message.as_deref().unwrap_or_default();
+        let said = if said.is_empty() {
+            in_words(code)
+        } else {
+            shown(said)
+        };
+        let reason = if code == ErrorCode::SASL_AUTHENTICATION_FAILED {
+            with_advice(&said, mechanism)
+        } else {
+            said
+        };
+        Err(self.refused(mechanism, code, &reason))
+    }
+
+    /// Returns the error of a session.
+    fn failed(&self, mechanism: &Mechanism, error: SaslError) -> ConnectionError {
+        match error {
+            SaslError::ByBroker(said) => {
+                let code = ErrorCode::SASL_AUTHENTICATION_FAILED;
+                self.refused(mechanism, code, &with_advice(&said, mechanism))
+            }
+            SaslError::ByClient(reason) => self.authentication_error(mechanism, None, &reason),
+        }
+    }
+
+    /// Returns the error for an error code of the broker.
+    fn refused(&self, mechanism: &Mechanism, code: ErrorCode, reason: &str) -> ConnectionError {
+        self.authentication_error(mechanism, Some(code), reason)
+    }
+
+    fn authentication_error(
+        &self,
+        mechanism: &Mechanism,
+        code: Option<ErrorCode>,
+        reason: &str,
+    ) -> ConnectionError {
+        let (name, user) = (mechanism.name(), shown(mechanism.username()));
+        ConnectionError::Authentication {
+            address: self.label.clone(),
+            code,
+            message: format!("{name} as user '{user}': {reason}"),
+        }
+    }
+}
+
+/// Runs the next step of a session. A slow one runs on another thread, because all connections of
+/// the process share this one.
+async fn step(
+    mut session: Box<dyn Session>,
+    received: Bytes,
+) -> Result<(Box<dyn Session>, Option<Vec<u8>>), SaslError> {
+    let is_slow = session.is_slow();
+    let run = move || session.step(&received).map(|message| (session, message));
+    if !is_slow {
+        return run();
+    }
+    match tokio::task::spawn_blocking(run).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Err(SaslError::ByClient("the I/O thread ended".to_owned())),
+        },
+    }
+}
+
+fn with_advice(said: &str, mechanism: &Mechanism) -> String {
+    format!("{}. {}", said.trim_end_matches('.'), mechanism.advice())
+}
+
+fn in_words(code: ErrorCode) -> String {
+    let meaning = match code {
+        ErrorCode::ILLEGAL_SASL_STATE => {
+            "the broker did not expect SASL here. If the listener does not use it, set \
+             security_protocol to PLAINTEXT or SSL"
+        }
+        _ => code.message(),
+    };
+    format!("{}: {meaning}", code.name())
+}
