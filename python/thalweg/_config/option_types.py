@@ -61,6 +61,8 @@ class ProducerConfig(TypedDict, total=False):
     sasl_plain_username: str | None
     sasl_plain_password: str | None
     sasl_jaas_config: str | None
+    sasl_scram_tokenauth: bool
+    sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
@@ -156,6 +158,8 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_plain_username: str | None
     sasl_plain_password: str | None
     sasl_jaas_config: str | None
+    sasl_scram_tokenauth: bool
+    sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
@@ -258,6 +262,8 @@ class AdminConfig(TypedDict, total=False):
     sasl_plain_username: str | None
     sasl_plain_password: str | None
     sasl_jaas_config: str | None
+    sasl_scram_tokenauth: bool
+    sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
@@ -319,6 +325,8 @@ class CoreProducerConfig(TypedDict):
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
+    sasl_scram_tokenauth: bool
+    sasl_scram_iterations_max: int
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -373,6 +381,8 @@ class CoreConsumerConfig(TypedDict):
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
+    sasl_scram_tokenauth: bool
+    sasl_scram_iterations_max: int
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: int | None
@@ -425,5 +435,7 @@ class CoreClientConfig(TypedDict):
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
+    sasl_scram_tokenauth: bool
+    sasl_scram_iterations_max: int
     metrics_num_samples: int
     metrics_sample_window_ms: int

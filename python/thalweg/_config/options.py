@@ -461,21 +461,22 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "How to authenticate under SASL_PLAINTEXT and SASL_SSL: PLAIN.",
+        "How to authenticate with SASL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. PLAIN sends the"
+        " password itself, so use it only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
         differs="Kafka's is GSSAPI, which needs Kerberos; here the mechanism must be named.",
     ),
     _text(
         "sasl_plain_username",
         "pca",
-        "User name for PLAIN.",
+        "User name for PLAIN and SCRAM.",
         kafka=None,
         aliases=("sasl.username",),
     ),
     _text(
         "sasl_plain_password",
         "pca",
-        "Password for PLAIN.",
+        "Password for PLAIN and SCRAM.",
         kafka=None,
         aliases=("sasl.password",),
         secret=True,
@@ -483,9 +484,29 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "Login module line of a Java client. The client takes user name and password from it.",
+        "Login module line of a Java client. The client takes user name, password and tokenauth"
+        " from it.",
         core=False,
         secret=True,
+    ),
+    _flag(
+        "sasl_scram_tokenauth",
+        False,
+        "pca",
+        "Whether SCRAM logs in with a delegation token (KIP-48). The user name is then the ID of"
+        " the token, and the password its HMAC in Base64.",
+        kafka=None,
+    ),
+    Option(
+        name="sasl_scram_iterations_max",
+        kind="int",
+        default=131072,
+        clients="pca",
+        doc="Most iterations of SCRAM that a broker may ask for. The client refuses a broker that"
+        " asks for more, or for fewer than 4096. Kafka allows at most 16384.",
+        low=4096,
+        high=INT32_MAX,
+        kafka=None,
     ),
     _object(
         "sasl_oauth_token_provider",

@@ -16,7 +16,10 @@ __all__ = ["Findings", "apply_rules"]
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 # name="value" pairs of a login line; compiled when it is used.
 _JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"
-_NOT_YET: Final = ("GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM")
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_NOT_YET: Final = ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM")
+# Java's login modules, and the mechanisms that they log in with.
+_LOGIN_MODULES: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": _SCRAM}
 
 
 class Findings:
@@ -158,14 +161,33 @@ class _Rules:
                 f"security_protocol={self.values['security_protocol']!r} needs sasl_mechanism"
             )
         elif mechanism.upper() in _NOT_YET:
-            self.found.problem(f"sasl_mechanism {mechanism!r} is not supported yet; use PLAIN")
-        elif mechanism.upper() != "PLAIN":
-            self.found.problem(f"sasl_mechanism must be 'PLAIN', not {mechanism!r}")
+            self.found.problem(
+                f"sasl_mechanism {mechanism!r} is not supported yet; use PLAIN, SCRAM-SHA-256 or"
+                " SCRAM-SHA-512"
+            )
+        elif mechanism.upper() not in ("PLAIN", *_SCRAM):
+            self.found.problem(
+                "sasl_mechanism must be 'PLAIN', 'SCRAM-SHA-256' or 'SCRAM-SHA-512', not"
+                f" {mechanism!r}"
+            )
         else:
-            self.values["sasl_mechanism"] = "PLAIN"
-            for name in ("sasl_plain_username", "sasl_plain_password"):
-                if self.values[name] is None:
-                    self.found.problem(f"sasl_mechanism='PLAIN' needs {name}")
+            self.values["sasl_mechanism"] = mechanism.upper()
+            self._credentials(mechanism.upper())
+
+    def _credentials(self, mechanism: str) -> None:
+        """Checks the user and the password for PLAIN and SCRAM."""
+        for name in ("sasl_plain_username", "sasl_plain_password"):
+            value = self.values[name]
+            if value is None:
+                self.found.problem(f"sasl_mechanism={mechanism!r} needs {name}")
+            elif "\0" in value and (mechanism == "PLAIN" or name == "sasl_plain_username"):
+                self.found.problem(f"{name} must not contain a NUL character")
+        if mechanism not in _SCRAM:
+            names = ("sasl_scram_iterations_max", "sasl_scram_tokenauth")
+            self._without_effect(
+                [name for name in names if name in self.explicit],
+                f"sasl_mechanism is {mechanism!r}",
+            )
 
     def _jaas(self) -> None:
         line = self.values["sasl_jaas_config"]
@@ -180,10 +202,24 @@ class _Rules:
         ):
             if entry in entries and option not in self.explicit:
                 self.values[option] = re.sub(r"\\(.)", r"\1", entries[entry])
+        if "sasl_scram_tokenauth" not in self.explicit:
+            self.values["sasl_scram_tokenauth"] = entries.get("tokenauth", "").lower() == "true"
+        self._login_module(line)
         if "LoginModule" not in line or not {"username", "password"} <= entries.keys():
             self.found.problem(
                 'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
             )
+
+    def _login_module(self, line: str) -> None:
+        """Checks that Java's login module and the mechanism belong together."""
+        given = self.values["sasl_mechanism"]
+        for module, mechanisms in _LOGIN_MODULES.items():
+            named = re.match(rf"\s*[\w.]*\b{module}\s", line)
+            if named and given is not None and given.upper() not in mechanisms:
+                self.found.problem(
+                    f"sasl_jaas_config has {module}, which needs sasl_mechanism"
+                    f" {' or '.join(map(repr, mechanisms))}, not {given!r}"
+                )
 
     def sockets(self) -> None:
         """Warns of socket options other than TCP_NODELAY, which have no effect here."""

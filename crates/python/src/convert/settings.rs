@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_cluster::Address;
 use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
-use thalweg_network::sasl::{SaslConfig, Secret};
+use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
 use thalweg_network::tls::Pem;
 use thalweg_network::{ClientConfig, SecurityProtocol};
 use thalweg_producer::{Acks, Partitioner, ProducerConfig};
@@ -91,22 +91,28 @@ fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()
     config.tls.cert = options.get("ssl_certfile")?.map(pem);
     config.tls.key = options.get("ssl_keyfile")?.map(pem);
     config.tls.crl = options.get("ssl_crlfile")?.map(pem);
-    let mechanism: Option<String> = options.get("sasl_mechanism")?;
-    let username: Option<String> = options.get("sasl_plain_username")?;
-    let password: Option<String> = options.get("sasl_plain_password")?;
-    config.sasl = match mechanism.as_deref() {
-        Some("PLAIN") => Some(SaslConfig::Plain {
-            username: username.unwrap_or_default(),
-            password: Secret::new(password.unwrap_or_default()),
-        }),
-        Some(other) => {
-            return Err(PyValueError::new_err(format!(
-                "sasl_mechanism {other:?} is unknown"
-            )));
-        }
-        None => None,
-    };
+    config.sasl = sasl(options)?;
     Ok(())
+}
+
+fn sasl(options: &mut Options<'_>) -> PyResult<Option<SaslConfig>> {
+    let mechanism: Option<String> = options.get("sasl_mechanism")?;
+    let username: String = options.get("sasl_plain_username")?.unwrap_or_default();
+    let password: String = options.get("sasl_plain_password")?.unwrap_or_default();
+    let password = Secret::new(password);
+    let tokenauth = options.get("sasl_scram_tokenauth")?;
+    let iterations_max = options.get("sasl_scram_iterations_max")?;
+    let hash = match mechanism.as_deref() {
+        Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
+        Some("SCRAM-SHA-256") => ScramHash::Sha256,
+        Some("SCRAM-SHA-512") => ScramHash::Sha512,
+        Some(other) => return Err(unknown("sasl_mechanism", other)),
+        None => return Ok(None),
+    };
+    let mut scram = ScramConfig::new(hash, username, password);
+    scram.tokenauth = tokenauth.unwrap_or(scram.tokenauth);
+    scram.iterations_max = iterations_max.unwrap_or(scram.iterations_max);
+    Ok(Some(SaslConfig::Scram(scram)))
 }
 
 /// Reads PEM text, or the path of a file with it.
