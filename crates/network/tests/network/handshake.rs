@@ -20,7 +20,7 @@ use crate::broker::{Broker, Got, Reaction, metadata};
 use crate::requests::heartbeat;
 
 /// What a client with this configuration gets within its timeout.
-async fn outcome(broker: &Broker, config: &ClientConfig) -> Result<(), ClientError> {
+pub(crate) async fn outcome(broker: &Broker, config: &ClientConfig) -> Result<(), ClientError> {
     let client = Client::start_here(broker.parts(config), Idle);
     let request = thalweg_network::Request {
         timeout: Some(Duration::from_secs(5)),

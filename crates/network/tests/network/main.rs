@@ -11,5 +11,6 @@ mod panics;
 mod process;
 mod requests;
 mod roles;
+mod scram;
 mod tls;
 mod waiting;
