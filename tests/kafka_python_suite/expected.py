@@ -9,7 +9,6 @@ _CONSUMER = "test_consumer_integration"
 _SASL = "test_sasl_integration"
 _SSL = "test_ssl_integration.TestSSLConnection"
 
-_SCRAM = "SCRAM is not there yet"
 _REQUESTS = "internal: sends requests by kafka-python's KafkaNetClient"
 
 # Skipped with both clients.
@@ -26,11 +25,6 @@ THALWEG_FAILS = {
     f"{_CONSUMER}.test_heartbeat_thread": (
         "internal: reads the times that kafka-python's heartbeat thread keeps"
     ),
-    **{
-        f"{_SASL}.{test}[{mechanism}]": _SCRAM
-        for test in ("test_admin", "test_produce_and_consume")
-        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
-    },
     **{
         f"{_SASL}.test_client[{mechanism}]": _REQUESTS
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

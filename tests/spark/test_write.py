@@ -10,7 +10,10 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as f
 
 from tests.spark.conftest import Source, Stream, Topics, first, texts
+from tests.support.brokers import Broker
+from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
+from tests.support.scram import add_user
 
 
 def test_what_is_written_is_read_back(source: Source, both: Topics) -> None:
@@ -38,6 +41,21 @@ def test_every_row_is_written_once_on_every_broker(source: Source, every_broker:
     )
     total = back.toDF("n").selectExpr("count(n)", "count(distinct n)", "max(n)")
     assert tuple(first(total)) == (count, count, count - 1)
+
+
+def test_driver_and_tasks_log_in_with_scram(source: Source, secure_kafka: RealKafka) -> None:
+    topic = Topics(Broker("kafka-4.3", secure_kafka.bootstrap_servers)).create(prefix="scram")
+    outside = Topics(Broker("kafka-4.3", secure_kafka.bootstrap("SASL_PLAINTEXT")))
+    add_user(secure_kafka, "spark", "spark-secret")
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        ' username="spark" password="spark-secret";',
+    }
+    rows = source.spark.createDataFrame([("a",), ("b",)], "value string")
+    source.write(rows, outside, topic=topic, **login)
+    assert source.values(outside, subscribe=topic, **login) == ["a", "b"]
 
 
 def test_rows_go_to_the_topic_of_their_column(source: Source, topics: Topics) -> None:

@@ -595,15 +595,93 @@ def test_sasl_needs_a_mechanism_and_its_credentials():
     ]
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "scram-sha-512"])
+def test_scram_needs_the_same_credentials_as_plain(mechanism):
+    given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+    assert problems("a", **given) == [
+        f"sasl_mechanism={mechanism.upper()!r} needs sasl_plain_username",
+        f"sasl_mechanism={mechanism.upper()!r} needs sasl_plain_password",
+    ]
+    found = resolve("a", {**given, "sasl.username": "u", "sasl.password": "p"}).core()
+    assert found["sasl_mechanism"] == mechanism.upper()
+    assert found["sasl_scram_iterations_max"] == 131072
+    assert found["sasl_scram_tokenauth"] is False
+
+
+@pytest.mark.parametrize(
+    "mechanism, refused",
+    [
+        ("PLAIN", ["sasl_plain_username", "sasl_plain_password"]),
+        ("SCRAM-SHA-256", ["sasl_plain_username"]),
+    ],
+)
+def test_a_nul_that_the_mechanism_cannot_send_is_refused(mechanism, refused):
+    found = problems(
+        "a",
+        security_protocol="SASL_SSL",
+        sasl_mechanism=mechanism,
+        sasl_plain_username="a\0",
+        sasl_plain_password="hunter\0",
+    )
+    assert found == [f"{name} must not contain a NUL character" for name in refused]
+
+
+def test_the_limit_of_iterations_has_a_lowest_value():
+    text = one_problem("a", sasl_scram_iterations_max=4095)
+    assert text.startswith("sasl_scram_iterations_max must be a whole number")
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"])
 def test_a_mechanism_that_this_version_lacks_says_so(mechanism):
     text = one_problem("a", security_protocol="SASL_SSL", sasl_mechanism=mechanism)
-    assert text == f"sasl_mechanism {mechanism!r} is not supported yet; use PLAIN"
+    wanted = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    assert text == f"sasl_mechanism {mechanism!r} is not supported yet; use {wanted}"
 
 
 def test_a_made_up_mechanism_is_refused():
     text = one_problem("a", security_protocol="SASL_SSL", sasl_mechanism="ROT13")
-    assert text == "sasl_mechanism must be 'PLAIN', not 'ROT13'"
+    wanted = "'PLAIN', 'SCRAM-SHA-256' or 'SCRAM-SHA-512'"
+    assert text == f"sasl_mechanism must be {wanted}, not 'ROT13'"
+
+
+def test_options_of_scram_warn_with_another_mechanism():
+    with pytest.warns(IgnoredOptionWarning, match=r"sasl_scram_tokenauth: .*'PLAIN'") as caught:
+        resolve("a", {**SASL, "security_protocol": "SASL_SSL", "sasl_scram_tokenauth": True})
+    assert len(caught) == 1
+
+
+SCRAM_LINE = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    ' username="alice" password="hunter2" tokenauth="true";'
+)
+
+
+def test_javas_login_line_of_scram_may_have_a_delegation_token():
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": SCRAM_LINE,
+    }
+    found = resolve("a", given).core()
+    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("alice", "hunter2")
+    assert found["sasl_scram_tokenauth"] is True
+    assert resolve("a", {**given, "sasl_scram_tokenauth": False})["sasl_scram_tokenauth"] is False
+
+
+@pytest.mark.parametrize(
+    "mechanism, line, wanted",
+    [
+        ("PLAIN", SCRAM_LINE, "'SCRAM-SHA-256' or 'SCRAM-SHA-512'"),
+        ("SCRAM-SHA-256", SCRAM_LINE.replace("scram.Scram", "plain.Plain"), "'PLAIN'"),
+    ],
+)
+def test_javas_login_module_must_fit_the_mechanism(mechanism, line, wanted):
+    text = one_problem(
+        "a", security_protocol="SASL_SSL", sasl_mechanism=mechanism, sasl_jaas_config=line
+    )
+    assert text.startswith("sasl_jaas_config has ")
+    assert text.endswith(f"which needs sasl_mechanism {wanted}, not {mechanism!r}")
+    assert "hunter2" not in text
 
 
 def test_javas_login_line_gives_user_and_password():

@@ -135,6 +135,8 @@ def test_errors_carry_what_they_are_about():
     assert KafkaTimeoutError("x").possibly_written is False
     assert errors.OutOfOrderSequenceNumberError("x").possibly_written is False
     assert errors.CorruptRecordError("x", topic_partition=where, offset=3).offset == 3
+    assert errors.SaslAuthenticationFailedError("x", by_client=True).by_client is True
+    assert errors.SaslAuthenticationFailedError("x").by_client is False
 
 
 def test_what_an_error_carries_survives_pickling():
