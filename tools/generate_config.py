@@ -74,6 +74,29 @@ The defaults are those of Kafka 4.3. Where a default differs, the table gives th
 kafka-python's. To see what the clients log, configure Python's `logging` ([see below](#logging)).
 """
 PAGE_END = """\
+## Authentication
+
+Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism`, `sasl_plain_username` and
+`sasl_plain_password`. The client only tries the mechanism that you name.
+
+| mechanism | what the broker receives | what the broker proves |
+|---|---|---|
+| `PLAIN` | the password | nothing |
+| `SCRAM-SHA-256`, `SCRAM-SHA-512` (KIP-84) | a proof without the password | that it knows the user |
+
+- **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
+  records do not. A host between the client and the broker can also pass the exchange on, and then
+  use the connection.
+- **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
+  clients. It does not normalize them (no SASLprep).
+- **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
+  broker's message. If the client refuses the broker, `by_client` of this error is true.
+- **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
+  which lists those that it offers. `IllegalSaslStateError` means that it does not use SASL.
+- **After such an error** the client keeps trying in the background. It works again as soon as a
+  broker accepts it.
+- **Delegation tokens** (KIP-48) log in with SCRAM and `sasl_scram_tokenauth=True`.
+
 ## Types
 
 `thalweg.typing` has the types of the options, for functions of yours that pass options on:
