@@ -82,7 +82,7 @@ Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism`, `sasl_plain_us
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
 | `PLAIN` | the password | nothing |
-| `SCRAM-SHA-256`, `SCRAM-SHA-512` (KIP-84) | a proof without the password | that it knows the user |
+| `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
 
 - **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
   records do not. A host between the client and the broker can also pass the exchange on, and then

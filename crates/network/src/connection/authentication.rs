@@ -29,12 +29,12 @@ impl Handshake<'_> {
         let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
         let mut session = mechanism
             .start()
-            .map_err(|error| self.failed(mechanism, error))?;
+            .map_err(|error| self.failed(mechanism, &error))?;
         let mut received = Bytes::new();
         for _ in 0..SASL_STEPS_MAX {
             let (continued, message) = step(session, received)
                 .await
-                .map_err(|error| self.failed(mechanism, error))?;
+                .map_err(|error| self.failed(mechanism, &error))?;
             let Some(message) = message else {
                 return Ok(());
             };
@@ -42,7 +42,7 @@ impl Handshake<'_> {
             received = self.sasl_authenticate(mechanism, message, version).await?;
         }
         let reason = "the broker does not end the SASL exchange".to_owned();
-        Err(self.failed(mechanism, SaslError::ByClient(reason)))
+        Err(self.failed(mechanism, &SaslError::ByClient(reason)))
     }
 
     async fn sasl_handshake(
@@ -110,13 +110,13 @@ impl Handshake<'_> {
     }
 
     /// Returns the error of a session.
-    fn failed(&self, mechanism: &Mechanism, error: SaslError) -> ConnectionError {
+    fn failed(&self, mechanism: &Mechanism, error: &SaslError) -> ConnectionError {
         match error {
             SaslError::ByBroker(said) => {
                 let code = ErrorCode::SASL_AUTHENTICATION_FAILED;
-                self.refused(mechanism, code, &with_advice(&said, mechanism))
+                self.refused(mechanism, code, &with_advice(said, mechanism))
             }
-            SaslError::ByClient(reason) => self.authentication_error(mechanism, None, &reason),
+            SaslError::ByClient(reason) => self.authentication_error(mechanism, None, reason),
         }
     }
 

@@ -91,14 +91,15 @@ impl Mechanism {
 
     /// Starts an exchange for one connection.
     pub(crate) fn start(&self) -> Result<Box<dyn Session>, SaslError> {
-        Ok(match self {
+        let session: Box<dyn Session> = match self {
             Self::Plain { username, password } => {
                 Box::new(Plain::new(username.clone(), password.clone()))
             }
             Self::Scram(credentials) => {
                 Box::new(Scram::new(Arc::clone(credentials), scram::nonce()?))
             }
-        })
+        };
+        Ok(session)
     }
 }
 

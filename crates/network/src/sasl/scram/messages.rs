@@ -10,10 +10,10 @@ use crate::sasl::{SaslError, shown};
 
 /// The limit on a message of a broker. It bounds the salt and the nonce too. Kafka's have about 150
 /// bytes.
-pub(super) const MESSAGE_BYTES_MAX: usize = 4096;
+const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// RFC 7677, section 4. With fewer iterations, it would be cheap to guess the password from a proof.
-pub(super) const ITERATIONS_MIN: u32 = 4096;
+const ITERATIONS_MIN: u32 = 4096;
 
 /// The header of client-first: no channel binding, no authorization ID.
 const GS2_HEADER: &str = "n,,";
@@ -51,7 +51,6 @@ pub(super) fn client_final(without_proof: &str, proof: &[u8]) -> Vec<u8> {
 }
 
 /// A server-first message that passed all checks.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerFirst<'a> {
     /// The complete message, which the signatures cover.
     pub(super) text: &'a str,

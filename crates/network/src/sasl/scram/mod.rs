@@ -9,7 +9,7 @@
 //! The password never leaves the client, and the signature proves that the broker knows its salted
 //! hash. Without the check of the signature, the client would trust any broker.
 //!
-//! Java's client does not normalize names and passwords (SASLprep), and the brokers store keys that
+//! Java's client does not normalize names and passwords (`SASLprep`), and the brokers store keys that
 //! were derived without it, so this client does not normalize them either. Kafka has no channel
 //! binding, so the client never offers it.
 
