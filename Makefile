@@ -36,7 +36,7 @@ PROCESSES := -n 4 --dist loadscope --no-loadscope-reorder
 # At full size, four processes need more than 24 GiB. The storm of 50 members runs alone, because it
 # measures how long its records wait.
 FULL_PROCESSES := $(PROCESSES:4=3)
-FULL_ALONE := tests/integration/test_rebalance_storm.py
+FULL_ALONE := tests/integration/groups/test_rebalance_storm.py
 # kafka-python's own tests mostly test other code, so they run only in test-full.
 FULL_ONLY := tests/kafka_python_suite
 # Arguments for the demo and the benchmarks of peers.
@@ -188,7 +188,7 @@ $(STAMPS)/kafka-python-suite: requirements/kafka-python-suite.txt $(STAMPS)/venv
 COPY_JARS := dependency:copy-dependencies -DincludeScope=runtime
 # The archives belong to the Java that is installed now, so it is not a stamp that decides.
 kafka: venv $(STAMPS)/kafka-4.3 $(STAMPS)/kafka-3.9
-	$(PY) -m tests.support.class_archives
+	$(PY) -m tests.support.kafka.class_archives
 $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	$(say) "Kafka $* into .cache/kafka-$* (about 120 MB)"
 	@mkdir -p $(STAMPS) && rm -rf .cache/kafka-$*

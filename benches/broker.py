@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from thalweg import _core
 
 MEMORY = Path("/dev/shm")  # Linux's file system in memory

@@ -13,7 +13,7 @@ from xdist.remote import Producer
 
 from tests.support import java, selection
 from tests.support.brokers import KINDS, MODERN_KINDS, Broker, Brokers
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from tests.support.scale import FULL_SCALE, scale
 from tests.support.scheduling import Scheduling, rank
 

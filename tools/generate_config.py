@@ -4,7 +4,7 @@
                  └─> docs/configuration.md                     the reference page
 
 Run it without arguments after a change of the table. With `--check` it only says whether the files
-are up to date. tests/unit/test_config_types.py runs that check.
+are up to date. tests/unit/config/test_config_types.py runs that check.
 """
 
 import sys

@@ -681,10 +681,10 @@ class BatchMetadata:
 class ConsumerRecord(Generic[_K_co, _V_co]):
     """One consumed record. It behaves as kafka-python's namedtuple, but is not a tuple subclass.
 
-    (tests/unit/test_records.py runs the same assertions on both.) It keeps the raw bytes of the
-    headers and parses them on first access. All arguments are required, by position or keyword. It
-    compares, orders and hashes as the tuple of its fields, also with plain tuples. You can pickle
-    and copy it.
+    (tests/unit/consumer/test_records.py runs the same assertions on both.) It keeps the raw bytes
+    of the headers and parses them on first access. All arguments are required, by position or
+    keyword. It compares, orders and hashes as the tuple of its fields, also with plain tuples. You
+    can pickle and copy it.
     """
 
     __match_args__: ClassVar[tuple[str, ...]]

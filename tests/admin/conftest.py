@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka import USERS, VERSIONS, RealKafka
+from tests.support.kafka.cluster import USERS, VERSIONS, RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from thalweg.admin import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.admin.conftest import EVERY_ACL, Node
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, OffsetSpec, TopicPartition
 from thalweg.admin import (

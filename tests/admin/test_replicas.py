@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 from thalweg.admin import ConfigResource, NewTopic

@@ -10,7 +10,7 @@ import re
 import subprocess
 
 from tests.support.examples import example
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from thalweg import EmbeddedBroker
 
 # Responses that differ, and why.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support import java
-from tests.support.assignor_cases import Case, make_case
+from tests.support.groups.assignor_cases import Case, make_case
 from tests.support.scale import scaled
 from thalweg.coordinator.assignors._balance import Balance
 from thalweg.coordinator.assignors._group import Group

@@ -1,8 +1,8 @@
 """Requests of clients to a classic group, step by step, and their responses.
 
 The same script runs against a real broker and against `ClassicGroup`, see
-tests/integration/test_classic_group_protocol.py. Member IDs are replaced by names, in the order in
-which the broker assigned them, so that responses can be compared.
+tests/integration/groups/test_classic_group_protocol.py. Member IDs are replaced by names, in the
+order in which the broker assigned them, so that responses can be compared.
 """
 
 from __future__ import annotations

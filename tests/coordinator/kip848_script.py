@@ -1,8 +1,8 @@
 """Requests of clients to a group of KIP-848's protocol, step by step, and their responses.
 
 The same script runs against a real broker and against `ConsumerGroup`, see
-tests/integration/test_consumer_group_protocol.py. Topic IDs are replaced by names, and rows are
-sorted, so that responses can be compared.
+tests/integration/groups/test_consumer_group_protocol.py. Topic IDs are replaced by names, and rows
+are sorted, so that responses can be compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 
-# Kafka 4.3's responses. `python -m tests.integration.test_consumer_group_protocol` records them.
+# Kafka 4.3's responses, which this command records:
+# python -m tests.integration.groups.test_consumer_group_protocol
 RECORDED = Path(__file__).with_name("kip848_answers.json")
 TOPICS = {"t": 4, "u": 3}
 MAX_SIZE = 3

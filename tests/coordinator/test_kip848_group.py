@@ -1,7 +1,8 @@
 """One group of KIP-848's protocol, on the broker's side.
 
 Its responses are compared with recorded responses of a real Kafka.
-tests/integration/test_consumer_group_protocol.py compares the records with its responses today.
+tests/integration/groups/test_consumer_group_protocol.py compares the records with its responses
+today.
 """
 
 from __future__ import annotations

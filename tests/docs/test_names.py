@@ -15,17 +15,17 @@ from tests.layering import conventions
 from tests.support.paths import ROOT
 
 FILE = re.compile(r"(?<![\w./-])[\w*/.-]*[\w*-](?:\.(?:md|py|pyi|rs|toml)\b|/(?!\w))")
-TEST = re.compile(r"`(?:(?P<file>\w+/\w+))?::(?P<function>\w+)`")
+TEST = re.compile(r"`(?P<file>\w+(?:/\w+)+)?::(?P<function>\w+)`")
 ROW = re.compile(r"^\| (?P<number>\d+) \|")
 ABOUT = re.compile(
     r"\b(?P<kind>scenario|bug)s? (?P<numbers>\d+(?:(?:, | and )\d+)*)", re.IGNORECASE
 )
-# The files of the tests that failures.md names, by folder.
-PLACES = {
-    **{each: f"crates/{each}/tests/{each}/%s.rs" for each in ("cluster", "network", "producer")},
-    "consumer": "crates/consumer/tests/virtual_time/%s.rs",
-    **{each: f"crates/{each}/tests/%s.rs" for each in ("protocol", "records")},
-    **{each: f"tests/{each}/test_%s.py" for each in ("coordinator", "integration", "unit")},
+# The folders of the tests that failures.md names, by the first part of the name.
+FOLDERS = {
+    **{each: f"crates/{each}/tests/{each}" for each in ("cluster", "network", "producer")},
+    "consumer": "crates/consumer/tests/virtual_time",
+    **{each: f"crates/{each}/tests" for each in ("protocol", "records")},
+    **{each: f"tests/{each}" for each in ("coordinator", "integration", "unit")},
 }
 # What the tests of a folder run on. For `integration` the parameters of the tests decide.
 RUN_ON = {
@@ -63,8 +63,10 @@ def named_tests(text: str) -> list[tuple[str, Path, str]]:
     named, folder, path = [], "", Path()
     for found in TEST.finditer(text):
         if found["file"]:
-            folder, _, name = found["file"].partition("/")
-            path = ROOT / (PLACES[folder] % name)
+            folder, *below, name = found["file"].split("/")
+            top = FOLDERS[folder]
+            file = f"{name}.rs" if top.startswith("crates/") else f"test_{name}.py"
+            path = ROOT.joinpath(top, *below, file)
         named.append((folder, path, found["function"]))
     return named
 
@@ -166,11 +168,15 @@ def test_names_that_lead_nowhere_are_found():
 def test_what_a_test_runs_on_is_told_by_its_place_and_fixtures():
     tests = {
         "`records/hostile::a_count_of_records_that_lies_is_refused`": "bytes",
-        "`integration/corruption::other_partitions_flow_past_a_damaged_batch`": (
+        "`integration/consumer/corruption::other_partitions_flow_past_a_damaged_batch`": (
             "embedded, Kafka, scripted"
         ),
-        "`integration/cluster_killed::leaders_killed_in_turn_lose_and_double_nothing`": "Kafka",
-        "`integration/bootstrap_errors::a_host_without_address_is_named`": "no broker",
+        "`integration/cluster/cluster_killed::leaders_killed_in_turn_lose_and_double_nothing`": (
+            "Kafka"
+        ),
+        "`integration/connections/bootstrap_errors::a_host_without_address_is_named`": (
+            "no broker"
+        ),
     }
     assert {each: run_on(each) for each in tests} == tests
     assert run_on(" ".join(tests)) == "bytes, embedded, Kafka, scripted, no broker"

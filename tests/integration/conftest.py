@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.integration.clients import Clients
-from tests.integration.groups import Group
-from tests.integration.scripted import ScriptedBroker
+from tests.integration.support.clients import Clients
+from tests.integration.support.groups import Group
+from tests.integration.support.scripted import ScriptedBroker
 from tests.support.brokers import Broker
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from thalweg import EmbeddedBroker
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 from tests.support import java, peers
 from tests.support.brokers import Broker
 from tests.support.clients.member import CONSUMER
-from tests.support.group_history import History
+from tests.support.groups.history import History
 from tests.support.paths import ROOT
 
 LEAVE_LIMIT_S = 60

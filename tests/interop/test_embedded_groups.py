@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.integration.clients import within
+from tests.integration.support.clients import within
 from tests.interop.members import Crew, MakeCrew, group_of
-from tests.support import group_checks
 from tests.support.brokers import Broker
 from tests.support.clients.member import CONSUMER
+from tests.support.groups import checks
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -61,8 +61,8 @@ def test_other_clients_are_served_as_a_group(
             wait_until(lambda: state_of(embedded, topic) == "Empty", what="empty")
         found = group.look()
         assert found.read_counts() == embedded.wire.end_offsets(topic)
-        group_checks.check_owners(found)
-        group_checks.check_commits(found)
+        checks.check_owners(found)
+        checks.check_commits(found)
         send(producer, topic, range(PARTITIONS))
     protocol: Literal["classic", "consumer"] = "consumer" if strategy == CONSUMER else "classic"
     seen, first = goes_on_from(embedded, topic, protocol)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.interop.members import LEAVE_LIMIT_S, Crew, MakeCrew, MixedHistory
-from tests.support import group_checks
 from tests.support.brokers import Broker
 from tests.support.clients.member import CONSUMER
+from tests.support.groups import checks
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaProducer
@@ -104,8 +104,8 @@ def come_and_go(
 
 def check(history: MixedHistory, ends: dict[int, int]) -> None:
     assert history.read_counts() == ends
-    group_checks.check_owners(history)
-    group_checks.check_commits(history)
+    checks.check_owners(history)
+    checks.check_commits(history)
 
 
 # What is wrong: (events "time member kind numbers...", part of the failure's message).

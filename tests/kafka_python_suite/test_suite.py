@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka_python_suite import expected
-from tests.support.kafka import USERS, RealKafka
+from tests.support.kafka.cluster import USERS, RealKafka
 from tests.support.paths import CACHE, PEERS_PYTHON, made
 from thalweg import KafkaAdminClient
 from thalweg.admin import UserScramCredentialUpsertion

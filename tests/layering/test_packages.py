@@ -38,8 +38,9 @@ def test_the_table_names_no_module_that_is_gone():
     assert packages.gone(rules()) == []
 
 
-def test_no_folder_is_crowded():
-    assert packages.crowded(ROOT / "python") == []
+@pytest.mark.parametrize("folder", ["python", "tests", "benches", "tools"])
+def test_no_folder_is_crowded(folder):
+    assert packages.crowded(ROOT / folder) == []
 
 
 def test_spark_is_imported_only_by_the_spark_packages():

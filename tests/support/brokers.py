@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from tests.support.wire import Wire, WireError
 
 KINDS = ("embedded", "kafka-4.3", "kafka-3.9")

@@ -53,7 +53,7 @@ def class_archive(version: str = "4.3") -> Path:
     """Returns the path of the archive of a Kafka version's classes. It may not exist.
 
     The archive has classes in the form in which this JVM keeps them in memory. A JVM that starts
-    with it does not read and verify them again. tests/support/class_archives.py makes it.
+    with it does not read and verify them again. tests/support/kafka/class_archives.py makes it.
     """
     # A JVM refuses the archive of another JVM or of another class path.
     jvm = (java_home() / "lib" / "modules").stat()

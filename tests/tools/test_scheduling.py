@@ -16,8 +16,8 @@ from tests.support.scheduling import group, rank
     ("test", "together"),
     [
         (
-            "tests/integration/test_polling.py::test_x[kafka-4.3]",
-            "tests/integration/test_polling.py",
+            "tests/integration/consumer/test_polling.py::test_x[kafka-4.3]",
+            "tests/integration/consumer/test_polling.py",
         ),
         ("tests/spark/test_demo.py::test_x", "tests/spark/test_demo.py::test_x"),
         ("tests/spark/test_installs.py::test_x", "tests/spark/test_installs.py::test_x"),

@@ -39,7 +39,7 @@ def test_the_summary_counts_what_was_deselected():
     assert lines[1:] == [f"1 tests that {SECOND_REAL_BROKER}", f"2 tests that {OTHERS_ALONE}"]
 
 
-FILES = ("tests/interop/test_exchange.py", "tests/integration/test_futures.py")
+FILES = ("tests/interop/test_exchange.py", "tests/integration/producer/test_futures.py")
 
 
 def collected(monkeypatch, scale):
@@ -66,7 +66,7 @@ def test_full_scale_runs_all_tests_and_a_smaller_one_says_how_many_it_leaves_out
 
 def test_the_processes_of_xdist_report_what_they_deselected():
     """Only the processes collect tests. The summary is written by the one that starts them."""
-    file = "tests/integration/test_futures.py"
+    file = "tests/integration/producer/test_futures.py"
     chosen = ["-n", "2", "--dist", "load", "-k", "refused_at_once and embedded", file]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *chosen],

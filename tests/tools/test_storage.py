@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tests.support import storage
-from tests.support.storage import META, format_storage, new_id
+from tests.support.kafka import storage
+from tests.support.kafka.storage import META, format_storage, new_id
 
 
 def meta(folder):

@@ -5,7 +5,8 @@
 STRATEGY is `range` or `cooperative-sticky`, or `consumer` for KIP-848's protocol. SESSION is the
 session timeout in ms. With KIP-848 the broker sets it instead. At the end of its input the program
 leaves the group and ends. Lines of the file are "time kind number ...". The time is in ns, and
-tests/support/group_history.py lists the kinds. A client that does not report its generation has -1.
+tests/support/groups/history.py lists the kinds. A client that does not report its generation has
+-1.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 //! Transactions by requests and answers. The codes are those of a real Kafka 4.3, see
-//! `tests/integration/test_transaction_requests.py`.
+//! `tests/integration/transactions/test_transaction_requests.py`.
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::list_offsets::{

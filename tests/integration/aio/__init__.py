@@ -1,0 +1,1 @@
+"""The asyncio clients on brokers."""

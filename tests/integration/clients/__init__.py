@@ -1,0 +1,1 @@
+"""What several kinds of clients do alike: options, serializers, interceptors, metrics."""

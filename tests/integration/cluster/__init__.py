@@ -1,0 +1,1 @@
+"""Real brokers that are killed or restarted while clients use them."""

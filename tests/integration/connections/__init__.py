@@ -1,0 +1,1 @@
+"""How clients connect: bootstrap servers, addresses, TLS and SASL, lost connections."""

@@ -1,0 +1,295 @@
+"""Bad bootstrap servers: every client raises an error in bounded time, with each cause."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from tests.integration.support.clients import Clients, within
+from tests.support.brokers import Broker
+from tests.support.kafka.cluster import RealKafka
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable
+
+CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
+TIMEOUT_MS = 1500
+LIMIT_S = 8
+
+
+def _fails(client: Callable[..., Any], servers: Any, **options: Any) -> NoBrokersAvailable:
+    options = {"bootstrap_timeout_ms": TIMEOUT_MS, **options}
+    with within(LIMIT_S), pytest.raises(NoBrokersAvailable) as caught:
+        client(bootstrap_servers=servers, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_closed_port_is_named_with_its_cause(client: Any) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    error = _fails(client, address)
+    assert list(error.addresses) == [address]
+    assert "refused" in error.addresses[address].lower()
+    assert address in str(error)
+    assert isinstance(error, KafkaTimeoutError)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_host_without_address_is_named(client: Any) -> None:
+    """Scenario 23."""
+    address = "no-such-host.invalid:9092"
+    error = _fails(client, address)
+    assert list(error.addresses) == [address]
+    assert "no-such-host.invalid" in str(error)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_address_is_named(client: Any) -> None:
+    addresses = [f"127.0.0.1:{free_port()}", "no-such-host.invalid:9092"]
+    error = _fails(client, addresses)
+    assert sorted(error.addresses) == sorted(addresses)
+    assert all(each in str(error) for each in addresses)
+
+
+@pytest.fixture
+def http_port() -> Iterator[int]:
+    """A web server."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_web_servers_port_ends_in_time(http_port: int, client: Any) -> None:
+    """The web server waits for the end of a line, which no request of the client has."""
+    error = _fails(client, f"127.0.0.1:{http_port}")
+    assert list(error.addresses) == [f"127.0.0.1:{http_port}"]
+
+
+def test_a_frame_of_impossible_size_is_refused_with_a_hint() -> None:
+    """A web server's response, read as a frame, has a size of a gigabyte: nothing is allocated."""
+
+    def web(connected: socket.socket) -> None:
+        connected.recv(1000)
+        connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with _server(web) as port:
+        error = _fails(KafkaProducer, f"127.0.0.1:{port}")
+    assert "HTTP" in str(error)
+
+
+def test_a_tls_port_spoken_to_without_tls_fails_at_once_with_a_hint(
+    secure_kafka: RealKafka,
+) -> None:
+    """Scenario 9."""
+    # Trying again cannot help, so the client does not wait for bootstrap_timeout_ms.
+    with within(LIMIT_S), pytest.raises(KafkaConnectionError, match="security_protocol"):
+        KafkaProducer(bootstrap_servers=secure_kafka.bootstrap("SSL"), bootstrap_timeout_ms=60_000)
+
+
+def test_tls_to_a_plain_port_fails_in_time(broker: Broker) -> None:
+    error = _fails(KafkaProducer, broker.bootstrap_servers, security_protocol="SSL")
+    assert broker.bootstrap_servers in str(error)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_port_that_never_answers_ends_in_time(client: Any) -> None:
+    with _server(lambda connected: connected.recv(1)) as port:
+        error = _fails(client, f"127.0.0.1:{port}")
+    assert f"127.0.0.1:{port}" in str(error)
+
+
+def _aio(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes and starts an asyncio client in one call."""
+
+    def call(**options: Any) -> None:
+        async def start() -> None:
+            client = kind(**options)
+            try:
+                await client.start()
+            finally:
+                await client.stop()
+
+        asyncio.run(start())
+
+    return call
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, _aio(AIOKafkaProducer), _aio(AIOKafkaConsumer)])
+def test_a_port_that_accepts_and_says_nothing_is_named_as_such(client: Callable[..., Any]) -> None:
+    with _server(lambda connected: connected.recv(1)) as port:
+        address = f"127.0.0.1:{port}"
+        early = _fails(client, address)
+        late = _fails(client, address, socket_connection_setup_timeout_ms=300)
+    for error, when in ((early, " yet"), (late, r" within \d+ ms")):
+        assert re.search(
+            rf"{address}: accepted the connection, but (has not responded to|did not respond to)"
+            rf" ApiVersions{when}\. Perhaps this is a TLS port \(set security_protocol\), or not a"
+            " Kafka broker",
+            str(error),
+        ), str(error)
+
+
+def test_a_port_that_does_not_answer_tls_is_named_as_such() -> None:
+    with _server(lambda connected: connected.recv(1)) as port:
+        error = _fails(KafkaProducer, f"127.0.0.1:{port}", security_protocol="SSL")
+    assert "has not responded to the TLS handshake yet" in str(error)
+
+
+def test_log_lines_about_connections_name_the_client_and_the_broker(
+    start_embedded: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("logged")
+    with caplog.at_level(logging.DEBUG, "thalweg.network"):
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, client_id="app-7")
+        try:
+            producer.send("logged", b"v").get(10)
+            (node,) = broker.nodes
+            address = broker.bootstrap_servers
+            opening = f"client app-7: the connection to node {node} at {address}: opening"
+            wait_until(lambda: opening in caplog.messages, 10)
+            broker.stop_node(node)
+            lost = f"client app-7: the connection to node {node} at {address} was lost: "
+            wait_until(lambda: any(each.startswith(lost) for each in caplog.messages), 10)
+            failed = f"client app-7: the connection to node {node} at {address} failed: "
+            wait_until(lambda: any(each.startswith(failed) for each in caplog.messages), 10)
+        finally:
+            producer.close(0)
+
+
+def test_a_port_that_closes_at_once_ends_in_time() -> None:
+    with _server(lambda connected: None, hold=False) as port:
+        _fails(KafkaProducer, f"127.0.0.1:{port}")
+
+
+def test_one_good_address_is_enough(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("oneisenough")
+    servers = [
+        f"127.0.0.1:{free_port()}",
+        "no-such-host.invalid:9092",
+        *broker.bootstrap_servers.split(","),
+    ]
+    with within(15), KafkaProducer(bootstrap_servers=servers) as producer:
+        assert producer.send(topic, b"value").get(20).offset == 0
+
+
+def test_a_broker_that_comes_up_late_is_found(start_embedded: Any) -> None:
+    port = free_port()
+    threading.Timer(1.0, lambda: start_embedded(port=port)).start()
+    with (
+        within(20, at_least_s=0.5),
+        KafkaProducer(
+            bootstrap_servers=f"127.0.0.1:{port}", bootstrap_timeout_ms=20_000
+        ) as producer,
+    ):
+        assert producer.send("late", b"value").get(20).offset == 0
+
+
+def test_a_failed_constructor_leaves_nothing_behind() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        _fails(KafkaConsumer, f"127.0.0.1:{free_port()}", bootstrap_timeout_ms=200)
+    assert threading.active_count() == before
+
+
+class _server:  # noqa: N801 (used as a function)
+    """A listener that passes each connection to a function, and holds it open."""
+
+    def __init__(self, serve: Callable[[socket.socket], Any], hold: bool = True) -> None:
+        self._serve, self._hold = serve, hold
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._held: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> int:
+        accepting = threading.Thread(target=self._accept)
+        accepting.start()
+        self._threads.append(accepting)
+        return int(self._listener.getsockname()[1])
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connected, _ = self._listener.accept()
+            except OSError:
+                return
+            self._held.append(connected)
+            thread = threading.Thread(target=self._one, args=(connected,))
+            thread.start()
+            self._threads.append(thread)
+
+    def _one(self, connected: socket.socket) -> None:
+        try:
+            self._serve(connected)
+        except OSError:
+            return
+        if not self._hold:
+            connected.close()
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._held:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join(5)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_why_it_waits_is_warned_of_once_while_it_goes_on_trying(
+    client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    addresses = [f"127.0.0.1:{free_port()}", "no-such-host.invalid:9092"]
+    made: list[float] = []
+    with caplog.at_level(logging.WARNING, "thalweg.network"):
+        began = time.time()
+        _fails(client, addresses, bootstrap_timeout_ms=3000)
+        wait_until(lambda: bool(caplog.records), 5)
+        made += [each.created - began for each in caplog.records]
+    (text,) = [each.message for each in caplog.records]
+    assert all(each in text for each in addresses)
+    assert "refused" in text.lower()
+    assert text.endswith("The client keeps trying")
+    assert made[0] < 2.5, "long before the error"
+
+
+def test_a_broker_that_answers_is_nothing_to_warn_of(
+    broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client does not warn even if another of the addresses does not answer."""
+    servers = [*broker.bootstrap_servers.split(","), f"127.0.0.1:{free_port()}"]
+    with caplog.at_level(logging.WARNING, "thalweg.network"):
+        KafkaConsumer(bootstrap_servers=servers).close()
+    assert "keeps trying" not in caplog.text
+
+
+def test_bootstrap_servers_may_be_looked_for_by_their_canonical_names(
+    broker: Broker, clients: Clients
+) -> None:
+    lookup = "resolve_canonical_bootstrap_servers_only"
+    producer = clients.producer(broker, client_dns_lookup=lookup)
+    assert producer.send(broker.create_topic("named"), b"v").get(20).offset == 0

@@ -1,0 +1,1 @@
+"""Consumers on brokers: polling, positions, commits, and logs with damage or gaps."""

@@ -1,0 +1,1 @@
+"""The embedded broker itself: its nodes, its faults, and its groups."""

@@ -1,0 +1,1 @@
+"""Members of consumer groups on brokers, and the protocols that they speak."""

@@ -1,0 +1,1 @@
+"""Processes that use clients: exit, fork, signals, leaks, and the command line."""

@@ -1,0 +1,1 @@
+"""Code that integration tests share: clients, groups, loads, scripted brokers, processes."""

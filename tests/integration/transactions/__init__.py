@@ -1,0 +1,1 @@
+"""Transactions on brokers, and programs that process each record exactly once."""

@@ -1,0 +1,1 @@
+"""Histories of consumer groups and checks of them, and random groups for assignors."""

@@ -1,0 +1,1 @@
+"""Real Kafka brokers: how they start, their storage and certificates, and a proxy."""

@@ -1,0 +1,1 @@
+"""Options, on a fake core."""

@@ -1,0 +1,1 @@
+"""KafkaConsumer, on a fake core, and its records."""

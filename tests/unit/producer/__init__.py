@@ -1,0 +1,1 @@
+"""KafkaProducer, on a fake core."""
