@@ -9,7 +9,7 @@ use thalweg_producer::{
     AppendRefusal, BatchCompletion, Callback, CompletionListener, ProducerConfig, ProducerError,
 };
 
-use crate::broker::{Brokers, Reaction};
+use crate::world::broker::{Brokers, Reaction};
 use crate::world::{TOPIC, World, config, counting_waker, error, is_pending, offset, outcome};
 
 fn lingering() -> ProducerConfig {

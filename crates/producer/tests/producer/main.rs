@@ -5,25 +5,11 @@
     reason = "tests start their virtual time somewhere"
 )]
 
-mod appending;
-mod broker;
-mod bulk;
+mod batching;
 mod closing;
-mod compression;
-mod contents;
-mod coordinator;
 mod cost;
-mod draining;
-mod expiry;
-mod hastening;
-mod idempotence;
-mod idle_topics;
 mod metrics;
-mod ordering;
-mod outlets;
-mod partitioning;
-mod pool;
-mod retries;
+mod sending;
 mod storm;
 mod threads;
 mod transactions;

@@ -7,7 +7,7 @@ use thalweg_producer::ProducerConfig;
 use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{TOPIC, World, config};
 
 const OF_TOPIC: &str = "producer-topic-metrics.t";

@@ -16,7 +16,7 @@ use thalweg_producer::{Appended, ProducerConfig};
 use thalweg_protocol::{ErrorCode, SplitMix64};
 use thalweg_records::Compression;
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{TOPIC, World, config, outcome};
 
 const NODES: i32 = 3;

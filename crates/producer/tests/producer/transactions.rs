@@ -10,8 +10,8 @@ use thalweg_producer::{
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-use crate::broker::{Brokers, Reaction};
-use crate::coordinator::Reply;
+use crate::world::broker::{Brokers, Reaction};
+use crate::world::coordinator::Reply;
 use crate::world::{TOPIC, World, config, error, is_pending, offset};
 
 const LEVELS: [i16; 2] = [1, 2];

@@ -9,9 +9,9 @@ use std::time::Duration;
 use thalweg_producer::{ProducerConfig, ProducerError};
 use thalweg_protocol::{ApiKey, ErrorCode, SplitMix64};
 
-use crate::broker::Reaction;
-use crate::coordinator::Reply;
 use crate::transactions::{begin, init, new_world, transactional, wait};
+use crate::world::broker::Reaction;
+use crate::world::coordinator::Reply;
 use crate::world::{TOPIC, World};
 
 const NODES: i32 = 3;

@@ -1,5 +1,8 @@
 //! A producer, its cluster core, brokers, and a clock that moves only when a test moves it.
 
+pub(crate) mod broker;
+pub(crate) mod coordinator;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -11,7 +14,7 @@ use thalweg_producer::{
     ProducerError, Record, Sender, TopicEntry,
 };
 
-use crate::broker::{Brokers, Reaction};
+use crate::world::broker::{Brokers, Reaction};
 
 pub(crate) const TOPIC: &str = "t";
 

@@ -3,7 +3,7 @@
 use thalweg_producer::{Acks, Appended, ProducerConfig, ProducerError};
 use thalweg_protocol::ErrorCode;
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{World, config, error, is_pending, offset};
 
 /// Returns a world whose broker already knows the producer, as the first batch is sent alone.

@@ -8,7 +8,7 @@ use thalweg_producer::{ProducerConfig, ProducerError, Record};
 use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{TOPIC, World, config, error, is_pending, offset, outcome};
 
 const CODECS: [Compression; 4] = [

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg_cluster::Purpose;
 use thalweg_producer::{Acks, Appended, ProducerConfig};
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{World, config, offset};
 
 const PARTITIONS: i32 = 4;

@@ -6,7 +6,7 @@ use thalweg_cluster::Role;
 use thalweg_producer::{Appended, ProducerConfig, ProducerError};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
-use crate::broker::{Brokers, Reaction};
+use crate::world::broker::{Brokers, Reaction};
 use crate::world::{TOPIC, World, config, error, is_pending, offset, outcome};
 
 fn warm(config: ProducerConfig) -> (World, Vec<Appended>) {

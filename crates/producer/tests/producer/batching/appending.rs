@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg_producer::{AppendRefusal, ProducerConfig, Record};
 use thalweg_records::Compression;
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{TOPIC, World, config, counting_waker, is_pending, offset};
 
 #[test]

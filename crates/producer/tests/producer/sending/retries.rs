@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_producer::{Acks, ProducerConfig, ProducerError};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
-use crate::broker::{Brokers, Reaction};
+use crate::world::broker::{Brokers, Reaction};
 use crate::world::{TOPIC, World, config, error, is_pending, offset, outcome};
 
 fn not_idempotent() -> ProducerConfig {

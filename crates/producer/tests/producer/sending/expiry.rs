@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_producer::{Appended, ProducerConfig, ProducerError};
 use thalweg_protocol::ErrorCode;
 
-use crate::broker::{Reaction, copied};
+use crate::world::broker::{Reaction, copied};
 use crate::world::{TOPIC, World, config, error, is_pending, offset, outcome};
 
 fn short() -> ProducerConfig {

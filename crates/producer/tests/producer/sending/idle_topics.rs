@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg_cluster::ClusterConfig;
 use thalweg_producer::TopicEntry;
 
-use crate::broker::{Brokers, Reaction};
+use crate::world::broker::{Brokers, Reaction};
 use crate::world::{TOPIC, World, config, is_pending, offset};
 
 const OTHER: &str = "other";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_producer::ProducerConfig;
 use thalweg_records::Compression;
 
-use crate::broker::Reaction;
+use crate::world::broker::Reaction;
 use crate::world::{TOPIC, World, config, counting_waker, is_pending, offset};
 
 const LINGER_MS: u64 = 100;

@@ -24,7 +24,7 @@ use thalweg_protocol::messages::produce::{
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Str, Uuid, frame};
 use thalweg_records::{BatchHeader, Decompressor, batches};
 
-use crate::coordinator::{Coordinator, Outcome, Values};
+use crate::world::coordinator::{Coordinator, Outcome, Values};
 
 /// What happens to one Produce request instead of the usual.
 #[derive(Debug, Clone)]
