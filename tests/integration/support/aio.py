@@ -40,6 +40,11 @@ def filled(broker: Broker, clients: Clients, count: int, partitions: int = 1) ->
     return topic
 
 
+async def read_one(consumer: AIOKafkaConsumer[Any, Any]) -> int:
+    """Returns the number in the next record."""
+    return int((await consumer.getone()).value)
+
+
 async def until(condition: Callable[[], Any], what: str = "the condition") -> None:
     """Lets the event loop run until the condition is true."""
     end = time.monotonic() + LIMIT_S / 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import wait_until
-from tests.unit.coordinator.test_membership import apis, joined
+from tests.unit.coordinator.membership.member import apis, joined
 from thalweg.coordinator.assignors.range import RangePartitionAssignor
 from thalweg.coordinator.classic.ownership import Ownership
 from thalweg.coordinator.driver import _background

@@ -1,0 +1,204 @@
+"""AIOKafkaConsumer: how it starts, stops and ends with its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from tests.integration.support.aio import filled, made, read_one, run, until
+from tests.integration.support.clients import Clients
+from tests.support.brokers import Broker
+from tests.support.ports import free_port
+from tests.support.selection import one_real_broker
+from tests.support.waiting import wait_until
+from thalweg import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from thalweg.aio import AIOKafkaConsumer
+from thalweg.errors import ConsumerStoppedError, IllegalStateError, NoBrokersAvailable
+
+
+@one_real_broker
+def test_stopping_ends_loops_and_waits(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 3)
+
+    async def program() -> None:
+        consumer = made(broker, topic)
+        await consumer.start()
+        found: list[int] = []
+
+        async def read_all() -> None:
+            async for record in consumer:
+                found.append(int(record.value))  # noqa: PERF401, seen as they arrive
+
+        reading = asyncio.create_task(read_all())
+        await until(lambda: len(found) == 3)
+        waiting = asyncio.ensure_future(consumer.getmany(timeout_ms=50_000))
+        await asyncio.sleep(0.05)
+        await consumer.stop()
+        await asyncio.wait_for(reading, 5)
+        with pytest.raises(ConsumerStoppedError):
+            await asyncio.wait_for(waiting, 5)
+        for call in (consumer.getone, consumer.getmany, consumer.commit):
+            with pytest.raises(ConsumerStoppedError):
+                await call()
+        await consumer.stop()
+        assert consumer.closed
+
+    run(program())
+
+
+def test_a_stop_that_is_cancelled_goes_on(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 3)
+
+    async def program() -> None:
+        consumer = made(broker, topic, group_id=topic)
+        await consumer.start()
+        await consumer.getone()
+        stopping = asyncio.create_task(consumer.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait([stopping])
+        await consumer.stop()
+        async with made(broker, topic, group_id=topic) as following:
+            assert (await following.getone()).offset == 1
+
+    run(program())
+
+
+@one_real_broker
+def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 1)
+
+    async def program() -> None:
+        nowhere = f"127.0.0.1:{free_port()}"
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=nowhere, bootstrap_timeout_ms=200)
+        await consumer.unsubscribe()
+        consumer.unsubscribe()
+        with pytest.raises(ValueError, match="topics or pattern"):
+            consumer.subscribe()
+        consumer.subscribe([topic])
+        with pytest.raises(NoBrokersAvailable):
+            await consumer.start()
+        with pytest.raises(IllegalStateError, match="not started"):
+            await consumer.getone()
+        assert not consumer.closed
+        consumer.config["bootstrap_servers"] = broker.bootstrap_servers.split(",")
+        await consumer.start()
+        assert consumer.assignment() == {TopicPartition(topic, 0)}
+        with pytest.raises(IllegalStateError, match="started already"):
+            await consumer.start()
+        await consumer.stop()
+
+    run(program())
+
+
+@one_real_broker
+def test_it_belongs_to_the_loop_that_started_it(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 2)
+    loop = asyncio.new_event_loop()
+    consumer = made(broker, topic)
+    loop.run_until_complete(consumer.start())
+    try:
+        with pytest.raises(IllegalStateError, match="another event loop"):
+            asyncio.run(read_one(consumer))
+        assert loop.run_until_complete(read_one(consumer)) == 0
+    finally:
+        loop.run_until_complete(consumer.stop())
+        loop.close()
+
+
+@one_real_broker
+def test_one_that_was_not_stopped_is_told_of(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 1)
+    before = threading.active_count()
+
+    async def program() -> None:
+        consumer = made(broker, topic)
+        await consumer.start()
+        await consumer.getone()
+
+    def forgotten() -> None:
+        run(program())
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="was not stopped"):
+        forgotten()
+    assert threading.active_count() <= before
+
+
+@one_real_broker
+def test_who_knows_its_consumer_keeps_nothing_alive(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 1)
+
+    class Knows(ConsumerRebalanceListener):
+        consumer: Any = None
+
+        def on_partitions_revoked(self, revoked: Any) -> None: ...
+        def on_partitions_assigned(self, assigned: Any) -> None: ...
+
+    def left_behind() -> list[weakref.ref[Any]]:
+        async def program() -> weakref.ref[Any]:
+            listener = Knows()
+            consumer = listener.consumer = made(broker, group_id=topic)
+            consumer.subscribe([topic], listener=listener)
+            async with consumer:
+                await consumer.getone()
+            return weakref.ref(listener)
+
+        listener = Knows()
+        with KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=topic) as it:
+            listener.consumer = it
+            it.subscribe([topic], listener=listener)
+        return [run(program()), weakref.ref(listener)]
+
+    references = left_behind()
+
+    def all_gone() -> bool:
+        gc.collect()
+        return not any(each() for each in references)
+
+    # The I/O thread gives up a moment later what was in progress at the close.
+    wait_until(all_gone, 10, what="the listeners' end")
+
+
+@one_real_broker
+def test_a_loop_that_ends_in_the_middle_of_a_wait_leaves_nothing_behind(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("aio-left")
+
+    def left_behind() -> weakref.ref[Any]:
+        loop = asyncio.new_event_loop()
+        consumer = made(broker, topic)
+        loop.run_until_complete(consumer.start())
+        task = loop.create_task(consumer.getone())
+        loop.run_until_complete(asyncio.sleep(0.05))
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.close()
+        return weakref.ref(consumer._consumer)
+
+    with pytest.warns(ResourceWarning, match="was not stopped"):
+        reference = left_behind()
+
+    def gone() -> bool:
+        gc.collect()
+        return reference() is None
+
+    wait_until(gone, 10, what="the consumer's end")
+
+
+@one_real_broker
+def test_it_is_stopped_in_its_own_loop_only(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-loops")
+    loop = asyncio.new_event_loop()
+    consumer = made(broker, topic)
+    loop.run_until_complete(consumer.start())
+    with pytest.raises(IllegalStateError, match="another event loop"):
+        asyncio.run(consumer.stop())
+    loop.run_until_complete(consumer.stop())
+    assert consumer.closed
+    loop.close()

@@ -1,0 +1,142 @@
+"""Asyncio rebalance listeners: the loop and the consumer go on while they run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.integration.support.aio import made, run, until
+from tests.integration.support.clients import Clients
+from tests.support.brokers import Broker
+from thalweg import AsyncConsumerRebalanceListener, TopicPartition
+
+
+def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
+    """A heartbeat has failed before the stop. Its next try must not delay the listener."""
+    broker = start_embedded()
+    broker.create_topic("slow", 2)
+
+    heard: list[Any] = []
+
+    class Slow(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            await asyncio.sleep(0.5)
+            heard.append(revoked)
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            pass
+
+    async def program() -> None:
+        consumer = made(broker, group_id="g", group_protocol="consumer")
+        consumer.subscribe(["slow"], listener=Slow())
+        await consumer.start()
+        waiting = asyncio.ensure_future(consumer.getone())
+        await asyncio.sleep(0.05)
+        fault = broker.faults.on("ConsumerGroupHeartbeat").then_fail("COORDINATOR_NOT_AVAILABLE")
+        with fault:
+            consumer.subscribe(["slow", "other"])  # a heartbeat, which fails
+            consumer.subscribe(["slow"], listener=Slow())
+            await until(lambda: fault.hits > 0)
+            await asyncio.sleep(0.05)
+            await asyncio.wait_for(consumer.stop(), 20)
+        assert heard, "the listener had its turn"
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    run(program())
+
+
+def test_without_a_group_a_listener_is_awaited_too(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-heard")
+    producer = clients.producer(broker)
+    for number in range(10):
+        producer.send(topic, b"%d" % number)
+    producer.flush(30)
+
+    class Seeking(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await asyncio.sleep(0.2)
+            consumer.seek(TopicPartition(topic, 0), 5)
+
+    consumer = made(broker)
+
+    async def program() -> None:
+        consumer.subscribe([topic], listener=Seeking())
+        async with consumer:
+            assert (await consumer.getone()).offset == 5
+
+    run(program())
+
+
+def test_who_unsubscribes_while_a_listener_is_told_reads_nothing(broker: Broker) -> None:
+    topic = broker.create_topic("aio-given-up")
+
+    class Slow(AsyncConsumerRebalanceListener):
+        at_work = False
+
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            self.at_work = True
+            await asyncio.sleep(0.2)
+            self.at_work = False
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            pass
+
+    async def program() -> None:
+        heard = Slow()
+        async with made(broker) as consumer:
+            consumer.subscribe([topic], listener=heard)
+            waiting = asyncio.ensure_future(consumer.getone())
+            await until(lambda: consumer.assignment())
+            broker.wire.create_topic(f"{topic}-next", 1)
+            consumer.subscribe([f"{topic}-next"], listener=heard)
+            await until(lambda: heard.at_work)
+            waiting.cancel()
+            await consumer.unsubscribe()
+            await until(lambda: not heard.at_work)
+            await asyncio.sleep(0.05)
+            assert consumer.assignment() == set()
+
+    run(program())
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+def test_a_listener_that_awaits_the_task_that_it_cancels_keeps_no_partitions_away(
+    start_embedded: Any, caplog: pytest.LogCaptureFixture, in_group: bool
+) -> None:
+    broker = start_embedded()
+
+    class Working(AsyncConsumerRebalanceListener):
+        def __init__(self) -> None:
+            self.assigned: list[Any] = []
+
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            self.worker.cancel()
+            await self.worker  # raises CancelledError
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            self.assigned.append(assigned)
+            self.worker = asyncio.create_task(asyncio.sleep(100))
+
+    async def program() -> None:
+        heard = Working()
+        async with made(broker, group_id="g" if in_group else None) as consumer:
+            reading = asyncio.ensure_future(consumer.getone())
+
+            async def change_to(topic: str) -> None:
+                broker.create_topic(topic)
+                consumer.subscribe([topic], listener=heard)
+                await until(lambda: consumer.assignment() == {TopicPartition(topic, 0)})
+                await until(lambda: heard.assigned[-1:] == [consumer.assignment()])
+
+            await change_to("before")
+            await change_to("after")
+            reading.cancel()
+
+    run(program())
+    assert any("a rebalance listener raised" in each.message for each in caplog.records)

@@ -1,0 +1,126 @@
+"""AIOKafkaProducer: stop() sends what is buffered, ends waits, and is final."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.integration.aio.producers import MEMORY, WithoutReaders, made
+from tests.integration.support.aio import run
+from tests.integration.support.scripts import run as run_program
+from tests.support.brokers import Broker
+from tests.support.selection import one_real_broker
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker
+from thalweg.errors import IllegalStateError, KafkaTimeoutError
+
+
+@one_real_broker
+def test_stop_sends_what_is_buffered_and_is_final(broker: Broker) -> None:
+    topic = broker.create_topic("aio-final")
+
+    async def program() -> None:
+        producer = made(broker, linger_ms=60_000)
+        await producer.start()
+        futures = [await producer.send(topic, b"v") for _ in range(500)]
+        await asyncio.gather(producer.stop(), producer.stop())
+        assert [each.result().offset for each in futures] == list(range(500))
+        await producer.stop()
+        for call in (producer.send(topic, b"v"), producer.flush(), producer.partitions_for(topic)):
+            with pytest.raises(IllegalStateError, match="closed"):
+                await call
+        with pytest.raises(IllegalStateError, match="started already"):
+            await producer.start()
+
+    run(program())
+    assert broker.wire.end_offsets(topic) == {0: 500}
+
+
+def test_stop_with_a_limit_counts_what_is_left(
+    silent: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def program() -> None:
+        producer = made(silent)
+        await producer.start()
+        futures = [await producer.send("full", b"v") for _ in range(7)]
+        await producer.stop(timeout=0.3)
+        for each in futures:
+            with pytest.raises(KafkaTimeoutError, match="7 records"):
+                await each
+
+    with caplog.at_level(logging.WARNING, "thalweg"):
+        run(program())
+        assert "stopped with 7 records not acknowledged" in caplog.text
+
+
+def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:
+    async def program() -> None:
+        producer = made(silent, buffer_memory=MEMORY, allow_auto_create_topics=False)
+        await producer.start()
+        waiting = [asyncio.create_task(producer.send("full", bytes(9000))) for _ in range(200)]
+        waiting.append(asyncio.create_task(producer.send("nothing-here", b"v")))
+        await asyncio.sleep(0.1)
+        await producer.stop(timeout=0)
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(found[-1], IllegalStateError)
+        # A late record may have fitted into an open batch. Then the future of that one fails.
+        refused = [each for each in found if isinstance(each, IllegalStateError)]
+        accepted = [each for each in found if not isinstance(each, BaseException)]
+        assert len(refused) > 50
+        assert len(refused) + len(accepted) == len(found)
+        assert all(isinstance(each.exception(), KafkaTimeoutError) for each in accepted)
+
+    run(program())
+
+
+@one_real_broker
+def test_unsent_records_are_sent_at_the_interpreters_exit(broker: Broker) -> None:
+    topic = broker.create_topic("aio-exit")
+    source = """
+    import asyncio
+    from thalweg.aio import AIOKafkaProducer
+
+    async def main():
+        global producer
+        producer = AIOKafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+        await producer.start()
+        for _ in range(100):
+            await producer.send(sys.argv[2], b"v")
+
+    asyncio.run(main())
+    """
+    ended = run_program(source, broker.bootstrap_servers, topic)
+    assert ended.code == 0, ended.err
+    assert broker.wire.end_offsets(topic) == {0: 100}
+
+
+def test_a_loop_that_closes_first_does_no_harm(
+    start_embedded: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("late")
+    broker.faults.on("Produce").then_delay(200, times=None)
+
+    async def program(producer: Any) -> Any:
+        await producer.start()
+        return await producer.send("late", b"v")
+
+    for loop_factory in (asyncio.new_event_loop, WithoutReaders):
+        producer = made(broker)
+        loop = loop_factory()
+        with caplog.at_level(logging.DEBUG, "thalweg"):
+            future = loop.run_until_complete(program(producer))
+            loop.close()
+            wait_until(partial(acknowledged, producer), what="the record being written")
+            producer._close_blocking(5)
+        # The batch has its result, whatever happened to the loop.
+        assert future.result().topic == "late"
+
+
+def acknowledged(producer: Any) -> bool:
+    metrics: dict[str, Any] = producer.metrics()["producer-metrics"]
+    return bool(metrics["record-send-total"] >= 1 and metrics["requests-in-flight"] == 0)

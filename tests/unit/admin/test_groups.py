@@ -1,0 +1,189 @@
+"""The admin client's requests for groups and their offsets (on a fake core)."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.admin.answers import ONE, ZERO, answers, last, listed, metadata
+from thalweg.admin.groups import MemberToRemove
+from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
+from thalweg.coordinator.protocol import Assignment, Subscription
+from thalweg.errors import (
+    GroupIdNotFoundError,
+    IncompatibleBrokerVersion,
+    NoError,
+    UnknownTopicOrPartitionError,
+)
+from thalweg.structs import OffsetAndMetadata
+
+
+def test_groups_are_listed_at_every_broker(admin):
+    row = {
+        "GroupId": "g",
+        "ProtocolType": "consumer",
+        "GroupState": "Stable",
+        "GroupType": "classic",
+    }
+    answers(admin, ListGroups={"ErrorCode": 0, "Groups": [row]})
+    assert len(admin.list_groups(states_filter=["stable"])) == 2
+    assert last(admin)[1] == {"StatesFilter": ["Stable"]}
+    assert admin.list_groups([1])[0]["group_state"] == "Stable"
+    assert admin.list_consumer_groups([1]) == [("g", "consumer")]
+
+
+def test_groups_are_described_with_what_their_members_said(admin):
+    subscription = Subscription(1, ["t"], None, [ZERO])
+    member = {
+        "MemberId": "m",
+        "GroupInstanceId": None,
+        "ClientId": "c",
+        "ClientHost": "/h",
+        "MemberMetadata": subscription.encode(),
+        "MemberAssignment": Assignment(1, [ZERO, ONE]).encode(),
+    }
+    other = {**member, "MemberMetadata": b"\x00", "MemberAssignment": b""}
+    group = {
+        "ErrorCode": 0,
+        "GroupId": "g",
+        "GroupState": "Stable",
+        "ProtocolType": "consumer",
+        "ProtocolData": "range",
+        "Members": [member, other],
+        "AuthorizedOperations": -(2**31),
+    }
+    answers(admin, DescribeGroups={"Groups": [group]})
+    found = admin.describe_groups(["g"])["g"]
+    assert found["error"] is None
+    assert found["members"][0]["member_metadata"] == {
+        "topics": ["t"],
+        "user_data": None,
+        "owned_partitions": [{"topic": "t", "partitions": [0]}],
+        "generation_id": -1,
+        "rack_id": None,
+    }
+    assert found["members"][0]["member_assignment"] == {
+        "assigned_partitions": [{"topic": "t", "partitions": [0, 1]}],
+        "user_data": None,
+    }
+    assert found["members"][1]["member_metadata"] == b"\x00"
+    assert last(admin)[2] == ("coordinator", "group", "g")
+    information = admin.describe_consumer_groups(["g"], group_coordinator_id=2)[0]
+    assert (information.group, information.state, information.protocol) == ("g", "Stable", "range")
+    assert information.members[0].member_metadata == subscription
+    assert last(admin)[2] == 2
+    answers(admin, DescribeGroups={"Groups": [{**group, "ErrorCode": 69, "Members": []}]})
+    assert "GroupIdNotFoundError" in admin.describe_groups(["g"])["g"]["error"]
+    with pytest.raises(GroupIdNotFoundError):
+        admin.describe_consumer_groups(["g"])
+
+
+def test_a_group_coordinator_that_moved_is_forgotten(admin):
+    answers(
+        admin,
+        DeleteGroups=[
+            {"Results": [{"GroupId": "g", "ErrorCode": 16}]},
+            {"Results": [{"GroupId": "g", "ErrorCode": 0}]},
+        ],
+    )
+    assert admin.delete_groups(["g"]) == {"g": "OK"}
+    assert admin._client.forgotten == [("group", "g")]
+
+
+def test_groups_are_deleted_with_each_outcome(admin):
+    answers(admin, DeleteGroups={"Results": [{"GroupId": "g", "ErrorCode": 68}]})
+    assert admin.delete_groups(["g"]) == {"g": "NonEmptyGroupError"}
+    assert admin.delete_consumer_groups(["g"])[0][1].errno == 68
+
+
+def fetched(code: int = 0, offset: int = 5) -> dict[str, Any]:
+    row = {
+        "PartitionIndex": 0,
+        "CommittedOffset": offset,
+        "CommittedLeaderEpoch": 2,
+        "Metadata": "m",
+        "ErrorCode": code,
+    }
+    topics = [{"Name": "t", "Partitions": [row]}]
+    return {"Groups": [{"GroupId": "g", "ErrorCode": 0, "Topics": topics}]}
+
+
+def test_committed_offsets_are_listed(admin):
+    answers(admin, OffsetFetch=fetched())
+    expected = {ZERO: OffsetAndMetadata(5, "m", 2)}
+    assert admin.list_group_offsets("g") == {"g": expected}
+    assert last(admin)[1]["Groups"][0]["Topics"] is None
+    assert admin.list_group_offsets({"g": [ZERO]}) == {"g": expected}
+    assert admin.list_group_offsets(["g", "h"]) == {"g": expected, "h": expected}
+    assert admin.list_consumer_group_offsets("g", partitions=[ZERO, ONE])[ONE].offset == -1
+    with pytest.raises(ValueError, match="Empty group_specs"):
+        admin.list_group_offsets({})
+    answers(admin, OffsetFetch=fetched(3))
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-0"):
+        admin.list_group_offsets("g")
+
+
+def commit_answer(code: int = 0) -> dict[str, Any]:
+    return {"Topics": [{"Name": "t", "Partitions": [{"PartitionIndex": 0, "ErrorCode": code}]}]}
+
+
+def test_offsets_of_a_group_are_altered_and_deleted(admin):
+    answers(admin, OffsetCommit=commit_answer(25))
+    assert admin.alter_group_offsets("g", {ZERO: OffsetAndMetadata(3)})[ZERO].errno == 25
+    assert admin.alter_group_offsets("g", {}) == {}
+    answers(admin, OffsetDelete={"ErrorCode": 0, **commit_answer(86)})
+    assert admin.delete_group_offsets("g", [ZERO])[ZERO].errno == 86
+    assert admin.delete_group_offsets("g", []) == {}
+    answers(admin, OffsetDelete={"ErrorCode": 69, "Topics": []})
+    with pytest.raises(GroupIdNotFoundError):
+        admin.delete_group_offsets("g", [ZERO])
+
+
+@pytest.mark.parametrize(
+    "spec, expected",
+    [
+        (OffsetSpec.EARLIEST, 2),
+        (OffsetSpec.LATEST, 9),
+        (OffsetTimestamp(100), 4),
+        (OffsetTimestamp(10_000), 9),
+        (7, 7),
+        (0, 2),
+        (1000, 9),
+    ],
+)
+def test_offsets_of_a_group_are_reset_within_what_there_is(admin, spec, expected):
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        timestamp = body["Topics"][0]["Partitions"][0]["Timestamp"]
+        return listed(p0=({-2: 2, -1: 9, 100: 4, 10_000: -1}[timestamp], 0))
+
+    answers(
+        admin,
+        Metadata=metadata({ZERO: 1}),
+        ListOffsets=answer,
+        OffsetFetch=fetched(),
+        OffsetCommit=commit_answer(),
+    )
+    assert admin.reset_group_offsets("g", {ZERO: spec}) == {
+        ZERO: {"error": NoError, "offset": expected}
+    }
+    row = last(admin)[1]["Topics"][0]["Partitions"][0]
+    assert (row["CommittedOffset"], row["CommittedMetadata"]) == (expected, "m")
+
+
+def test_members_are_removed_by_new_and_old_brokers(admin):
+    answers(
+        admin,
+        LeaveGroup={
+            "ErrorCode": 0,
+            "Members": [{"MemberId": "m", "GroupInstanceId": None, "ErrorCode": 25}],
+        },
+    )
+    member = MemberToRemove("m", reason="why")
+    assert admin.remove_group_members("g", [member])["m"].errno == 25
+    assert last(admin)[1]["Members"][0]["Reason"] == "why"
+    admin._client.versions["LeaveGroup"] = 2
+    assert admin.remove_group_members("g", [member])["m"] is NoError
+    assert last(admin)[1] == {"GroupId": "g", "MemberId": "m"}
+    with pytest.raises(IncompatibleBrokerVersion):
+        admin.remove_group_members("g", [MemberToRemove(group_instance_id="i")])
+    assert admin.remove_group_members("g", []) == {}
+    assert len({member, MemberToRemove("m", reason="why")}) == 1

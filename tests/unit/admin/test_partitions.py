@@ -1,0 +1,156 @@
+"""The admin client's requests for partitions, offsets and replicas (on a fake core)."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.admin.answers import ONE, ZERO, answers, last, listed, metadata
+from thalweg.admin.offsets import OffsetSpec
+from thalweg.admin.partitions import NewPartitions
+from thalweg.errors import InvalidPartitionsError, UnknownTopicOrPartitionError
+from thalweg.structs import OffsetAndTimestamp
+
+
+def test_partitions_are_added_in_every_form(admin):
+    row = {"Name": "t", "ErrorCode": 0, "ErrorMessage": None}
+    answers(admin, CreatePartitions={"Results": [row]})
+    for given, assignments in (
+        (5, None),
+        (NewPartitions(5), None),
+        (NewPartitions(5, [[1, 2]]), [{"BrokerIds": [1, 2]}]),
+        ({"count": 5, "assignments": [[1, 2]]}, [{"BrokerIds": [1, 2]}]),
+        ({"count": 5}, None),
+    ):
+        response = admin.create_partitions({"t": given})
+        assert response.results[0].name == response.results[0][0] == "t"
+        assert response.results[0].error_code == response.results[0][1] == 0
+        topic = last(admin)[1]["Topics"][0]
+        assert topic == {"Name": "t", "Count": 5, "Assignments": assignments}
+    result = {"name": "t", "error_code": 0, "error_message": None}
+    assert response.to_dict() == {"throttle_time_ms": 0, "results": [result]}
+    answers(admin, CreatePartitions={"Results": [{**row, "ErrorCode": 37}]})
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({"t": 1})
+
+
+def test_offsets_are_looked_up_at_each_leader(admin):
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        index = body["Topics"][0]["Partitions"][0]["PartitionIndex"]
+        return listed(**{f"p{index}": (index + 5, 0)})
+
+    answers(admin, Metadata=metadata({ZERO: 1, ONE: 2}), ListOffsets=answer)
+    found = admin.list_partition_offsets({ZERO: OffsetSpec.LATEST, ONE: 1234}, "read-committed")
+    assert found == {ZERO: OffsetAndTimestamp(5, 100, 7), ONE: OffsetAndTimestamp(6, 100, 7)}
+    asked = [(body, node) for api, body, node in admin._client.requests if api == "ListOffsets"]
+    assert {node for _, node in asked} == {1, 2}
+    assert all(body["IsolationLevel"] == 1 for body, _ in asked)
+    assert {body["Topics"][0]["Partitions"][0]["Timestamp"] for body, _ in asked} == {-1, 1234}
+
+
+def test_a_leader_that_moved_is_found_again(admin):
+    answers(
+        admin,
+        Metadata=[metadata({ZERO: 1}), metadata({ZERO: -1}), metadata({ZERO: 2})],
+        ListOffsets=[listed(p0=(-1, 6)), listed(p0=(9, 0))],
+    )
+    assert admin.list_partition_offsets({ZERO: OffsetSpec.LATEST})[ZERO].offset == 9
+    assert last(admin)[2] == 2
+
+
+def test_a_partition_that_does_not_exist_is_an_error(admin):
+    answers(admin, Metadata=metadata({ZERO: 1}))
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-1"):
+        admin.list_partition_offsets({ONE: OffsetSpec.LATEST})
+    with pytest.raises(TypeError, match="Unsupported ts type"):
+        admin.list_partition_offsets({ZERO: "latest"})
+
+
+def test_records_are_deleted_at_each_leader(admin):
+    row = {"PartitionIndex": 0, "LowWatermark": 5, "ErrorCode": 0}
+    answers(
+        admin,
+        Metadata=metadata({ZERO: 1}),
+        DeleteRecords=[
+            {"Topics": [{"Name": "t", "Partitions": [{**row, "ErrorCode": 6}]}]},
+            {"Topics": [{"Name": "t", "Partitions": [row]}]},
+        ],
+    )
+    assert admin.delete_records({ZERO: 5}) == {
+        ZERO: {"partition_index": 0, "low_watermark": 5, "error_code": 0}
+    }
+    answers(
+        admin, DeleteRecords={"Topics": [{"Name": "t", "Partitions": [{**row, "ErrorCode": 3}]}]}
+    )
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-0"):
+        admin.delete_records({ZERO: 5}, partition_leader_id=2)
+    assert last(admin)[2] == 2
+
+
+def test_leaders_are_elected_and_needless_elections_are_no_error(admin):
+    row = {"PartitionId": 0, "ErrorCode": 84, "ErrorMessage": "not needed"}
+    results = [{"Topic": "t", "PartitionResult": [row]}]
+    answers(admin, ElectLeaders={"ErrorCode": 0, "ReplicaElectionResults": results})
+    for given, asked in (
+        (None, None),
+        ({"t": [0]}, [{"Topic": "t", "Partitions": [0]}]),
+        ([ZERO, ONE], [{"Topic": "t", "Partitions": [0, 1]}]),
+    ):
+        response = admin.elect_leaders(0, given)
+        assert last(admin)[1]["TopicPartitions"] == asked
+    result = response.replica_election_results[0]
+    assert (response.error_code, result.topic, result[0]) == (0, "t", "t")
+    assert result[1][0] == (0, 84, "not needed")
+    assert result.partition_result[0].error_code == result[1][0][1] == 84
+    assert response.to_dict()["replica_election_results"][0] == {
+        "topic": "t",
+        "partition_result": [{"partition_id": 0, "error_code": 84, "error_message": "not needed"}],
+    }
+    answers(admin, Metadata=metadata({ZERO: 1, ONE: 1}))
+    admin.perform_leader_election(0, ["t"])
+    assert last(admin)[1]["TopicPartitions"] == [{"Topic": "t", "Partitions": [0, 1]}]
+
+
+def test_replicas_are_moved_and_moves_listed(admin):
+    row = {"PartitionIndex": 0, "ErrorCode": 0, "ErrorMessage": None}
+    top = {"ErrorCode": 0, "ErrorMessage": None}
+    answers(
+        admin,
+        AlterPartitionReassignments={**top, "Responses": [{"Name": "t", "Partitions": [row]}]},
+        ListPartitionReassignments={
+            **top,
+            "Topics": [
+                {
+                    "Name": "t",
+                    "Partitions": [
+                        {
+                            "PartitionIndex": 0,
+                            "Replicas": [1, 2],
+                            "AddingReplicas": [2],
+                            "RemovingReplicas": [],
+                        }
+                    ],
+                }
+            ],
+        },
+    )
+    assert admin.alter_partition_reassignments({ZERO: [1, 2], ONE: None}) == {ZERO: None}
+    rows = last(admin)[1]["Topics"][0]["Partitions"]
+    assert [each["Replicas"] for each in rows] == [[1, 2], None]
+    for bad in ([], ["1"]):
+        with pytest.raises(ValueError, match="must be non-empty, of int"):
+            admin.alter_partition_reassignments({ZERO: bad})
+    found = admin.list_partition_reassignments([ZERO])
+    assert found[ZERO]["adding_replicas"] == [2]
+    assert last(admin)[1]["Topics"] == [{"Name": "t", "PartitionIndexes": [0]}]
+
+
+def test_topics_are_described_page_by_page(admin):
+    answer = {
+        "Topics": [{"Name": "t", "Partitions": [], "TopicAuthorizedOperations": 8}],
+        "NextCursor": {"TopicName": "t", "PartitionIndex": 5},
+    }
+    answers(admin, DescribeTopicPartitions=answer)
+    found = admin.describe_topic_partitions(["t"], 10)
+    assert found["topics"][0]["topic_authorized_operations"] == ["READ"]
+    admin.describe_topic_partitions(["t"], cursor=found["next_cursor"])
+    assert last(admin)[1]["Cursor"] == {"TopicName": "t", "PartitionIndex": 5}

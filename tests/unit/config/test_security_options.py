@@ -1,0 +1,218 @@
+"""Rules of the options for TLS and SASL."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.config.problems import one_problem, problems
+from thalweg.config import IgnoredOptionWarning, resolve
+
+
+def test_sasl_needs_a_mechanism_and_its_credentials():
+    text = one_problem("a", security_protocol="SASL_PLAINTEXT")
+    assert text == "security_protocol='SASL_PLAINTEXT' needs sasl_mechanism"
+    found = problems("a", security_protocol="SASL_SSL", sasl_mechanism="PLAIN")
+    assert found == [
+        "sasl_mechanism='PLAIN' needs sasl_plain_username",
+        "sasl_mechanism='PLAIN' needs sasl_plain_password",
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "scram-sha-512"])
+def test_scram_needs_the_same_credentials_as_plain(mechanism):
+    given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
+    assert problems("a", **given) == [
+        f"sasl_mechanism={mechanism.upper()!r} needs sasl_plain_username",
+        f"sasl_mechanism={mechanism.upper()!r} needs sasl_plain_password",
+    ]
+    found = resolve("a", {**given, "sasl.username": "u", "sasl.password": "p"}).core()
+    assert found["sasl_mechanism"] == mechanism.upper()
+    assert found["sasl_scram_iterations_max"] == 131072
+    assert found["sasl_scram_tokenauth"] is False
+
+
+@pytest.mark.parametrize(
+    "mechanism, refused",
+    [
+        ("PLAIN", ["sasl_plain_username", "sasl_plain_password"]),
+        ("SCRAM-SHA-256", ["sasl_plain_username"]),
+    ],
+)
+def test_a_nul_that_the_mechanism_cannot_send_is_refused(mechanism, refused):
+    found = problems(
+        "a",
+        security_protocol="SASL_SSL",
+        sasl_mechanism=mechanism,
+        sasl_plain_username="a\0",
+        sasl_plain_password="hunter\0",
+    )
+    assert found == [f"{name} must not contain a NUL character" for name in refused]
+
+
+def test_the_limit_of_iterations_has_a_lowest_value():
+    text = one_problem("a", sasl_scram_iterations_max=4095)
+    assert text.startswith("sasl_scram_iterations_max must be a whole number")
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"])
+def test_a_mechanism_that_this_version_lacks_says_so(mechanism):
+    text = one_problem("a", security_protocol="SASL_SSL", sasl_mechanism=mechanism)
+    wanted = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    assert text == f"sasl_mechanism {mechanism!r} is not supported yet; use {wanted}"
+
+
+def test_a_made_up_mechanism_is_refused():
+    text = one_problem("a", security_protocol="SASL_SSL", sasl_mechanism="ROT13")
+    wanted = "'PLAIN', 'SCRAM-SHA-256' or 'SCRAM-SHA-512'"
+    assert text == f"sasl_mechanism must be {wanted}, not 'ROT13'"
+
+
+def test_options_of_scram_warn_with_another_mechanism():
+    with pytest.warns(IgnoredOptionWarning, match=r"sasl_scram_tokenauth: .*'PLAIN'") as caught:
+        resolve("a", {**SASL, "security_protocol": "SASL_SSL", "sasl_scram_tokenauth": True})
+    assert len(caught) == 1
+
+
+SCRAM_LINE = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    ' username="alice" password="hunter2" tokenauth="true";'
+)
+
+
+def test_javas_login_line_of_scram_may_have_a_delegation_token():
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": SCRAM_LINE,
+    }
+    found = resolve("a", given).core()
+    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("alice", "hunter2")
+    assert found["sasl_scram_tokenauth"] is True
+    assert resolve("a", {**given, "sasl_scram_tokenauth": False})["sasl_scram_tokenauth"] is False
+
+
+@pytest.mark.parametrize(
+    "mechanism, line, wanted",
+    [
+        ("PLAIN", SCRAM_LINE, "'SCRAM-SHA-256' or 'SCRAM-SHA-512'"),
+        ("SCRAM-SHA-256", SCRAM_LINE.replace("scram.Scram", "plain.Plain"), "'PLAIN'"),
+    ],
+)
+def test_javas_login_module_must_fit_the_mechanism(mechanism, line, wanted):
+    text = one_problem(
+        "a", security_protocol="SASL_SSL", sasl_mechanism=mechanism, sasl_jaas_config=line
+    )
+    assert text.startswith("sasl_jaas_config has ")
+    assert text.endswith(f"which needs sasl_mechanism {wanted}, not {mechanism!r}")
+    assert "hunter2" not in text
+
+
+def test_javas_login_line_gives_user_and_password():
+    line = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' username="alice" password="a\\"b\\\\c";'
+    )
+    found = resolve(
+        "a",
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": line,
+        },
+    )
+    assert found["sasl_plain_username"] == "alice"
+    assert found["sasl_plain_password"] == 'a"b\\c'
+
+
+def test_a_broken_login_line_is_refused_without_being_shown():
+    found = problems(
+        "a",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_jaas_config='password="hunter2"',
+    )
+    assert any(each.startswith("sasl_jaas_config must be ") for each in found)
+    assert "hunter2" not in "".join(found)
+
+
+SASL = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "x"}
+
+
+@pytest.mark.parametrize(
+    "given, lack",
+    [
+        (SASL, "does not authenticate"),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, "does not authenticate"),
+        ({"sasl_mechanism": "PLAIN", "security_protocol": "SSL"}, "does not authenticate"),
+        ({"sasl_jaas_config": "nonsense"}, "does not authenticate"),
+        ({"sasl_kerberos_domain_name": "d"}, "GSSAPI is not supported"),
+        ({"ssl_cafile": "ca.pem"}, "has no encryption"),
+        ({"ssl_keyfile": "key.pem"}, "has no encryption"),
+        ({"ssl_truststore_location": "trust.jks"}, "has no encryption"),
+        ({"ssl_protocol": "TLSv1.2"}, "both offered"),
+    ],
+)
+def test_security_options_without_effect_are_ignored_with_one_warning(given, lack):
+    with pytest.warns(IgnoredOptionWarning, match=lack) as caught:
+        found = resolve("a", given)
+    assert len(caught) == 1
+    assert all(name in str(caught[0].message) for name in given if name != "security_protocol")
+    assert found.core()["sasl_mechanism"] is None
+
+
+@pytest.fixture
+def pem_files(tmp_path, monkeypatch):
+    """Makes these empty files in the working folder."""
+    (tmp_path / "a").mkdir()
+    for name in ("ca.pem", "client.pem", "client.key", "a/ca.pem"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
+
+def test_problems_of_security_come_together_with_all_others(pem_files):
+    found = problems(
+        "p",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="ROT13",
+        ssl_keyfile="client.key",
+        sasl_oauth_token_provider=object(),
+        acks=7,
+    )
+    assert [each.split()[0] for each in found] == [
+        "sasl_oauth_token_provider",
+        "acks",
+        "ssl_keyfile",
+        "sasl_mechanism",
+    ]
+
+
+def test_a_key_needs_its_certificate(pem_files):
+    text = one_problem("a", security_protocol="SSL", ssl_keyfile="client.key")
+    assert text == "ssl_keyfile needs ssl_certfile"
+
+
+def test_kafkas_names_of_pem_stores_are_taken(pem_files):
+    found = resolve(
+        "a",
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": "ca.pem",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": "client.pem",
+            "ssl.endpoint.identification.algorithm": "",
+        },
+    )
+    assert (found["ssl_cafile"], found["ssl_certfile"]) == ("ca.pem", "client.pem")
+    assert found["ssl_check_hostname"] is False
+
+
+def test_javas_key_stores_are_refused_with_what_to_do():
+    text = one_problem("a", security_protocol="SSL", ssl_truststore_location="trust.jks")
+    assert "needs ssl_truststore_type='PEM'" in text
+    assert "set ssl_cafile" in text
+
+
+def test_files_may_be_paths(pem_files):
+    found = resolve("a", {"security_protocol": "SSL", "ssl_cafile": Path("a") / "ca.pem"})
+    assert found["ssl_cafile"] == str(Path("a") / "ca.pem")

@@ -1,0 +1,1 @@
+"""A member in its driver (on a fake core)."""

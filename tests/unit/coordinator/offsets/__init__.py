@@ -1,0 +1,1 @@
+"""Committed offsets (on a fake core)."""
