@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.coordinator import kip848_world, world
 from tests.coordinator.assignors import Spread, Sticky
+from tests.coordinator.classic.world import World as ClassicWorld
+from tests.coordinator.kip848.client import MAX_POLL_MS
+from tests.coordinator.kip848.connection import Faults
+from tests.coordinator.kip848.world import SESSION_MS, World
 from tests.support.scale import scaled
 
 SECONDS = 60
@@ -37,7 +40,7 @@ def test_a_storm_of_the_classic_protocol_ends_in_one_generation(
     assignor: type, members: int, seed: int
 ) -> None:
     """Scenario 34."""
-    storm = world.World(seed)
+    storm = ClassicWorld(seed)
     storm.topics = {"t": 2 * members}
     chance = random.Random(seed)
     for _ in range(members):
@@ -57,8 +60,8 @@ def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(
     assignor: str, members: int, seed: int
 ) -> None:
     """KIP-848. Scenario 34."""
-    faults = kip848_world.Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
-    storm = kip848_world.World(seed, {"t": 2 * members}, faults, assignor)
+    faults = Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
+    storm = World(seed, {"t": 2 * members}, faults, assignor)
     chance = random.Random(seed)
     for _ in range(members):
         storm.client({"t"}, polls_every_ms=500.0)
@@ -66,6 +69,6 @@ def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(
         storm.run(chance.uniform(0, 500))
         disturb(chance, members, storm.living, lambda: storm.client({"t"}, polls_every_ms=500.0))
     faults.breaks = faults.stalls = faults.doubles = 0.0
-    storm.run(2 * kip848_world.MAX_POLL_MS + 3 * kip848_world.SESSION_MS)
+    storm.run(2 * MAX_POLL_MS + 3 * SESSION_MS)
     storm.check_converged()
     assert len(storm.living) >= members // 2

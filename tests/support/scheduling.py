@@ -20,7 +20,7 @@ _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_ins
 # These files take too long for one process, and the tests of each broker are independent.
 _BY_BROKER = {"test_exchange.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
-_TOGETHER = {"admin", "packaging"}
+_TOGETHER = {"tests/admin", "tests/packaging"}
 # These files share one Spark session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
     "test_batch_read.py",
@@ -47,12 +47,12 @@ def rank(file: str) -> int:
 def group(test: str) -> str:
     """Returns the group of a test, from its ID. One process runs all tests of a group."""
     path = test.split("::", 1)[0]
-    folder, file = path.rsplit("/", 2)[-2:]
+    folder, file = path.rsplit("/", 1)
     if folder in _TOGETHER:
         return folder
     if file in _ALONE:
         return test
-    if folder == "spark" and file in _WITH_SPARK:
+    if folder == "tests/spark" and file in _WITH_SPARK:
         return folder
     found = _BROKER.search(test) if file in _BY_BROKER else None
     return f"{path}[{found[1]}]" if found else path

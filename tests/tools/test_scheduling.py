@@ -21,11 +21,12 @@ from tests.support.scheduling import group, rank
         ),
         ("tests/spark/test_demo.py::test_x", "tests/spark/test_demo.py::test_x"),
         ("tests/spark/test_installs.py::test_x", "tests/spark/test_installs.py::test_x"),
-        ("tests/spark/test_write.py::test_x[kafka-4.3]", "spark"),
+        ("tests/spark/test_write.py::test_x[kafka-4.3]", "tests/spark"),
         ("tests/spark/test_options.py::test_x", "tests/spark/test_options.py"),
-        ("tests/admin/test_acls.py::test_x[4.3]", "admin"),
-        ("tests/packaging/test_contents.py::test_x", "packaging"),
-        ("tests/packaging/test_installed.py::test_x[a]", "packaging"),
+        ("tests/admin/test_acls.py::test_x[4.3]", "tests/admin"),
+        ("tests/unit/admin/test_groups.py::test_x", "tests/unit/admin/test_groups.py"),
+        ("tests/packaging/test_contents.py::test_x", "tests/packaging"),
+        ("tests/packaging/test_installed.py::test_x[a]", "tests/packaging"),
         (
             "tests/interop/test_exchange.py::test_x[kafka-3.9-lz4]",
             "tests/interop/test_exchange.py[kafka-3.9]",
@@ -67,4 +68,4 @@ def test_only_the_tests_of_one_process_use_the_shared_spark_session():
         if uses.search(path.read_text(encoding="utf-8"))
     ]
     assert len(files) > 1
-    assert {group(f"tests/spark/{path.name}::test_x") for path in files} == {"spark"}
+    assert {group(f"tests/spark/{path.name}::test_x") for path in files} == {"tests/spark"}

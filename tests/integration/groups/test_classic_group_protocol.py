@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.coordinator.classic_script import MAX_SIZE, MIN_SESSION_MS, SCRIPTS, Machines, Script
+from tests.coordinator.classic.script import MAX_SIZE, MIN_SESSION_MS, SCRIPTS, Machines, Script
 from tests.support.codes import COORDINATOR_AWAY
 from tests.support.kafka.cluster import VERSIONS, RealKafka
 from tests.support.waiting import wait_until

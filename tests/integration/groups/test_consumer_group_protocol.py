@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.coordinator.kip848_script import (
+from tests.coordinator.kip848.script import (
     MAX_SIZE,
     RECORDED,
     SCRIPTS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tests.coordinator.world import World
+from tests.coordinator.classic.world import World
 from thalweg.coordinator.classic.group import GroupSettings
 from thalweg.coordinator.protocol import Subscription
 from thalweg.coordinator.steps import Arrived, Reply

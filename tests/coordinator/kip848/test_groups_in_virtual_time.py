@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from tests.coordinator.kip848_world import (
-    AWAY,
-    HEARTBEAT_MS,
-    MAX_POLL_MS,
-    SESSION_MS,
-    Client,
-    Faults,
-    World,
-)
+from tests.coordinator.kip848.broker import AWAY
+from tests.coordinator.kip848.client import MAX_POLL_MS, Client
+from tests.coordinator.kip848.connection import Faults
+from tests.coordinator.kip848.world import HEARTBEAT_MS, SESSION_MS, World
 from tests.support.codes import COORDINATOR_AWAY
 from tests.support.scale import scaled
 from thalweg.coordinator.steps import Assign, Lose, Revoke

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.coordinator.kip848_script import (
+from tests.coordinator.kip848.broker import filled
+from tests.coordinator.kip848.script import (
     SCRIPTS,
     Machines,
     Script,
     kafkas_answers,
     plain,
 )
-from tests.coordinator.kip848_world import filled
 from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.states import ConsumerGroupState
 from thalweg.coordinator.steps import (

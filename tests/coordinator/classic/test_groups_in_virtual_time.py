@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from tests.coordinator.assignors import Spread, Sticky
-from tests.coordinator.world import World
+from tests.coordinator.classic.world import World
 from tests.support.scale import scaled
 from thalweg.coordinator.steps import Assign, Lose, Revoke
 

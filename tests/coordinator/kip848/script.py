@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.coordinator.kip848_world import filled
+from tests.coordinator.kip848.broker import filled
 from thalweg.coordinator.classic.group import GroupSettings
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings

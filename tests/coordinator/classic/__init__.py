@@ -1,0 +1,1 @@
+"""The classic protocol: members, groups, and both in virtual time."""

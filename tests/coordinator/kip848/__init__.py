@@ -1,0 +1,1 @@
+"""KIP-848's protocol: members, groups, and both in virtual time."""
