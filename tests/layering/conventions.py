@@ -1,6 +1,7 @@
-"""What files of the tree must not do on a builder's machine, and versions that must be pinned.
+"""What files of the tree must not do on a builder's machine, pinned versions, and lengths of files.
 
 tracked() -> texts() -> homes_set(), spark_packages()     lines that are wrong, with their places
+                     -> long_files()                      files that are too long
           -> toolchain_pins()                             files that must not exist
 a requirements file  -> unpinned()                        lines without a version
 """
@@ -16,6 +17,9 @@ from pathlib import Path, PurePosixPath
 
 from tests.support.paths import ROOT
 
+LINES_MAX = 500  # of a source file, tests included
+# Tables with an entry for each option of Kafka's and for each of its error codes.
+TABLES = ("python/thalweg/_config/options.py", "python/thalweg/errors/_broker.py")
 _HOMES = r"(?:HOME|CARGO_HOME|RUSTUP_HOME)"
 _SETS_HOME = re.compile(
     rf"""
@@ -76,6 +80,17 @@ def texts(paths: Iterable[str]) -> dict[str, str]:
 def is_script(path: str) -> bool:
     """Whether a file is part of building, testing or packaging."""
     return path.startswith(("tools/", ".ci/", ".cargo/")) or path in ("Makefile", "pyproject.toml")
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is source code that people write."""
+    return path.endswith((".java", ".py", ".rs")) and "/generated/" not in path
+
+
+def long_files(sources: Mapping[str, str]) -> list[str]:
+    """Lists source files that should be several files, one for each theme."""
+    counts = {path: len(text.splitlines()) for path, text in sources.items() if path not in TABLES}
+    return [f"{path}: {count} lines" for path, count in counts.items() if count > LINES_MAX]
 
 
 def homes_set(files: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Scripts do not set a home folder, Spark fetches no jars, and versions are pinned."""
+"""Scripts set no home folder, Spark fetches no jars, versions are pinned, files are short."""
 
 from __future__ import annotations
 
@@ -55,6 +55,12 @@ def test_what_fixes_versions_is_tracked():
     assert wanted <= set(conventions.tracked())
 
 
+def test_no_source_file_is_too_long():
+    sources = conventions.texts(filter(conventions.is_source, conventions.tracked()))
+    assert {"crates/records/src/lib.rs", *conventions.TABLES} <= sources.keys()
+    assert conventions.long_files(sources) == []
+
+
 @pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
 def test_every_requirement_has_one_version(path):
     text = path.read_text(encoding="utf-8")
@@ -93,3 +99,11 @@ def test_the_checks_find_what_they_look_for():
     assert conventions.unpinned("\n".join(["# why", "", *open_ones])) == open_ones
     hashed = f"rich==15.0 --hash=sha256:{'0' * 64}"
     assert conventions.unpinned(f"pip==26.3\npyspark[sql]==4.3.0  # why\n{hashed}\n") == []
+
+
+def test_a_file_that_is_too_long_is_found():
+    table, generated = conventions.TABLES[0], "crates/protocol/src/generated/table.rs"
+    limit = "x\n" * conventions.LINES_MAX
+    sources = {"tests/a.py": limit, "tests/b.py": limit + "x", table: limit + "x"}
+    assert conventions.long_files(sources) == [f"tests/b.py: {conventions.LINES_MAX + 1} lines"]
+    assert not conventions.is_source(generated)
