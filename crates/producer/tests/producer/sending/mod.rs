@@ -6,4 +6,6 @@ mod idempotence;
 mod idle_topics;
 mod ordering;
 mod outlets;
+mod recreated_topics;
 mod retries;
+mod unanswered_batches;

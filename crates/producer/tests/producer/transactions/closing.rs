@@ -1,0 +1,74 @@
+//! The end of a producer with an open transaction.
+
+use std::time::Duration;
+
+use thalweg_cluster::Role;
+use thalweg_producer::{ProducerConfig, ProducerError};
+use thalweg_protocol::ApiKey;
+
+use crate::transactions::{LEVELS, begin, init, new_world, ready, seen, told, transactional};
+use crate::world::coordinator::Reply;
+use crate::world::error;
+
+#[test]
+fn closing_aborts_what_is_open() {
+    for level in LEVELS {
+        let lingering = ProducerConfig {
+            linger: Duration::from_secs(1),
+            ..transactional()
+        };
+        let mut world = new_world(level, lingering, 1, 1);
+        init(&mut world);
+        begin(&mut world);
+        world.send(0, "a");
+        world.advance_ms(1_100);
+        let dropped = world.send(0, "b");
+        let deadline = world.now + Duration::from_secs(10);
+        world.sender.close(deadline, &mut world.cluster, world.now);
+        world.run();
+        assert!(world.sender.is_closed());
+        assert!(matches!(
+            error(&dropped),
+            ProducerError::TransactionAborted { .. }
+        ));
+        assert_eq!(world.brokers.coordinator.aborts, 1);
+        assert!(seen(&world, 0).is_empty());
+    }
+}
+
+#[test]
+fn closing_waits_no_longer_than_the_coordinator_lets_a_transaction_live() {
+    let config = ProducerConfig {
+        transaction_timeout: Duration::from_secs(7),
+        ..transactional()
+    };
+    let mut world = new_world(2, config, 1, 1);
+    init(&mut world);
+    begin(&mut world);
+    world.send_alone(0, "a");
+    let never = [Reply::LoseRequest; 1_000];
+    world.brokers.coordinator.on(ApiKey::END_TXN, never);
+    let deadline = world.now + Duration::from_secs(10_000);
+    world.sender.close(deadline, &mut world.cluster, world.now);
+    world.advance_ms(6_900);
+    assert!(!world.sender.is_closed());
+    world.advance_ms(200);
+    assert!(world.sender.is_closed());
+}
+
+#[test]
+fn whoever_waits_hears_that_the_client_has_ended() {
+    let mut world = ready(2);
+    begin(&mut world);
+    world.send_alone(0, "a");
+    world
+        .brokers
+        .coordinator
+        .on(ApiKey::END_TXN, [Reply::Silence]);
+    let ticket = world.sender.commit_transaction();
+    world.run();
+    world.sender.close(world.now, &mut world.cluster, world.now);
+    assert!(!world.sender.is_closed(), "the outcome is still to come");
+    world.sender.abort(world.now);
+    assert_eq!(told(&ticket), Some(Err(ProducerError::Closed)));
+}
