@@ -14,7 +14,7 @@ use thalweg_records::{Compression, RecordRef};
 
 #[path = "../tests/virtual_time/batches.rs"]
 mod batches;
-#[path = "../tests/virtual_time/broker.rs"]
+#[path = "../tests/virtual_time/broker/mod.rs"]
 mod broker;
 #[path = "../tests/virtual_time/world.rs"]
 mod world;

@@ -9,6 +9,7 @@ mod isolation;
 mod leader_changes;
 mod memory;
 mod model;
+mod one_partition;
 mod positions;
 mod ranges;
 mod reading_ahead;
