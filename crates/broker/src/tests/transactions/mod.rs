@@ -62,26 +62,3 @@ fn markers(bench: &mut Bench, topic: &str) -> Vec<(i64, i16, ControlRecord)> {
     }
     found
 }
-
-#[test]
-fn many_producers_at_once_do_not_disturb_each_other() {
-    let mut bench = bench();
-    let mut writers: Vec<Writer> = (0..40)
-        .map(|index| init(&mut bench, &format!("id-{index}")))
-        .collect();
-    let mut committed = 0;
-    for round in 0..5 {
-        for sequence in 0..3 {
-            for writer in &writers {
-                writer.produce(&mut bench, "t", sequence).unwrap();
-            }
-        }
-        for (index, writer) in writers.iter_mut().enumerate() {
-            let commit = (index + round) % 3 != 0;
-            committed += i64::from(commit) * 3;
-            *writer = writer.end_in(&mut bench, 5, commit).unwrap();
-        }
-    }
-    assert_eq!(last_stable_offset(&mut bench, "t"), 5 * 40 * 4);
-    assert_eq!(count_committed(&mut bench), committed);
-}

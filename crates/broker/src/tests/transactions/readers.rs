@@ -69,6 +69,29 @@ fn a_reader_of_committed_records_is_woken_by_the_marker() {
     assert_eq!(base_offsets(&answer.responses[0].partitions[0]), [0, 1, 2]);
 }
 
+#[test]
+fn many_producers_at_once_do_not_disturb_each_other() {
+    let mut bench = bench();
+    let mut writers: Vec<Writer> = (0..40)
+        .map(|index| init(&mut bench, &format!("id-{index}")))
+        .collect();
+    let mut committed = 0;
+    for round in 0..5 {
+        for sequence in 0..3 {
+            for writer in &writers {
+                writer.produce(&mut bench, "t", sequence).unwrap();
+            }
+        }
+        for (index, writer) in writers.iter_mut().enumerate() {
+            let commit = (index + round) % 3 != 0;
+            committed += i64::from(commit) * 3;
+            *writer = writer.end_in(&mut bench, 5, commit).unwrap();
+        }
+    }
+    assert_eq!(last_stable_offset(&mut bench, "t"), 5 * 40 * 4);
+    assert_eq!(count_committed(&mut bench), committed);
+}
+
 /// Counts committed records like a client, by markers and aborted transactions.
 fn count_committed(bench: &mut Bench) -> i64 {
     let fetched = fetch_committed(bench, "t", 0);
