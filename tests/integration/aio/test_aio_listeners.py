@@ -1,4 +1,4 @@
-"""Asyncio rebalance listeners: the loop and the consumer go on while they run."""
+"""Asyncio rebalance listeners: the loop and the consumer keep working while they run."""
 
 from __future__ import annotations
 
