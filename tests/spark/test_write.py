@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from tests.spark.conftest import Source, Stream, Topics, first, texts
 from tests.support.brokers import Broker
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from tests.support.scale import scaled
 from tests.support.scram import add_user
 

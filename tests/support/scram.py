@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient
 from thalweg.admin import UserScramCredentialUpsertion

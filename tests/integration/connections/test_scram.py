@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.aio import run
-from tests.integration.clients import read, within
+from tests.integration.support.aio import run
+from tests.integration.support.clients import read, within
 from tests.support.brokers import Brokers
-from tests.support.kafka import USERS, VERSIONS, RealKafka
+from tests.support.kafka.cluster import USERS, VERSIONS, RealKafka
 from tests.support.scram import (
     MECHANISMS,
     add_user,
