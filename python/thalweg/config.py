@@ -216,10 +216,10 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
 def _warn_of(row: Option, value: Any, ignored: str | None, found: Findings) -> None:
     """Adds the problem or warning of a single option. `value` is the coerced value."""
     if row.refused is not None and value is not None:
-        found.problem(f"{row.name} cannot be honoured: {row.refused}")
+        found.problem(f"{row.name} is refused: {row.refused}")
         found.named.add(row.name)
     elif row.deprecated is not None:
-        found.warn(f"{row.name} makes no sense here: {row.deprecated}", DeprecationWarning)
+        found.warn(f"{row.name} is deprecated: {row.deprecated}", DeprecationWarning)
     elif ignored is not None and value is not None and value != coerce(row, row.default):
         found.warn(f"{row.name} is accepted and ignored: {ignored}", IgnoredOptionWarning)
         found.named.add(row.name)

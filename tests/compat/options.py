@@ -118,7 +118,7 @@ def refused_by(make: Callable[..., object], names: set[str]) -> set[str]:
         try:
             make(**{name: VALUES[name]}, **COMPANIONS.get(name, {}))
         except ValueError as error:
-            if f" {name} cannot be honoured: " not in str(error):
+            if f" {name} is refused: " not in str(error):
                 raise
             found.add(name)
     return found

@@ -39,7 +39,7 @@ class Option(NamedTuple):
         secret: Whether the value must never be shown.
         ignored: Why a value has no effect (IgnoredOptionWarning).
         ignored_by: The letters of the clients that ignore it. Empty: all of them.
-        deprecated: Why the option makes no sense here (DeprecationWarning).
+        deprecated: Why the option has no purpose in thalweg (DeprecationWarning).
         refused: Why a value other than the default is not possible (an error).
         annotation: The type in the generated TypedDict, if the kind does not determine it.
         differs: Why the default is not Kafka's.
@@ -137,11 +137,11 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
     )
 
 
-_RUST_IO = "sockets are driven by thalweg's native core, not by Python"
-_METRICS = "all metrics are recorded; read them with metrics()"
+_RUST_IO = "thalweg's native core reads and writes the sockets, not Python"
+_METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
 _KERBEROS = "GSSAPI is not supported yet"
-_JVM = "it configures the Java virtual machine"
+_JVM = "only a Java virtual machine uses it"
 
 _CONNECTION: tuple[Option, ...] = (
     Option(
@@ -153,7 +153,7 @@ _CONNECTION: tuple[Option, ...] = (
         " other brokers from them. Put IPv6 addresses in brackets. The default port is 9092.",
         aliases=("metadata.broker.list",),
         annotation="str | Sequence[str]",
-        differs="Kafka has no default; kafka-python's is localhost.",
+        differs="Kafka has none. This is kafka-python's.",
     ),
     _text(
         "client_id",
@@ -183,7 +183,8 @@ _CONNECTION: tuple[Option, ...] = (
         "request_timeout_ms",
         30000,
         "pca",
-        "How long a request may take. After that the client closes the connection and tries again.",
+        "How long a request may take. After that the client closes the connection. Producers and"
+        " consumers then send the request again.",
         high=INT32_MAX,
         aliases=("socket.timeout.ms",),
     ),
@@ -199,43 +200,44 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "The client closes connections that are idle for longer. At least 1000; -1: never.",
+        "The client closes a connection that was idle for this time. At least 1000. -1: never.",
         low=-1,
-        differs="Kafka's admin client has 300000; one value for all clients, as kafka-python.",
+        differs="Kafka's admin client has 300000. Here all clients have the same, as in"
+        " kafka-python.",
     ),
     _ms(
         "reconnect_backoff_ms",
         50,
         "pca",
-        "Wait before connecting again to a broker after a failure. It doubles with each"
+        "Pause before the client connects to a broker again after a failure. It doubles with each"
         " further failure.",
     ),
     _ms(
         "reconnect_backoff_max_ms",
         1000,
         "pca",
-        "Longest wait before connecting again, plus up to 20% of jitter.",
+        "Longest pause before the client connects again. Jitter adds up to 20%.",
     ),
     _ms(
         "retry_backoff_ms",
         100,
         "pca",
-        "Wait before a request is retried. It doubles with each further failure.",
+        "Pause before the client retries a request. It doubles with each further failure.",
     ),
-    _ms("retry_backoff_max_ms", 1000, "pca", "Longest wait before a request is retried."),
+    _ms("retry_backoff_max_ms", 1000, "pca", "Longest pause before the client retries a request."),
     _ms(
         "socket_connection_setup_timeout_ms",
         10000,
         "pca",
-        "How long setting up a connection may take (KIP-601). That includes handshakes."
-        " It doubles with each failure in a row.",
+        "How long the setup of a connection may take. That includes handshakes (KIP-601)."
+        " The time doubles with each failure in a row.",
     ),
     _ms(
         "socket_connection_setup_timeout_max_ms",
         30000,
         "pca",
-        "Longest time to set up a connection. It limits socket_connection_setup_timeout_ms"
-        " as that doubles.",
+        "Longest time for the setup of a connection. socket_connection_setup_timeout_ms doubles"
+        " up to this limit.",
     ),
     Option(
         name="max_in_flight_requests_per_connection",
@@ -245,11 +247,11 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="pca",
         aliases=("max.in.flight",),
-        doc="Most requests without an answer on one connection. If a broker is slow with the"
-        " batches of several partitions, the client opens a second connection to it. Above 5,"
-        " idempotence is not possible. Without idempotence, a retry may reorder records if"
-        " this is above 1. At 1, a lost connection may still do so, because the broker may"
-        " write what it received late.",
+        doc="Maximum number of requests in flight per connection. Idempotence needs 5 or less."
+        " Without idempotence, a retry can change the order of records if the value is above 1."
+        " Even with 1, a lost connection can change the order, because the broker may write the"
+        " old request after the retry. If one connection does not keep a broker busy, the client"
+        " opens a second one to it.",
         ignored="it limits requests that write records",
         ignored_by="ca",
     ),
@@ -257,9 +259,9 @@ _CONNECTION: tuple[Option, ...] = (
         "receive_message_max_bytes",
         100_000_000,
         "pca",
-        "Largest answer that the client accepts from a broker. It checks the size before it"
-        " allocates memory. A consumer raises this to fetch_max_bytes +"
-        " max_partition_fetch_bytes, and warns if you set less.",
+        "Maximum size of a response. The client checks the size before it allocates memory. A"
+        " consumer needs at least fetch_max_bytes + max_partition_fetch_bytes. If you set less, it"
+        " uses that sum and warns.",
         low=1000,
         high=INT32_MAX,
         kafka=None,
@@ -273,7 +275,7 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         nullable=True,
         aliases=("socket.receive.buffer.bytes",),
-        differs="The system tunes the buffer by itself; Java's 32 or 64 KiB limits throughput.",
+        differs="The system tunes the size automatically. Java's 32 or 64 KiB limits throughput.",
     ),
     _size(
         "send_buffer_bytes",
@@ -284,7 +286,7 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         nullable=True,
         aliases=("socket.send.buffer.bytes",),
-        differs="The system tunes the buffer by itself; Java's 128 KiB limits throughput.",
+        differs="The system tunes the size automatically. Java's 128 KiB limits throughput.",
     ),
     Option(
         name="socket_options",
@@ -292,8 +294,8 @@ _CONNECTION: tuple[Option, ...] = (
         default=((6, 1, 1),),
         clients="pca",
         kafka=None,
-        doc="Tuples (level, option, value) for setsockopt of each connection. The default sets"
-        " TCP_NODELAY.",
+        doc="Tuples (level, option, value) for setsockopt. Only TCP_NODELAY, the default, has an"
+        " effect.",
         annotation="Sequence[tuple[int, int, int]]",
     ),
 )
@@ -310,8 +312,8 @@ _METADATA: tuple[Option, ...] = (
         "metadata_max_idle_ms",
         300000,
         "p",
-        "The producer forgets a topic after this time without a send. A later send asks for"
-        " the metadata of the topic again.",
+        "The producer forgets a topic after this time without a send. A later send requests"
+        " the topic's metadata again.",
         low=5000,
     ),
     _choice(
@@ -319,22 +321,22 @@ _METADATA: tuple[Option, ...] = (
         "rebootstrap",
         ("rebootstrap", "none"),
         "pca",
-        "What to do if no known broker can be reached. 'rebootstrap' starts again from"
-        " bootstrap_servers (KIP-899), 'none' fails.",
+        "What the client does if it can reach no known broker. 'rebootstrap': it starts again from"
+        " bootstrap_servers (KIP-899). 'none': it keeps trying the known brokers.",
     ),
     _ms(
         "metadata_recovery_rebootstrap_trigger_ms",
         300000,
         "pca",
-        "Time without metadata before a rebootstrap. The client then starts again from"
-        " bootstrap_servers (KIP-1102). At least 1000.",
+        "How long the client waits for metadata. After that it starts again from bootstrap_servers"
+        " (KIP-1102). At least 1000.",
     ),
     _flag(
         "allow_auto_create_topics",
         True,
         "pc",
-        "Whether a request for a topic's metadata may create it. The brokers must allow it,"
-        " too. Kafka's own producer has no such option: it always may.",
+        "Whether a metadata request may create the topic. The brokers must allow it, too."
+        " Kafka's own producer has no such option: its requests always may.",
     ),
 )
 
@@ -350,30 +352,31 @@ _SECURITY: tuple[Option, ...] = (
         "ssl_check_hostname",
         True,
         "pca",
-        "Whether a broker's certificate must contain its host name. That is the name that"
-        " the client connects to.",
+        "Whether the client checks the host name in certificates. A broker's certificate must then"
+        " contain the host name that the client connects to.",
         kafka=None,
     ),
     _pem(
         "ssl_cafile",
         "pca",
-        "Path of a PEM file with the certificate authorities to trust, or its text. None: the"
-        " system's authorities.",
+        "Path of a PEM file with the certificate authorities to trust. Or the text of such a file."
+        " None: the system's authorities.",
         kafka=None,
         aliases=("ssl.ca.location",),
     ),
     _pem(
         "ssl_certfile",
         "pca",
-        "Path of a PEM file with the client's certificate and its chain, or its text.",
+        "Path of a PEM file with the client's certificate and its chain. Or the text of such a"
+        " file.",
         kafka=None,
         aliases=("ssl.certificate.location",),
     ),
     _pem(
         "ssl_keyfile",
         "pca",
-        "Path of a PEM file with the client's private key, or its text. The text is never"
-        " shown. None: the key is in ssl_certfile.",
+        "Path of a PEM file with the client's private key. Or the text of such a file, which is"
+        " never shown. None: the key is in ssl_certfile.",
         kafka=None,
         aliases=("ssl.key.location",),
     ),
@@ -383,14 +386,14 @@ _SECURITY: tuple[Option, ...] = (
         "Password of the private key.",
         kafka="ssl.key.password",
         secret=True,
-        refused="encrypted private keys are not supported yet; decrypt the key with"
+        refused="encrypted private keys are not supported yet. Decrypt the key with"
         " openssl pkcs8 -topk8 -nocrypt",
     ),
     _pem(
         "ssl_crlfile",
         "pca",
-        "Path of a PEM file with certificate revocation lists, or its text. The client"
-        " refuses expired lists.",
+        "Path of a PEM file with certificate revocation lists. Or the text of such a file. The"
+        " client refuses expired lists.",
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
@@ -399,27 +402,29 @@ _SECURITY: tuple[Option, ...] = (
         "pca",
         "Names of the allowed cipher suites, separated by colons or commas.",
         kafka="ssl.cipher.suites",
-        refused="the suites are the TLS library's: those of TLS 1.3, and ECDHE with AEAD of 1.2",
+        refused="the client always offers the suites of its TLS library: all of TLS 1.3, and those"
+        " of TLS 1.2 with ECDHE and AEAD",
     ),
     _object(
         "ssl_context",
         "pca",
-        "The result of thalweg.aio.helpers.create_ssl_context(). An ssl.SSLContext is refused.",
+        "The result of thalweg.aio.helpers.create_ssl_context().",
         kafka=None,
-        refused="TLS runs in the native core, which cannot use a Python SSLContext; give"
-        " ssl_cafile, ssl_certfile, ssl_keyfile, ssl_check_hostname instead",
+        refused="an ssl.SSLContext does not work, because TLS runs in the native core. Set"
+        " ssl_cafile, ssl_certfile, ssl_keyfile and ssl_check_hostname instead",
     ),
     _text(
         "ssl_endpoint_identification_algorithm",
         "pca",
-        "Kafka's name for ssl_check_hostname. 'https', or '' for no check.",
+        "Kafka's name for ssl_check_hostname. 'https': check. '': do not check. None:"
+        " ssl_check_hostname decides.",
         core=False,
-        differs="None leaves it to ssl_check_hostname, whose default is the same.",
+        differs="Kafka's is 'https'. ssl_check_hostname=True has the same effect.",
     ),
     _pem(
         "ssl_truststore_location",
         "pca",
-        "Kafka's name for ssl_cafile. Needs ssl_truststore_type PEM.",
+        "Kafka's name for ssl_cafile. Set ssl_truststore_type to PEM, too.",
         core=False,
     ),
     _text(
@@ -440,7 +445,7 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_keystore_location",
         "pca",
-        "Kafka's name for ssl_certfile. Needs ssl_keystore_type PEM.",
+        "Kafka's name for ssl_certfile. Set ssl_keystore_type to PEM, too.",
         core=False,
     ),
     _text(
@@ -461,10 +466,10 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "How to authenticate with SASL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. PLAIN sends the"
-        " password itself, so use it only with SASL_SSL.",
+        "The mechanism of SASL_PLAINTEXT and SASL_SSL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+        " PLAIN sends the password itself, so use it only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
-        differs="Kafka's is GSSAPI, which needs Kerberos; here the mechanism must be named.",
+        differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
     ),
     _text(
         "sasl_plain_username",
@@ -484,7 +489,7 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "Login module line of a Java client. The client takes user name, password and tokenauth"
+        "JAAS configuration of a Java client. The client reads user name, password and tokenauth"
         " from it.",
         core=False,
         secret=True,
@@ -523,7 +528,7 @@ _SECURITY: tuple[Option, ...] = (
         "Kerberos service name.",
         default="kafka",
         ignored=_KERBEROS,
-        differs="kafka-python's default; without effect.",
+        differs="This is kafka-python's. It has no effect.",
     ),
     _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
 )
@@ -534,14 +539,14 @@ _SENDING: tuple[Option, ...] = (
         "p",
         "Serializer or function that converts keys to bytes. None: keys are bytes.",
         annotation="Serializer[Any] | Callable[[Any], bytes | None] | None",
-        differs="Kafka's must be set.",
+        differs="Kafka has none: a Java program must set it.",
     ),
     _object(
         "value_serializer",
         "p",
         "Serializer or function that converts values to bytes. None: values are bytes.",
         annotation="Serializer[Any] | Callable[[Any], bytes | None] | None",
-        differs="Kafka's must be set.",
+        differs="Kafka has none: a Java program must set it.",
     ),
     Option(
         name="partitioner",
@@ -550,32 +555,32 @@ _SENDING: tuple[Option, ...] = (
         clients="p",
         kafka="partitioner.class",
         aliases=("partitioner",),
-        doc="What chooses partitions: a name, a Partitioner or a function. Names: 'default'"
-        " (murmur2 hash of the key; without a key sticky partitions by load: KIP-480,"
-        " KIP-794), 'round_robin', 'consistent_random' (librdkafka's CRC-32 hash),"
-        " 'murmur2_random'. A function gets (key, all, available), as in kafka-python 2.",
+        doc="What chooses partitions: a name, a Partitioner or a function. 'default': the murmur2"
+        " hash of the key. Records without a key go to sticky partitions: they fill a batch of one"
+        " partition, then a batch of another (KIP-480, KIP-794). Other names: 'round_robin',"
+        " 'consistent_random' (librdkafka's CRC-32 hash), 'murmur2_random'. A function gets (key,"
+        " all, available), as in kafka-python 2.",
         annotation="Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]",
-        differs="null stands for the same in Kafka.",
+        differs="Kafka's is null, which means the same.",
     ),
     _flag(
         "partitioner_ignore_keys",
         False,
         "p",
-        "Whether the key has no influence on the partition. Records with a key then go to"
-        " sticky partitions, like those without.",
+        "Whether records with a key go to sticky partitions, too. See partitioner.",
     ),
     _flag(
         "partitioner_adaptive_partitioning_enable",
         True,
         "p",
-        "Whether faster brokers get more records. This applies to records without a key (KIP-794).",
+        "Whether faster brokers get more records. Applies to records without a key (KIP-794).",
     ),
     _ms(
         "partitioner_availability_timeout_ms",
         0,
         "p",
-        "When to avoid a broker that accepts nothing. After this time, records without a"
-        " key go to partitions of other brokers. 0: never.",
+        "How long the partitioner waits for a slow broker. If a broker accepts no batch for this"
+        " time, records without a key go to the partitions of other brokers. 0: they never do.",
     ),
 )
 
@@ -586,24 +591,24 @@ _DELIVERY: tuple[Option, ...] = (
         default=-1,
         clients="p",
         aliases=("request.required.acks",),
-        doc="Acknowledgements to wait for: 'all' or -1, 1 (the leader), 0 (none). 'all' waits"
-        " for all in-sync replicas. With 0, the offsets of results are -1.",
+        doc="Which acknowledgements the producer waits for. 'all' or -1: those of all in-sync"
+        " replicas. 1: that of the leader. 0: none, and the offset of each result is -1.",
         annotation="Literal[-1, 0, 1, 'all', '-1', '0', '1']",
     ),
     _flag(
         "enable_idempotence",
         True,
         "p",
-        "Whether brokers drop duplicates that retries produce (KIP-98). Needs acks=all,"
-        " retries above 0 and at most 5 requests in flight. If another option contradicts"
-        " this, it is an error if you set enable_idempotence yourself. Otherwise the producer"
-        " warns and switches idempotence off (KIP-679).",
+        "Whether brokers drop the duplicates that retries cause (KIP-98). Needs acks=all,"
+        " retries above 0 and at most 5 requests in flight. If you set another value of these, the"
+        " producer warns and switches idempotence off (KIP-679). If you also set"
+        " enable_idempotence=True, the constructor raises an error.",
     ),
     _ms(
         "delivery_timeout_ms",
         120000,
         "p",
-        "Time limit from send() to the record's result. It includes lingering and all"
+        "Time limit from send() to the record's result. It includes linger_ms and all"
         " retries. At least linger_ms + request_timeout_ms.",
         high=INT32_MAX,
         aliases=("message.timeout.ms",),
@@ -616,19 +621,20 @@ _DELIVERY: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="p",
         aliases=("message.send.max.retries",),
-        doc="How often a batch is retried. Leave it alone: delivery_timeout_ms limits the retries.",
+        doc="How often the producer retries a batch. Keep the default, and set delivery_timeout_ms"
+        " to limit the retries.",
         annotation="float",
     ),
     _text(
         "transactional_id",
         "p",
-        "Name of this producer across restarts. Makes the producer transactional.",
+        "Makes the producer transactional. After a restart, a producer uses the same id again.",
     ),
     _ms(
         "transaction_timeout_ms",
         60000,
         "p",
-        "The coordinator aborts a transaction that is open for longer.",
+        "How long a transaction may be open. After that the coordinator aborts it.",
         low=1,
         high=INT32_MAX,
     ),
@@ -639,7 +645,7 @@ _BATCHES: tuple[Option, ...] = (
         "batch_size",
         16384,
         "p",
-        "Upper limit for the size of a batch, after compression. 0 sends each record alone.",
+        "Maximum size of a batch, after compression. 0: each record has its own batch.",
         high=INT32_MAX,
         aliases=("max_batch_size",),
     ),
@@ -709,7 +715,7 @@ _BATCHES: tuple[Option, ...] = (
         "max_request_size",
         1048576,
         "p",
-        "Largest request, and therefore largest record. A larger record raises"
+        "Maximum size of a request, and therefore of a record. For a larger record, send() raises"
         " RecordTooLargeError.",
         high=INT32_MAX,
         aliases=("message.max.bytes",),
@@ -718,15 +724,16 @@ _BATCHES: tuple[Option, ...] = (
         "buffer_memory",
         33554432,
         "p",
-        "Memory for all records without an acknowledgement. If it is full, send() waits for"
-        " up to max_block_ms, then raises BufferExhaustedError. With compression, up to a"
-        " quarter is reserved for compressed batches.",
+        "Memory for records that the brokers have not acknowledged yet. If it is full, send()"
+        " waits for up to max_block_ms, then raises BufferExhaustedError. With compression, up to"
+        " a quarter is reserved for compressed batches.",
     ),
     _ms(
         "max_block_ms",
         60000,
         "p",
-        "How long send() and partitions_for() may wait for metadata and memory.",
+        "How long send() and partitions_for() may wait for metadata and memory. Also the limit"
+        " for the calls of transactions.",
     ),
 )
 
@@ -736,14 +743,14 @@ _RECORDS: tuple[Option, ...] = (
         "c",
         "Deserializer or function that converts the bytes of keys. None: keys stay bytes.",
         annotation="Deserializer[Any] | Callable[[Any], Any] | None",
-        differs="Kafka's must be set.",
+        differs="Kafka has none: a Java program must set it.",
     ),
     _object(
         "value_deserializer",
         "c",
         "Deserializer or function that converts the bytes of values. None: values stay bytes.",
         annotation="Deserializer[Any] | Callable[[Any], Any] | None",
-        differs="Kafka's must be set.",
+        differs="Kafka has none: a Java program must set it.",
     ),
     Option(
         name="max_poll_records",
@@ -752,13 +759,13 @@ _RECORDS: tuple[Option, ...] = (
         low=1,
         high=INT32_MAX,
         clients="c",
-        doc="Most records that one poll() returns.",
+        doc="Maximum number of records that one poll() returns.",
     ),
     _size(
         "poll_arrow_max_bytes",
         4194304,
         "c",
-        "Most bytes that poll_arrow() returns. You can give a call another limit.",
+        "Maximum bytes that one poll_arrow() returns. You can give a call another limit.",
         low=1,
         kafka=None,
     ),
@@ -777,8 +784,8 @@ _RECORDS: tuple[Option, ...] = (
         "read_uncommitted",
         ("read_uncommitted", "read_committed"),
         "c",
-        "Whether to skip records of open and aborted transactions. read_committed skips"
-        " them (KIP-98).",
+        "Whether the consumer returns uncommitted records. read_committed skips the records of"
+        " open and aborted transactions (KIP-98).",
     ),
 )
 
@@ -788,9 +795,9 @@ _OFFSETS: tuple[Option, ...] = (
         kind="reset",
         default="latest",
         clients="c",
-        doc="Where to start without a valid committed offset. There may be none, or it may be"
-        " out of range. Values: 'earliest', 'latest', 'none' (raises an error),"
-        " 'by_duration:PnDTnHnMn.nS' (KIP-1106).",
+        doc="Where to start if no offset is committed. Also applies if the log does not contain"
+        " the position. Values: 'earliest', 'latest', 'none' (poll() raises an error),"
+        " 'by_duration:PnDTnHnMn.nS' (that long ago, KIP-1106).",
         annotation="str | None",
     ),
     _flag(
@@ -812,7 +819,8 @@ _OFFSETS: tuple[Option, ...] = (
         "auto_commit_marks",
         False,
         "c",
-        "Whether auto-commit commits what mark() has marked. Otherwise it commits the positions.",
+        "Whether auto-commit commits the records that you marked with mark(). If False, it commits"
+        " the positions.",
         core=False,
     ),
     _object(
@@ -826,7 +834,7 @@ _OFFSETS: tuple[Option, ...] = (
 )
 
 _GROUP: tuple[Option, ...] = (
-    _text("group_id", "c", "The consumer's group. None: no group, so nothing can be committed."),
+    _text("group_id", "c", "The consumer's group. None: no group. Then you cannot commit offsets."),
     _text("group_instance_id", "c", "Makes this consumer a static member of its group (KIP-345)."),
     _choice(
         "group_protocol",
@@ -839,7 +847,8 @@ _GROUP: tuple[Option, ...] = (
     _text(
         "group_remote_assignor",
         "c",
-        "The broker's assignor if group_protocol is 'consumer'.",
+        "The assignor that the broker uses if group_protocol is 'consumer'. Kafka has 'uniform' and"
+        " 'range'. None: the broker chooses.",
         core=False,
     ),
     Option(
@@ -852,13 +861,13 @@ _GROUP: tuple[Option, ...] = (
         " 'cooperative-sticky', Java's names for these, or classes or instances of"
         " AbstractPartitionAssignor.",
         annotation="str | Sequence[Any]",
-        differs="The same two assignors, by their short names.",
+        differs="Kafka's names the same two assignors by their classes.",
     ),
     _ms(
         "session_timeout_ms",
         45000,
         "c",
-        "The group removes a member that sends no heartbeat for longer.",
+        "Longest time between two heartbeats. After that the group removes the member.",
         high=INT32_MAX,
         core=False,
     ),
@@ -874,7 +883,7 @@ _GROUP: tuple[Option, ...] = (
         "max_poll_interval_ms",
         300000,
         "c",
-        "A member that does not poll for longer leaves its group.",
+        "Longest time between two polls. After that the consumer leaves its group.",
         low=1,
         high=INT32_MAX,
         core=False,
@@ -895,8 +904,8 @@ _GROUP: tuple[Option, ...] = (
         "block_rebalance_on_poll",
         False,
         "c",
-        "Whether partitions stay until you call allow_rebalance(). If a poll has returned"
-        " records, the consumer keeps its partitions until that call.",
+        "Whether a poll that returns records blocks rebalances. The consumer then keeps its"
+        " partitions until you call allow_rebalance().",
         core=False,
     ),
     _flag(
@@ -913,7 +922,7 @@ _FETCHES: tuple[Option, ...] = (
         "fetch_min_bytes",
         1,
         "c",
-        "How many bytes a broker collects before it answers a fetch. It waits for up to"
+        "How many bytes a broker collects before it responds to a fetch. It waits for up to"
         " fetch_max_wait_ms.",
         high=INT32_MAX,
     ),
@@ -921,7 +930,7 @@ _FETCHES: tuple[Option, ...] = (
         "fetch_max_wait_ms",
         500,
         "c",
-        "How long a broker waits for fetch_min_bytes before it answers a fetch.",
+        "How long a broker waits for fetch_min_bytes. After that it responds with what it has.",
         high=INT32_MAX,
         aliases=("fetch.wait.max.ms",),
     ),
@@ -929,16 +938,16 @@ _FETCHES: tuple[Option, ...] = (
         "fetch_max_bytes",
         52428800,
         "c",
-        "Most bytes in the answer to a fetch. If the first batch is larger, the broker sends"
-        " it anyway. The consumer asks for at most a quarter of fetch_buffer_memory.",
+        "Maximum bytes in a fetch response. If the first batch is larger, the broker sends it"
+        " anyway. fetch_buffer_memory can lower this limit.",
         high=INT32_MAX,
     ),
     _size(
         "max_partition_fetch_bytes",
         1048576,
         "c",
-        "Most bytes of one partition in the answer to a fetch. If the first batch is larger,"
-        " the broker sends it anyway.",
+        "Maximum bytes of one partition in a fetch response. If the first batch is larger, the"
+        " broker sends it anyway.",
         high=INT32_MAX,
         aliases=("fetch.message.max.bytes",),
     ),
@@ -946,8 +955,8 @@ _FETCHES: tuple[Option, ...] = (
         "fetch_buffer_memory",
         67108864,
         "c",
-        "Memory for records that are fetched and not yet returned to you. One batch may"
-        " exceed it. A fetch asks for at most a quarter of it, or for one partition's share.",
+        "Memory for records between fetch and poll. One batch may exceed it. A fetch requests at"
+        " most a quarter of it, or max_partition_fetch_bytes if that is more.",
         low=1,
         kafka=None,
     ),
@@ -955,15 +964,15 @@ _FETCHES: tuple[Option, ...] = (
         "enable_incremental_fetch_sessions",
         True,
         "c",
-        "Whether fetches name only changed partitions (KIP-227). Otherwise each fetch names"
-        " all partitions.",
+        "Whether a fetch names only the partitions that changed. If False, each fetch names all"
+        " partitions (KIP-227).",
         kafka=None,
     ),
     _flag("check_crcs", True, "c", "Whether to verify the checksum of each batch."),
     _text(
         "client_rack",
         "c",
-        "Where this client is, to read from replicas nearby (KIP-392).",
+        "The rack of this client. It then reads from a replica in the same rack (KIP-392).",
         default="",
         nullable=False,
     ),
@@ -986,8 +995,8 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_enabled",
         True,
         "pc",
-        "Whether the client has metrics. Without them metrics() is empty and the client calls"
-        " no reporter and no stats_cb.",
+        "Whether the client records metrics. If False, metrics() returns an empty dict, and the"
+        " client does not call reporters and stats_cb.",
         core=False,
         kafka=None,
     ),
@@ -1001,13 +1010,13 @@ _HOOKS: tuple[Option, ...] = (
         ignored=_NO_METRICS,
         ignored_by="a",
         annotation="str | Sequence[Any]",
-        differs="There is no JMX.",
+        differs="Kafka's is a reporter for JMX, which needs Java.",
     ),
     _ms(
         "metrics_num_samples",
         2,
         "pca",
-        "Number of time windows that averages and rates cover.",
+        "Number of time windows over which averages and rates are calculated.",
         low=1,
         high=1000,
         ignored=_NO_METRICS,
@@ -1033,8 +1042,8 @@ _HOOKS: tuple[Option, ...] = (
     _object(
         "stats_cb",
         "pc",
-        "Function that the client calls with a dict of all metrics. It is called every"
-        " statistics_interval_ms, in the thread of callbacks.",
+        "Function that gets a dict of all metrics every statistics_interval_ms. The callback"
+        " thread calls it.",
         kafka=None,
         annotation="Callable[[dict[str, Any]], object] | None",
     ),
@@ -1044,14 +1053,15 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "api_version",
         "pca",
-        "Version of the brokers (kafka-python). The client's `config` shows what it infers.",
+        "Version of the brokers (kafka-python). `config` of a client shows the version that the"
+        " client found.",
         kafka=None,
         ignored="the versions of each API are negotiated with each broker",
     ),
     _object(
         "metrics_recording_level",
         "pca",
-        "Detail of the metrics.",
+        "Level of detail of the metrics.",
         default="INFO",
         ignored=_METRICS,
     ),
@@ -1068,8 +1078,8 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Client telemetry (KIP-714).",
         default=False,
-        ignored="telemetry is not pushed by this version",
-        differs="Telemetry is not pushed by this version.",
+        ignored="this version does not send telemetry",
+        differs="This version does not send telemetry.",
     ),
     _object("metrics", "a", "A Metrics object.", kafka=None, ignored=_NO_METRICS),
     _object("selector", "pca", "A selectors class.", kafka=None, deprecated=_RUST_IO),
@@ -1078,21 +1088,21 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "wakeup_timeout_ms", "pca", "Timeout of the selector.", kafka=None, deprecated=_RUST_IO
     ),
-    _object("sock_chunk_bytes", "pca", "Size of reads.", kafka=None, deprecated=_RUST_IO),
+    _object("sock_chunk_bytes", "pca", "Size of a read.", kafka=None, deprecated=_RUST_IO),
     _object("sock_chunk_buffer_count", "pca", "Number of reads.", kafka=None, deprecated=_RUST_IO),
     _object(
         "bootstrap_topics_filter",
         "p",
-        "Topics left out of the first metadata.",
+        "Topics that the first metadata request omits.",
         kafka=None,
-        deprecated="only the topics in use are asked for",
+        deprecated="the client requests only the metadata of topics in use",
     ),
     _object(
         "api_version_auto_timeout_ms",
         "pca",
         "Name of bootstrap_timeout_ms in kafka-python 2.",
         kafka=None,
-        deprecated="use bootstrap_timeout_ms, its new name; the value is used for it",
+        deprecated="use its new name, bootstrap_timeout_ms. The client uses the value for that",
     ),
     _object(
         "proxy_url",
@@ -1114,15 +1124,15 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "ssl_protocol",
         "pca",
         "TLS version.",
-        ignored="TLS 1.3 and 1.2 are both offered to the broker",
-        differs="Both versions are always offered.",
+        ignored="the client always offers TLS 1.3 and 1.2",
+        differs="The client always offers both versions.",
     ),
     _object(
         "ssl_enabled_protocols",
         "pca",
         "TLS versions.",
-        ignored="TLS 1.3 and 1.2 are both offered to the broker",
-        differs="Both versions are always offered.",
+        ignored="the client always offers TLS 1.3 and 1.2",
+        differs="The client always offers both versions.",
     ),
 )
 
