@@ -90,10 +90,10 @@ class MemberTrigger(StrEnum):
     """What moves a classic member."""
 
     JOIN = "sends JoinGroup"
-    JOINED = "JoinGroup is answered"
-    SYNCED = "SyncGroup is answered"
+    JOINED = "response to JoinGroup arrives"
+    SYNCED = "response to SyncGroup arrives"
     FAILED = "JoinGroup or SyncGroup fails"
-    ENDED = "membership is lost or given up"
+    ENDED = "membership is lost, or consumer leaves"
     FENCED = "fenced"
     CLOSED = "consumer closes"
 
@@ -139,8 +139,8 @@ class GroupTrigger(StrEnum):
     """What moves a classic group."""
 
     REBALANCE = "members join, leave or change"
-    JOINED = "all members have joined, or time is over"
-    EMPTIED = "no members are left"
+    JOINED = "all members have joined, or the rebalance timeout is over"
+    EMPTIED = "last member has left"
     SYNC_EXPIRED = "members did not sync in time"
     ASSIGNED = "leader sends the assignment"
     DELETED = "group is deleted"
@@ -194,14 +194,14 @@ class ConsumerMemberState(StrEnum):
 class ConsumerMemberTrigger(StrEnum):
     """What moves a member of KIP-848's protocol."""
 
-    JOIN = "sends its first report"
-    TARGET = "its partitions are not the target"
-    REPORT = "reports what it gave up or took"
-    SETTLED = "its partitions are the target"
-    FENCED = "group does not know it as it is"
+    JOIN = "sends its first heartbeat"
+    TARGET = "owns other partitions than its target"
+    REPORT = "reports its partitions after a change"
+    SETTLED = "owns exactly its target"
+    FENCED = "member ID or epoch is refused"
     FAILED = "fatal error"
-    POLL_EXPIRED = "no poll in time"
-    GIVE_UP = "unsubscribes or closes"
+    POLL_EXPIRED = "no poll for max_poll_interval_ms"
+    GIVE_UP = "consumer unsubscribes or closes"
     LEAVE = "sends its last heartbeat"
     LEFT = "membership has ended"
 

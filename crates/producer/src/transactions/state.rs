@@ -74,13 +74,13 @@ pub(crate) const TABLE: [Row; 8] = [
     },
     Row {
         state: CommittingTransaction,
-        meaning: "waits for what was sent, then commits with `EndTxn`",
+        meaning: "waits for the results of all records, then commits with `EndTxn`",
         calls: &[],
         next: &[Ready, Initializing, AbortableError],
     },
     Row {
         state: AbortingTransaction,
-        meaning: "drops unsent records, waits for what was sent, then aborts with `EndTxn`",
+        meaning: "drops unsent records, waits for the results of the others, then aborts with `EndTxn`",
         calls: &[],
         next: &[Ready, Initializing],
     },
