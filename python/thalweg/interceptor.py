@@ -85,7 +85,7 @@ class ConsumerInterceptor:
 
 
 class ClusterResourceListener:
-    """Learns the cluster's id (`org.apache.kafka.common.ClusterResourceListener`).
+    """Gets the cluster's id (`org.apache.kafka.common.ClusterResourceListener`).
 
     You need not derive from this class: a method `on_update` is enough.
     """

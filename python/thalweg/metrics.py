@@ -1,7 +1,7 @@
 """Metrics of clients under Kafka's names, reporters, and the statistics callback.
 
     client.metrics()   {group: {name: value}}, the current values
-    metric_reporters   objects that learn which metrics exist, and read them at any time
+    metric_reporters   objects that get the list of metrics, and read them at any time
     stats_cb           a function that gets all metrics every statistics_interval_ms
 
 The native core counts requests, responses and polls; coordinator/driver counts commits and

@@ -79,7 +79,7 @@ class RecordMetadata(NamedTuple):
         topic_partition: Topic and partition.
         offset: The record's offset. -1 if the broker did not send it: with acks=0, or for a
             duplicate whose offset the broker no longer knows.
-        timestamp: Milliseconds since 1970. The broker's time under LogAppendTime.
+        timestamp: Milliseconds since 1970. With LogAppendTime it is the broker's time.
         checksum: Always None: records have no checksum since version 2 of the batch format.
         serialized_key_size: Bytes of the key. -1 without a key.
         serialized_value_size: Bytes of the value. -1 for a null.

@@ -995,8 +995,8 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_enabled",
         True,
         "pc",
-        "Whether the client records metrics. If False, metrics() returns an empty dict, and the"
-        " client does not call reporters and stats_cb.",
+        "Whether metrics() returns metrics. If False, it returns None, and the client does not call"
+        " reporters and stats_cb.",
         core=False,
         kafka=None,
     ),

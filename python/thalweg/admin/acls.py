@@ -124,7 +124,7 @@ class ResourcePattern(ResourcePatternFilter):
         super().__init__(resource_type, resource_name, pattern_type)
 
     def validate(self) -> None:
-        """Raises IllegalArgumentError if a field makes sense in filters only."""
+        """Raises IllegalArgumentError if the value of a field is allowed only in filters."""
         super().validate()
         if self.resource_type == ResourceType.ANY:
             raise IllegalArgumentError("resource_type cannot be ANY")
@@ -176,7 +176,7 @@ class ACL(ACLFilter):
         super().__init__(principal, host, operation, permission_type, resource_pattern)
 
     def validate(self) -> None:
-        """Raises IllegalArgumentError if a field makes sense in filters only."""
+        """Raises IllegalArgumentError if the value of a field is allowed only in filters."""
         super().validate()
         if self.operation == ACLOperation.ANY:
             raise IllegalArgumentError("operation cannot be ANY")

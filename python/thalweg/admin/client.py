@@ -35,7 +35,7 @@ class KafkaAdminClient(
     TransactionRequests,
     UserRequests,
 ):
-    """Administers a cluster (`clients.admin.Admin`). Threads may share it.
+    """Administers a cluster (`clients.admin.Admin`). Several threads may share one client.
 
         with KafkaAdminClient(bootstrap_servers="localhost:9092") as admin:
             admin.create_topics(["topic"])
@@ -72,7 +72,7 @@ class KafkaAdminClient(
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Creates an admin client from a mapping, also with Kafka's dotted names or librdkafka's.
+        """Creates an admin client from a mapping, which may have Kafka's or librdkafka's names.
 
         Args:
             config: The options: {"bootstrap.servers": ..., ...}.

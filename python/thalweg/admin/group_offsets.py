@@ -75,7 +75,7 @@ class GroupOffsetRequests(PartitionRequests):
         Args:
             group_id: A group without members.
             offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
-            group_coordinator_id: The node id of the coordinator. None: ask for it.
+            group_coordinator_id: The node id of the coordinator. None: look it up.
 
         Returns:
             {TopicPartition: error class}. NoError means success.
@@ -119,7 +119,7 @@ class GroupOffsetRequests(PartitionRequests):
         Args:
             group_id: A group without members.
             offset_specs: {TopicPartition: OffsetSpec, OffsetTimestamp, or an offset}.
-            group_coordinator_id: The node id of the coordinator. None: ask for it.
+            group_coordinator_id: The node id of the coordinator. None: look it up.
 
         Returns:
             {TopicPartition: {"error": error class, "offset": the committed offset}}.

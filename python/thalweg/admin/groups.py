@@ -151,7 +151,8 @@ class GroupRequests(GroupOffsetRequests):
 
         Args:
             group_ids: Group ids.
-            group_coordinator_id: The node id of the coordinator of all groups. None: ask for it.
+            group_coordinator_id: The node id of the coordinator of all groups. None: look it
+                up.
             include_authorized_operations: Whether to ask which operations the caller may do.
 
         Returns:

@@ -95,7 +95,7 @@ class PartitionRequests(Requests):
             An object with `results`: rows of name, error_code and error_message.
 
         Raises:
-            InvalidPartitionsError: If the topic already has so many partitions, or more.
+            InvalidPartitionsError: If the topic already has this number of partitions, or more.
             BrokerResponseError: Any other error of CreatePartitions.
         """
         answer = self._call(
@@ -459,7 +459,7 @@ class PartitionRequests(Requests):
     def list_partition_reassignments(
         self, topic_partitions: Any = None, timeout_ms: float | None = None
     ) -> dict[TopicPartition, dict[str, list[int]]]:
-        """Lists the reassignments under way (ListPartitionReassignments, KIP-455).
+        """Lists the reassignments in progress (ListPartitionReassignments, KIP-455).
 
         Args:
             topic_partitions: {topic: [partitions]}, [TopicPartition], or None for all.

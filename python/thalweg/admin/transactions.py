@@ -115,8 +115,8 @@ class TransactionRequests(PartitionRequests):
             broker_ids: Ids of the nodes to ask. None: all nodes.
             producer_id_filters: Only these producer ids.
             state_filters: Only these states.
-            duration_filter_ms: Only transactions that are open for longer (brokers of 3.8 and
-                newer).
+            duration_filter_ms: Only transactions that are open for longer than this (brokers of
+                3.8 and newer).
             transactional_id_pattern: Only ids that match (brokers of 4.1 and newer, KIP-1152).
 
         Returns:
@@ -278,7 +278,7 @@ class TransactionRequests(PartitionRequests):
     ) -> list[dict[str, Any]]:
         """Finds transactions that are open for too long, as kafka-transactions.sh does.
 
-        Too long is 5 minutes more than `max_transaction_timeout_ms`.
+        These are open for at least 5 minutes more than `max_transaction_timeout_ms`.
 
         Args:
             broker_ids: Ids of the nodes to ask. None: all nodes.

@@ -82,13 +82,13 @@ class ConsumerOffsets:
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
-            ValueError: If a partition is not assigned, or none is.
+            ValueError: If a partition is not assigned, or if no partition is assigned at all.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         await self._seek_to(consuming.chosen(self._consumer, partitions), "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continues at the end of the log; arguments and errors as in `seek_to_beginning`."""
+        """Continues at the end of the log. Arguments and errors are as in `seek_to_beginning`."""
         await self._seek_to(consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
@@ -112,7 +112,7 @@ class ConsumerOffsets:
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
-            ValueError: If a partition is not assigned, or none is.
+            ValueError: If a partition is not assigned, or if no partition is assigned at all.
             IllegalStateError: If the consumer has no group_id.
             KafkaTimeoutError: After default_api_timeout_ms.
             NoOffsetForPartitionError: If a partition has no committed offset, and
@@ -124,7 +124,7 @@ class ConsumerOffsets:
         return {where: None if at is None else at.offset for where, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Returns no records of these partitions until `resume`. Buffered records are kept.
+        """Stops returning records of these partitions until `resume`. It keeps buffered records.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
@@ -133,7 +133,7 @@ class ConsumerOffsets:
         self._consumer._pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Continues to return records of partitions that `pause` has stopped."""
+        """Returns records of paused partitions again."""
         self._consumer._resume_partitions(partitions_named(partitions))
 
     def paused(self) -> set[TopicPartition]:
@@ -254,10 +254,9 @@ class ConsumerOffsets:
             IllegalStateError: If the consumer has no group_id.
             TypeError: If `offsets` is anything else.
             ValueError: If an offset is negative.
-            CommitFailedError: If the group has rebalanced without this consumer, or has taken one
-                of the partitions away since the call.
-            RebalanceInProgressError: While the group rebalances. Ask for records, then commit
-                again.
+            CommitFailedError: If the group has rebalanced without this consumer, or if the consumer
+                has lost one of the partitions since the call.
+            RebalanceInProgressError: While the group rebalances. Call `getmany`, then commit again.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         self._check_open()
@@ -267,11 +266,11 @@ class ConsumerOffsets:
             await awaited(self._driver.commit(given, self._limit(), asked_at), self._calls)
 
     def mark(self, records: Any) -> None:
-        """Marks records as finished, as `KafkaConsumer.mark`. Any thread may call it."""
+        """Marks records as processed, as `KafkaConsumer.mark`. Any thread may call it."""
         self._driver.mark(records)
 
     def mark_through(self, records: Any) -> None:
-        """Marks records and all earlier records of their partitions as finished.
+        """Marks records and all earlier records of their partitions as processed.
 
         As `KafkaConsumer.mark_through`. Any thread may call it.
         """
@@ -290,7 +289,7 @@ class ConsumerOffsets:
             await awaited(self._driver.commit_marked(self._limit()), self._calls)
 
     def allow_rebalance(self) -> None:
-        """Says that the returned records are processed, as `KafkaConsumer.allow_rebalance`."""
+        """Allows rebalances again, as `KafkaConsumer.allow_rebalance`."""
         self._check_open()
         self._driver.allow_rebalance()
 

@@ -85,7 +85,7 @@ class _NotStarted:
 
 @options_listed("c", _UNUSED)
 class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
-    """Reads records from topics or partitions in the event loop that awaits `start`.
+    """Reads records from topics or partitions, in the event loop in which you await `start`.
 
         async with AIOKafkaConsumer("topic", bootstrap_servers="localhost:9092") as consumer:
             async for record in consumer:
@@ -100,7 +100,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
 
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
-        TypeError: If a topic is not a str. Give options in a dict to `from_config`.
+        TypeError: If a topic is not a str. If you have a dict of options, use `from_config`.
         InvalidTopicError: If a topic name is not valid.
     """
 
@@ -159,7 +159,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         def __init__(self, *topics, loop=None, **configs):
             names = constructor_topics("AIOKafkaConsumer", topics)
             if loop is not None:
-                text = "loop is deprecated: a consumer belongs to the loop that awaits its start()"
+                text = "loop is deprecated: a consumer belongs to the loop in which start() runs"
                 warnings.warn(text, DeprecationWarning, stacklevel=2)
             self._loop, self._completions = loop, None
             self._calls = _NotStarted()
@@ -179,7 +179,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:
-        """Creates a consumer from a mapping, also with Kafka's dotted names or librdkafka's.
+        """Creates a consumer from a mapping, which may have Kafka's or librdkafka's names.
 
         Args:
             config: The options: {"bootstrap.servers": ..., ...}.
@@ -193,7 +193,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
     # ------------------------------------------------------------------ its life
 
     async def start(self) -> None:
-        """Connects to the cluster. Await it once; only `subscribe` and `assign` may come before.
+        """Connects to the cluster. Before it, you may call only `subscribe` and `assign`.
 
         With a subscription it also waits, for at most default_api_timeout_ms, until partitions are
         assigned. If the group takes longer, later calls for records continue the join.
@@ -288,8 +288,8 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         Raises:
             ConsumerStoppedError: If the consumer was stopped, before the call or during it.
             IllegalStateError: If there is no subscription or assignment. Or if none of the given
-                partitions is assigned, for example because a rebalance has taken them away during
-                the call.
+                partitions is assigned, for example because the consumer lost them in a rebalance
+                during the call.
             TypeError: If an argument is not a TopicPartition.
             KafkaError: As in `KafkaConsumer.poll`.
         """
@@ -346,7 +346,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         """Returns fetched records as Arrow columns, as `KafkaConsumer.poll_arrow`.
 
         Raises:
-            IllegalStateError: If a deserializer is set. Columns hold bytes.
+            IllegalStateError: If a deserializer is set, because the columns contain bytes.
             TypeError: If timeout_ms is not a number, or a limit is not an int.
             ValueError: If an argument is out of range.
             ConsumerStoppedError: If the consumer was stopped.

@@ -21,14 +21,14 @@ def create_ssl_context(
     keyfile: _Path | None = None,
     password: _Password | None = None,
 ) -> TlsOptions:
-    """What the option `ssl_context` takes: the `ssl_*` options under aiokafka's names.
+    """Creates a value for the option `ssl_context`, from arguments with aiokafka's names.
 
     It is not an `ssl.SSLContext`: TLS runs in the native core. Clients read the files, so a client
     raises the error of a file that is missing or malformed.
 
     Args:
         cafile: PEM file of the certificate authorities to trust. None: the system's.
-        capath: Not offered: give `cafile`.
+        capath: Not supported. Use `cafile`.
         cadata: The authorities themselves, in place of `cafile`: PEM text or one DER certificate.
         certfile: PEM file of the client's certificate and its chain.
         keyfile: PEM file of the client's private key, if it is not in `certfile`.

@@ -52,7 +52,7 @@ log = logging.getLogger("thalweg.producer")
 
 @options_listed("p")
 class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
-    """Sends records to topics from the event loop that awaits `start`.
+    """Sends records to topics, in the event loop in which you await `start`.
 
         async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
             future = await producer.send("topic", b"value", key=b"key")
@@ -116,7 +116,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         @keywords_only
         def __init__(self, *, loop=None, **configs):
             if loop is not None:
-                text = "loop is deprecated: a producer belongs to the loop that awaits its start()"
+                text = "loop is deprecated: a producer belongs to the loop in which start() runs"
                 # The caller's frame is above the frame of the decorator.
                 warnings.warn(text, DeprecationWarning, stacklevel=3)
             self._loop, self._completions = loop, None
@@ -126,7 +126,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Creates a producer from a mapping, also with Kafka's dotted names or librdkafka's.
+        """Creates a producer from a mapping, which may have Kafka's or librdkafka's names.
 
         Args:
             config: The options: {"bootstrap.servers": ..., ...}.
@@ -184,9 +184,9 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         records, and delivers or fails those that it has. Await `stop` again to wait for the end.
 
         Args:
-            timeout: How many seconds to wait for acknowledgements. None: as long as the records
-                may take. 0: not at all. Records without an acknowledgement then fail with
-                KafkaTimeoutError, and a logged warning counts them.
+            timeout: How many seconds to wait for acknowledgements. None: until every record is
+                acknowledged or has failed. 0: do not wait. After this time, the remaining records
+                fail with KafkaTimeoutError, and the client logs a warning with their number.
 
         Raises:
             TypeError: If the timeout is not a number.
@@ -245,8 +245,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     ) -> asyncio.Future[BatchMetadata]:
         """Sends a list of records, as `KafkaProducer.send_many`.
 
-        If the buffer is full, it waits at most `max_block_ms` for each part of the list. If it is
-        cancelled while it waits, the records that were added so far are sent, and the others not.
+        If the buffer is full, it waits at most `max_block_ms` for each part of the list. If the
+        await is cancelled, the records that were added so far are sent, and the others are not.
 
         Returns:
             A future whose result says where each row was written. It raises a BatchSendError if
@@ -284,8 +284,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     ) -> asyncio.Future[RecordMetadata]:
         """Closes the batch and sends its records, in order, to one partition.
 
-        The log need not hold them as one separate batch: records of other sends may be in the same
-        batch. Interceptors do not see these records.
+        In the log, the records may share a batch with records of other sends. Interceptors do not
+        see these records.
 
         Returns:
             A future with the RecordMetadata of the first record.
@@ -344,7 +344,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def send_offsets_to_transaction(
         self, offsets: Mapping[Any, Any], group_id: str | ConsumerGroupMetadata
     ) -> None:
-        """Commits a group's offsets if, and when, the transaction commits (KIP-98, KIP-447).
+        """Adds a group's offsets to the transaction, which commits them (KIP-98, KIP-447).
 
         Args:
             offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
@@ -354,8 +354,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. It continues, and commit_transaction waits for
-                it.
+            KafkaTimeoutError: After max_block_ms. The request continues in the background, and
+                commit_transaction waits for it.
             TransactionCommitFailedError: If the group has rebalanced. Abort the transaction.
             AbortableTransactionError: If the transaction has failed. Abort it.
             FatalTransactionError: See `begin_transaction`.
@@ -368,7 +368,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def commit_transaction(self) -> None:
         """Waits for all records of the transaction, then commits it.
 
-        If the await is cancelled, the commit continues. Await it again to learn the result. Until
+        If the await is cancelled, the commit continues. Await it again to get the result. Until
         the result is known, any other call raises IllegalStateError.
 
         Raises:
@@ -397,10 +397,10 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             async with producer.transaction():
                 await producer.send("topic", b"value")
 
-        The block commits at its end. If the block raises or is cancelled, or part of the
-        transaction fails, it aborts and raises the error. If the commit itself raises
-        KafkaTimeoutError or is cancelled, the result is not known yet: await `commit_transaction`
-        to learn it. Do not commit or abort inside the block.
+        The end of the block commits the transaction. If the block raises or is cancelled, or part
+        of the transaction fails, it aborts the transaction and raises the error. If the commit
+        itself raises KafkaTimeoutError or is cancelled, the result is not known yet: await
+        `commit_transaction` to get it. Do not commit or abort inside the block.
         """
         return Transaction(self)
 

@@ -9,7 +9,7 @@ It uses real sockets, so any Kafka client can use it. At run time you can stop n
 and inject faults. The broker is native; this module is its Python interface.
 
 There is no replication: the nodes share one log for each partition. All logs are in memory, so
-they end with the process.
+they are lost when the process ends.
 """
 
 import os
@@ -47,7 +47,7 @@ def _code(error: int | str | type[BrokerResponseError]) -> int:
     if isinstance(error, type) and issubclass(error, KafkaError):
         code = getattr(error, "errno", None)
         if code is None:
-            raise ValueError(f"{error.__name__} has no error code: a broker cannot answer with it")
+            raise ValueError(f"{error.__name__} has no error code: a broker cannot send it")
         return _code(code)
     if not hasattr(error, "__index__") or isinstance(error, bool):
         raise TypeError(
@@ -80,7 +80,7 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests the fault has hit."""
+        """The number of requests to which the fault has applied."""
         return self._native.fault_hits(self._number)
 
     def remove(self) -> None:
@@ -102,8 +102,8 @@ class Fault:
 class FaultRule:
     """Selects requests for a fault. Call one of its methods to set what happens to them.
 
-    In every method, `times` is the number of requests that the fault hits. None: all requests,
-    until you remove the fault.
+    In every method, `times` is the number of requests to which the fault applies. None: all
+    requests, until you remove the fault.
     """
 
     def __init__(
@@ -176,14 +176,15 @@ class Faults:
     def on(
         self, api: str | None = None, node: int | None = None, topic: str | None = None
     ) -> FaultRule:
-        """Selects the requests that a fault hits.
+        """Selects the requests to which a fault applies.
 
         Args:
-            api: Kafka's name ("Produce"); None: all requests. "WriteTxnMarkers" also stands for
-                what the transaction coordinator does without a request: a delay keeps each
-                transaction from being complete for so long, any other fault for a moment.
-            node: Only at this node.
-            topic: Only requests that name this topic.
+            api: Kafka's name of an API ("Produce"). None: all requests. A fault on
+                "WriteTxnMarkers" also applies when the coordinator writes transaction markers
+                without a request. With a delay, each transaction stays incomplete for this time.
+                With another fault, it stays incomplete for a moment.
+            node: Only requests to this node. None: all nodes.
+            topic: Only requests that name this topic. None: all requests.
 
         Raises:
             ValueError: If Kafka has no such API, or the broker has no such node.
@@ -200,7 +201,7 @@ class EmbeddedBroker:
     """A Kafka cluster of one or more nodes in this process.
 
     Args:
-        nodes: The number of brokers.
+        nodes: The number of nodes, each of which is a broker.
         port: The port of the first node. The other nodes use the ports after it. 0: any free ports.
         host: The address to listen on.
         configs: Kafka's broker options by their dotted names. start() checks them. Two options

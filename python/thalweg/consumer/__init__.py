@@ -80,7 +80,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
-        TypeError: If a topic is not a str. Give options in a dict to `from_config`.
+        TypeError: If a topic is not a str. If you have a dict of options, use `from_config`.
         InvalidTopicError: If a topic name is not valid.
     """
 
@@ -148,7 +148,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:
-        """Creates a consumer from a mapping, also with Kafka's dotted names or librdkafka's.
+        """Creates a consumer from a mapping, which may have Kafka's or librdkafka's names.
 
         Args:
             config: The options: {"bootstrap.servers": ..., ...}.
@@ -253,8 +253,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             AuthorizationError: A TopicAuthorizationFailedError or GroupAuthorizationFailedError.
             SaslAuthenticationFailedError: If a broker refuses the credentials (KIP-152).
             KafkaConnectionError: If a TLS connection cannot work until you change a setting.
-            BrokerResponseError: If a broker refuses a request for another reason that a retry
-                cannot cure. The class of the error names the reason.
+            BrokerResponseError: If a broker refuses a request for another reason, and a retry
+                cannot help. The class of the error names the reason.
             WakeupError: If `wakeup` was called.
             TypeError: If timeout_ms is not a number, or max_records is not an int.
             ValueError: If an argument is out of range.
@@ -284,7 +284,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             A table with the raw bytes of keys and values. It is empty if no record arrived in time.
 
         Raises:
-            IllegalStateError: If a deserializer is set. Columns hold bytes.
+            IllegalStateError: If a deserializer is set, because the columns contain bytes.
             TypeError: If timeout_ms is not a number, or a limit is not an int.
             ValueError: If an argument is out of range.
             KafkaError: As in `poll`.

@@ -91,19 +91,19 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._driver.sought(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continues at the first available offset. A later call looks the offset up.
+        """Continues at the first available offset. The next call that needs it looks it up.
 
         Args:
             *partitions: Assigned partitions. Without any: all assigned partitions.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
-            ValueError: If a partition is not assigned, or none is.
+            ValueError: If a partition is not assigned, or if no partition is assigned at all.
         """
         self._seek_all(partitions, "earliest")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continues at the end of the log; arguments and errors as in `seek_to_beginning`."""
+        """Continues at the end of the log. Arguments and errors are as in `seek_to_beginning`."""
         self._seek_all(partitions, "latest")
 
     def _seek_all(self, partitions: Collection[TopicPartition], where: Any) -> None:
@@ -125,7 +125,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
-            ValueError: If a partition is not assigned, or none is.
+            ValueError: If a partition is not assigned, or if no partition is assigned at all.
             IllegalStateError: If the consumer has no group_id.
             KafkaTimeoutError: After timeout_ms.
             NoOffsetForPartitionError: If a partition has no committed offset, and
@@ -135,7 +135,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         run(self._driver.seek_to_committed(chosen, self._limit(timeout_ms), self.seek))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Returns no records of these partitions until `resume`. Buffered records are kept.
+        """Stops returning records of these partitions until `resume`. It keeps buffered records.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
@@ -144,7 +144,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Continues to return records of partitions that `pause` has stopped."""
+        """Returns records of paused partitions again."""
         self._resume_partitions(partitions_named(partitions))
 
     def highwater(self, partition: TopicPartition) -> int | None:
@@ -285,13 +285,14 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return self._driver.commit_async(given, callback)
 
     def mark(self, records: Any) -> None:
-        """Marks records as finished, for `commit_marked` and, with auto_commit_marks, auto-commit.
+        """Marks records as processed. `commit_marked` commits them, or auto_commit_marks does.
 
-        Any thread may mark records, in any order. A commit stops before the first returned record
-        of a partition that is not marked, so a crash loses no record. In a log with gaps
-        (compaction, transactions), the records that were returned between two commits are committed
-        only when all of them are marked. A commit never moves back. When the group takes a
-        partition away, its marks are lost. After a `seek` back, mark the records again.
+        Any thread may mark records, in any order. A commit of a partition stops before the first
+        record that the consumer has returned and you have not marked. So a crash loses no record.
+        In a log with gaps (compaction, transactions), the records that were returned between two
+        commits count as marked only when all of them are marked. A commit never moves back. When
+        the consumer gives up a partition, its marks are lost. After a `seek` back, mark the records
+        again.
 
         Args:
             records: A ConsumerRecord, several of them, or the result of `poll`.
@@ -304,9 +305,9 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._driver.mark(records)
 
     def mark_through(self, records: Any) -> None:
-        """Marks records, and all earlier records of their partitions, as finished.
+        """Marks records, and all earlier records of their partitions, as processed.
 
-        Use it if you finish the records of a partition in order. Otherwise use `mark`. Any thread
+        Use it if you process the records of a partition in order. Otherwise use `mark`. Any thread
         may call it.
 
         Args:
@@ -333,9 +334,10 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
     @alone
     def allow_rebalance(self) -> None:
-        """Says that the polled records are processed, with block_rebalance_on_poll=True.
+        """Allows rebalances again. Call it after you have processed the records of a poll.
 
-        The next poll may then give up their partitions. Without that option, every poll may.
+        With block_rebalance_on_poll=True, the consumer keeps its partitions until this call. The
+        next poll may then give them up. Without that option, every poll may do so.
         """
         self._driver.allow_rebalance()
 

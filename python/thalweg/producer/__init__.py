@@ -3,10 +3,9 @@
     send() ──────────────────────────────> accumulator ──> batches ──> brokers      (Rust)
       └─ only where set: interceptors ─> serializers ─> partitioner                 (Python)
 
-`send`, `send_many`, `send_arrow`, `flush`, `partitions_for` and the futures are the native
-core's own: with no serializer, partitioner or interceptor set in Python, no Python runs per
-record. Transactions are the core's as well. This module makes the core out of the options, and
-closes it.
+`send`, `send_many`, `send_arrow`, `flush`, `partitions_for`, the transactions and the futures are
+native. If no serializer, partitioner or interceptor is set in Python, no Python code runs for a
+record. This module opens the native producer with the options, and closes it.
 """
 
 import logging
@@ -58,15 +57,15 @@ log = logging.getLogger(__name__)
 
 @options_listed("p")
 class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
-    """Sends records to topics. Threads may share it (`producer.KafkaProducer`).
+    """Sends records to topics. Several threads may share one producer (`producer.KafkaProducer`).
 
         with KafkaProducer(bootstrap_servers="localhost:9092") as producer:
             future = producer.send("topic", b"value", key=b"key")
             future.get(timeout=10).offset
 
     The defaults are acks='all' and idempotence (KIP-98, KIP-679). `send` adds the record to a batch
-    and returns a future, which has the result. docs/configuration.md describes the options. `K` and
-    `V` are the types that the serializers take: bytes without a serializer, anything for a lambda.
+    and returns a future of its result. docs/configuration.md describes the options. `K` and `V` are
+    the types of keys and values: what the serializers take, or bytes without serializers.
 
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
@@ -136,7 +135,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Creates a producer from a mapping, also with Kafka's dotted names or librdkafka's.
+        """Creates a producer from a mapping, which may have Kafka's or librdkafka's names.
 
         Args:
             config: The options: {"bootstrap.servers": ..., ...}.
@@ -150,9 +149,9 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """Sends the remaining records, waits for their callbacks, then closes the producer.
 
         Args:
-            timeout: How many seconds to wait for acknowledgements. None: as long as the records
-                may take. 0: not at all. Records without an acknowledgement then fail with
-                KafkaTimeoutError, and a logged warning counts them.
+            timeout: How many seconds to wait for acknowledgements. None: until every record is
+                acknowledged or has failed. 0: do not wait. After this time, the remaining records
+                fail with KafkaTimeoutError, and the client logs a warning with their number.
             null_logger: kafka-python's argument, without effect.
 
         Raises:
@@ -202,14 +201,15 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ transactions
 
     def init_transactions(self) -> None:
-        """Prepares the producer for transactions (KIP-98). Call it once, before the first one.
+        """Prepares the producer for transactions (KIP-98). Call it once, before you begin one.
 
         It fences older producers with the same `transactional_id`, and waits until their open
         transactions have ended.
 
         Raises:
             IllegalStateError: If there is no transactional_id, or on a second call.
-            KafkaTimeoutError: After max_block_ms. It continues: call it again to keep waiting.
+            KafkaTimeoutError: After max_block_ms. The request continues in the background. Call
+                this again to keep waiting.
             FatalTransactionError: If the brokers refuse. See `begin_transaction`.
         """
         super().init_transactions()
@@ -220,7 +220,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         It sends no request.
 
         Raises:
-            IllegalStateError: If the state, which the message names, is not READY.
+            IllegalStateError: If a transaction is open, or `init_transactions` was not called. The
+                message names the state.
             FatalTransactionError: If the producer has failed: for example ProducerFencedError if a
                 newer producer uses the transactional_id, or
                 TransactionalIdAuthorizationFailedError. Every later call raises the same error.
@@ -235,7 +236,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         *,
         consumer_group_id: str | None = None,
     ) -> None:
-        """Commits a group's offsets if, and when, the transaction commits (KIP-98, KIP-447).
+        """Adds a group's offsets to the transaction, which commits them (KIP-98, KIP-447).
 
         Args:
             offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
@@ -245,8 +246,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. It continues, and commit_transaction waits for
-                it.
+            KafkaTimeoutError: After max_block_ms. The request continues in the background, and
+                commit_transaction waits for it.
             TransactionCommitFailedError: If the group has rebalanced. Abort the transaction.
             AbortableTransactionError: If the transaction has failed. Abort it.
             FatalTransactionError: See `begin_transaction`.
@@ -285,9 +286,10 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             with producer.transaction():
                 producer.send("topic", b"value")
 
-        The block commits at its end. If the block raises, or part of the transaction fails, it
-        aborts and raises the error. If the commit raises KafkaTimeoutError, the result is not known
-        yet: call `commit_transaction` to keep waiting. Do not commit or abort inside the block.
+        The end of the block commits the transaction. If the block raises, or part of the
+        transaction fails, it aborts the transaction and raises the error. If the commit raises
+        KafkaTimeoutError, the result is not known yet: call `commit_transaction` to keep waiting.
+        Do not commit or abort inside the block.
         """
         return transactions.Transaction(self)
 

@@ -108,7 +108,7 @@ class JsonSerializer(DefaultSerializer):
 
 
 class SerializeWrapper(Serializer[Any]):
-    """Makes a Serializer of a function."""
+    """Turns a function into a Serializer."""
 
     def __init__(self, fn: Callable[[Any], bytes | None] | None) -> None:
         """Takes f(data) -> bytes. With None, data stays as it is."""
@@ -120,7 +120,7 @@ class SerializeWrapper(Serializer[Any]):
 
 
 class DeserializeWrapper(Deserializer[Any]):
-    """Makes a Deserializer of a function."""
+    """Turns a function into a Deserializer."""
 
     def __init__(self, fn: Callable[[Any], Any] | None) -> None:
         """Takes f(bytes) -> object. With None, bytes stay as they are."""

@@ -1,9 +1,9 @@
 """Parses the options of the data source, and refuses them with the Kafka connector's messages.
 
 Names and meanings are those of Spark's Kafka connector (``spark-sql-kafka-0-10``). To change a job
-to this source, replace ``.format("kafka")`` by ``.format("thalweg")``. Spark converts option names
-to lower case before they arrive here. This module does not ask brokers; ``offset_reader.py`` looks
-up the offsets.
+to this source, replace ``.format("kafka")`` with ``.format("thalweg")``. Spark converts option
+names to lower case before they arrive here. This module sends no requests to brokers:
+``offset_reader.py`` looks up the offsets.
 """
 
 from __future__ import annotations
