@@ -341,7 +341,7 @@ impl Consumer {
                 .leader(&partition.topic, partition.partition)
                 .is_none() =>
             {
-                Some("no leader of it is known".to_owned())
+                Some("the partition has no known leader".to_owned())
             }
             None if self.awaiting_committed().contains(partition) => {
                 Some("the group's coordinator has not reported its committed offset".to_owned())

@@ -16,7 +16,7 @@ use crate::topic_partition::{Listed, TopicPartition};
 pub enum ConsumerError {
     /// There is no committed offset, and `auto.offset.reset` is `none`.
     #[error(
-        "no committed offset for {}, and auto_offset_reset is 'none': seek() says where to begin",
+        "no committed offset for {}, and auto_offset_reset is 'none': call seek() to choose where to start",
         Listed(.partitions)
     )]
     NoOffsetForPartition { partitions: Vec<TopicPartition> },
@@ -110,7 +110,7 @@ pub enum ConsumerError {
     },
 
     #[error(
-        "the position of {partition} is not known in time{}",
+        "could not find the position of {partition} in time{}",
         why.as_deref().map(|why| format!(": {why}")).unwrap_or_default()
     )]
     PositionTimeout {
@@ -127,7 +127,7 @@ pub enum ConsumerError {
 
     /// Records of the requested range are gone: deleted by retention, or truncated (Spark reader).
     #[error(
-        "{partition}: offsets {from} to {to} of the requested range are no longer there: {reason}"
+        "{partition}: offsets {from} to {to} of the requested range are not available: {reason}"
     )]
     DataLoss {
         partition: TopicPartition,

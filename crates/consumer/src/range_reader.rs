@@ -302,7 +302,7 @@ impl RangeReader {
         };
         if lost_at < earliest {
             let to = earliest.min(self.range.end);
-            self.lose(lost_at, to, "they have aged out")?;
+            self.lose(lost_at, to, "they were deleted")?;
             self.begin(to);
         } else {
             self.lose(

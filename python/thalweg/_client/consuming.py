@@ -275,8 +275,8 @@ def reset_kind(
     if kind == "none":
         names = ", ".join(f"{each.topic}-{each.partition}" for each in missing)
         raise NoOffsetForPartitionError(
-            f"no committed offset for {names}, and auto_offset_reset is 'none': seek() says where"
-            " to begin"
+            f"no committed offset for {names}, and auto_offset_reset is 'none': call seek() to"
+            " choose where to start"
         )
     found: Literal["earliest", "latest", "by_duration"] = kind
     return found

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg._client.arguments import mapping_given
+from thalweg._client.arguments import mapping_given, shown
 from thalweg.admin.acls import operation_names
 from thalweg.admin.answers import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.admin.naming import snake_keys
@@ -250,7 +250,7 @@ class PartitionRequests(Requests):
         for where, spec in topic_partition_specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"Unsupported ts type {type(spec)} for {where}, expected int or OffsetSpec"
+                    f"the value of {where} must be an OffsetSpec or an int, got {shown(spec)}"
                 )
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
@@ -431,8 +431,8 @@ class PartitionRequests(Requests):
         for where, nodes in reassignments.items():
             if nodes is not None and not (nodes and all(isinstance(each, int) for each in nodes)):
                 raise ValueError(
-                    f"Replica list for {where} must be non-empty, of int. Use None to cancel the"
-                    " reassignment"
+                    f"the replicas of {where} must be a list of at least one node id. To cancel"
+                    " the reassignment, give None"
                 )
             topics[where[0]].append(
                 {"PartitionIndex": where[1], "Replicas": None if nodes is None else list(nodes)}

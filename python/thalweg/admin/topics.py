@@ -178,7 +178,7 @@ class TopicRequests(Requests):
                 wait_for_metadata.
         """
         if validate_only and wait_for_metadata:
-            raise ValueError("validate_only and wait_for_metadata are mutually exclusive")
+            raise ValueError("validate_only and wait_for_metadata cannot be used together")
         topics = _new_topics(new_topics)
         answer = self._call(
             "CreateTopics",

@@ -41,7 +41,7 @@ def create_ssl_context(
         raise ValueError("capath is not supported: join the certificates into one file for cafile")
     if cafile is not None and cadata is not None:
         raise ValueError(
-            "cafile and cadata exclude each other: join the certificates into one of them"
+            "cafile and cadata cannot be used together: put all certificates into one of them"
         )
     options: dict[str, Any] = {
         "ssl_cafile": _text(cafile) if cadata is None else _pem(cadata),

@@ -27,7 +27,7 @@ class _Reader:
     def _take(self, count: int) -> bytes:
         piece = self._data[self._at : self._at + count]
         if len(piece) < count:
-            raise KafkaProtocolError(f"{count} bytes wanted at {self._at}, {len(piece)} there")
+            raise KafkaProtocolError(f"expected {count} bytes at {self._at}, found {len(piece)}")
         self._at += count
         return piece
 
@@ -39,7 +39,7 @@ class _Reader:
         """Reads the length of an array whose items take at least `least_size` bytes."""
         found = self.number("i")
         if found * least_size > len(self._data) - self._at:
-            raise KafkaProtocolError(f"an array of {found} does not fit in the bytes left")
+            raise KafkaProtocolError(f"an array of {found} elements needs more bytes than are left")
         return max(found, 0)
 
     def string(self) -> str | None:

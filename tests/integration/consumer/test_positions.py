@@ -272,7 +272,7 @@ def test_a_partition_that_the_topic_lacks_is_named_with_those_there_are(
         wait_until(lambda: consumer.poll(100) == {} and bool(warned(caplog)), 20)
         with within(10), pytest.raises(KafkaTimeoutError) as caught:
             consumer.position(TopicPartition(topic, 7), timeout_ms=2500)
-    assert str(caught.value).endswith(f"the position of {topic}-7 is not known in time: {why}")
+    assert str(caught.value).endswith(f"could not find the position of {topic}-7 in time: {why}")
     # Many answers have said so by now.
     assert warned(caplog) == [f"{why}. The consumer waits for it"]
 

@@ -187,7 +187,7 @@ impl Fetcher {
         }
         let more = absent.len().saturating_sub(ABSENCES_TOLD_MAX);
         if more > 0 {
-            let text = format!("{more} more assigned partitions or topics are not there either");
+            let text = format!("{more} more assigned partitions or topics do not exist, either");
             self.warnings.push_back(text);
         }
     }

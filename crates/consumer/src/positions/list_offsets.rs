@@ -231,7 +231,7 @@ fn take(
     for &index in sent {
         let partition = &lookup.targets[index].0;
         let Some(answer) = answers.get(partition) else {
-            problem = Some(format!("the broker did not answer for {partition}"));
+            problem = Some(format!("the response of the broker omits {partition}"));
             continue;
         };
         let code = ErrorCode(answer.error_code);

@@ -40,7 +40,7 @@ fn a_partition_beyond_the_topics_last_is_told_once() {
     assert!(told[0].starts_with(why), "{told:?}");
     assert_eq!(
         timeout(&world, &tp(7)),
-        format!("the position of t-7 is not known in time: {why}")
+        format!("could not find the position of t-7 in time: {why}")
     );
 }
 
@@ -100,7 +100,7 @@ fn an_election_of_half_a_minute_is_waited_for() {
     let mut world = World::new(config(), broker);
     world.assign_all(1);
     world.advance(Duration::from_secs(30));
-    assert!(timeout(&world, &tp(0)).ends_with("no leader of it is known"));
+    assert!(timeout(&world, &tp(0)).ends_with("the partition has no known leader"));
     assert_eq!(warnings(&mut world), [""; 0]);
     world.broker.log("t", 0).leader = 1;
     world.advance(Duration::from_secs(3));

@@ -43,7 +43,7 @@ pub(crate) fn call_every(seconds: f64, f: Py<PyAny>) -> PyResult<Timer> {
     }
     let work = move |py: Python<'_>| {
         if let Err(error) = f.call0(py) {
-            callbacks::report(py, "a function that is called again and again", error);
+            callbacks::report(py, "a function that the client calls repeatedly", error);
         }
     };
     Ok(Timer(callbacks::current().every(every, Box::new(work))?))

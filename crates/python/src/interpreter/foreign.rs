@@ -46,7 +46,7 @@ impl Foreign {
             return Err(errors::raise(
                 py,
                 "IllegalStateError",
-                "the interpreter is ending",
+                "the interpreter is exiting",
             ));
         }
         Ok(begun)

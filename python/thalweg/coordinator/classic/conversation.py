@@ -129,8 +129,8 @@ class Conversation:
         """
         if body.get("ProtocolName") not in (None, self.protocol):
             raise InconsistentGroupProtocolError(
-                f"the assignment is of the assignor {body['ProtocolName']!r}, but the group chose"
-                f" {self.protocol!r}"
+                f"the assignment comes from the assignor {body['ProtocolName']!r}, but the group"
+                f" chose {self.protocol!r}"
             )
         data = body["Assignment"]
         # A leader may omit members, which then get no partitions.

@@ -65,7 +65,7 @@ class Background(Generic[_T]):
             KafkaTimeoutError: After timeout_ms.
         """
         if not self._done.wait(None if timeout_ms is None else timeout_ms / 1000):
-            raise KafkaTimeoutError("the request is still under way")
+            raise KafkaTimeoutError("the request is still in progress")
         if self._error is not None:
             raise self._error
         result: _T = self._result

@@ -331,8 +331,8 @@ def _not_a_record(given: Any, call: str) -> TypeError:
 
 def _too_many(where: TopicPartition, offset: int) -> IllegalStateError:
     return IllegalStateError(
-        f"mark() cannot hold more than {RANGES_MAX} separate ranges of finished records of"
-        f" {where.topic}-{where.partition}. The first unfinished record is at offset {offset} or"
-        " before. Mark the unfinished records, or call mark_through() to mark a record and every"
+        f"mark() cannot store more than {RANGES_MAX} separate ranges of marked records of"
+        f" {where.topic}-{where.partition}. The first record without a mark is at offset {offset}"
+        " or before. Mark the missing records, or call mark_through() to mark a record and every"
         " earlier record."
     )
