@@ -135,7 +135,7 @@ def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None
                 value = method(value)
             except Exception:
                 log.exception(
-                    "%s of an interceptor raised; the client uses the value from before it", verb
+                    "%s of an interceptor raised; the client keeps the previous value", verb
                 )
         return value
 
