@@ -448,7 +448,7 @@ class AsyncProducer(Generic[_K, _V]):
 
         False before the start."""
 
-# ---------------------------------------------------------------- asyncio/call.rs
+# ---------------------------------------------------------------- operation/coroutine.rs
 
 @final
 class Call:

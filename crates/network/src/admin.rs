@@ -1,7 +1,5 @@
 //! A client without a role, for admin work: it sends single requests of any API.
 
-use std::time::Instant;
-
 use thalweg_cluster::Idle;
 
 use crate::client::{Client, ClientView, Parts};
@@ -14,7 +12,7 @@ pub struct AdminClient {
 }
 
 impl AdminClient {
-    /// Starts connecting in the background. [`ClientView::wait_bootstrapped`] waits for it.
+    /// Starts connecting in the background. [`ClientView::bootstrap`] waits for it.
     pub fn start(config: &ClientConfig) -> Result<Self, ClientError> {
         Ok(Self {
             client: Client::start(Parts::new(config)?, Idle)?,
@@ -23,13 +21,5 @@ impl AdminClient {
 
     pub fn view(&self) -> &ClientView {
         self.client.view()
-    }
-
-    pub fn close(
-        &self,
-        deadline: Instant,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), ClientError> {
-        self.client.close(deadline, interrupted)
     }
 }

@@ -7,6 +7,11 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// Returns a time that no wait reaches, for waits without a limit.
+pub(crate) fn far_away() -> Instant {
+    now() + Duration::from_secs(100 * 365 * 86_400)
+}
+
 /// The source of record timestamps.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum WallClock {

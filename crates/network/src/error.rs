@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use thalweg_cluster::{Address, ConnectionError, InvalidTopic, RequestError};
+use thalweg_consumer::ConsumerError;
 use thalweg_producer::ProducerError;
-use thalweg_protocol::{DecodeError, EncodeError, ErrorCode};
+use thalweg_protocol::{DecodeError, EncodeError, ErrorCode, Str};
 use thiserror::Error;
 
 /// Why a call on a client failed. It never contains a secret.
@@ -31,6 +32,13 @@ pub enum ClientError {
     /// A broker's error code, with what it refers to.
     #[error("{context}: {}", code.name())]
     Broker { code: ErrorCode, context: String },
+    /// Fresh metadata of the topic does not have the partition.
+    #[error("partition {partition} of topic {topic} does not exist: it has {partitions}")]
+    UnknownPartition {
+        topic: Str,
+        partition: i32,
+        partitions: i32,
+    },
     #[error("the cluster has no node {0}")]
     UnknownNode(i32),
     #[error("{0}")]
@@ -40,6 +48,8 @@ pub enum ClientError {
     System(String),
     #[error(transparent)]
     Producer(#[from] ProducerError),
+    #[error(transparent)]
+    Consumer(#[from] ConsumerError),
     #[error("the client is closed")]
     Closed,
     /// A panic in the client's part of the I/O thread, which is a bug of this library.
@@ -54,9 +64,6 @@ pub enum ClientError {
          process"
     )]
     Forked,
-    /// The caller's own check (for signals) asked to stop.
-    #[error("interrupted")]
-    Interrupted,
 }
 
 impl ClientError {
@@ -65,6 +72,7 @@ impl ClientError {
         match self {
             Self::TimedOut(_) => true,
             Self::Request(error) => error.is_retriable(),
+            Self::Consumer(error) => error.is_retriable(),
             Self::Broker { code, .. } => code.is_retriable(),
             _ => false,
         }

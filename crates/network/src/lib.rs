@@ -12,9 +12,9 @@
 //!                            connection tasks (one per socket: framing, vectored writes)
 //! ```
 //!
-//! This crate moves bytes and runs the cores, which decide what to send where and when. It
-//! deliberately knows nothing about Python: callers pass a closure where a wait must check for
-//! signals.
+//! This crate moves bytes and runs the cores, which decide what to send where and when. A call
+//! that may have to wait is an [`Operation`], and the caller decides how it waits. The crate
+//! deliberately knows nothing about Python.
 
 // The cores must not read clocks or draw random numbers. This crate does it for them.
 #![allow(clippy::disallowed_methods)]
@@ -28,12 +28,12 @@ mod error;
 mod heartbeats;
 pub mod log;
 mod metrics;
+mod operation;
 mod per_process;
 mod runtime;
 pub mod sasl;
 mod signals;
 pub mod tls;
-mod transactions;
 pub mod transport;
 pub mod wait;
 
@@ -42,14 +42,14 @@ pub mod consumer;
 pub mod producer;
 
 pub use client::{
-    ASK_TIMEOUT, CLOSE_GRACE, Client, ClientView, EncodeBody, NamedRequest, OnAnswer, Parts,
-    Request, RequestTarget, Response, Ticket, VersionChoice,
+    Bootstrap, Client, ClientView, Close, EncodeBody, NamedRequest, Negotiation, OnAnswer, Parts,
+    Question, Request, RequestTarget, Response, Ticket, VersionChoice,
 };
 pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};
 pub use error::ClientError;
 pub use heartbeats::{HeartbeatNews, HeartbeatOutcome, HeartbeatPlan, PollWatch, Polling};
+pub use operation::Operation;
 pub use per_process::PerProcess;
 pub use runtime::{Generation, Runtime};
 pub use signals::BlockedSignals;
-pub use transactions::TransactionCall;

@@ -6,8 +6,8 @@
 //!
 //! producing/     the producer of both APIs        client/        any API by name
 //! consuming/     the consumer of both APIs        broker/        the embedded broker
-//! asyncio/       calls as coroutines              convert/       Python objects <-> Rust types
-//! operation.rs   a call that may have to wait     interpreter/   the GIL, callbacks, exit
+//! asyncio/       both clients for asyncio         convert/       Python objects <-> Rust types
+//! operation/     calls that may have to wait      interpreter/   the GIL, callbacks, exit
 //! ```
 //! Code here that decides about Kafka's semantics is a bug: it belongs in the crate of its topic.
 
@@ -29,8 +29,6 @@ mod producing;
 
 #[pymodule(gil_used = false)]
 mod _core {
-    #[pymodule_export]
-    use crate::asyncio::call::{Call, JobCall};
     #[pymodule_export]
     use crate::asyncio::completions::Completions;
     #[pymodule_export]
@@ -60,6 +58,8 @@ mod _core {
         begin_exit, runtime_threads, set_log_level, stop_threads, wait_for_callbacks,
     };
     #[pymodule_export]
+    use crate::operation::coroutine::{ConsumerCoroutine, ProducerCoroutine};
+    #[pymodule_export]
     use crate::producing::batch_futures::FutureBatchMetadata;
     #[pymodule_export]
     use crate::producing::batch_metadata::BatchMetadata;
@@ -71,8 +71,8 @@ mod _core {
     #[pymodule_init]
     fn init(py: pyo3::Python<'_>) {
         thalweg_consumer::run_lock_waits(crate::interpreter::gil::wait_for_lock);
-        crate::asyncio::awaiting::set_send_slot::<Call>(py);
-        crate::asyncio::awaiting::set_send_slot::<JobCall>(py);
+        crate::asyncio::awaiting::set_send_slot::<ProducerCoroutine>(py);
+        crate::asyncio::awaiting::set_send_slot::<ConsumerCoroutine>(py);
         crate::asyncio::awaiting::set_send_slot::<RecordFuture>(py);
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use thalweg_consumer::{BatchInfo, ConsumerError, Offer, RecordSink, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
+use thalweg_network::{ClientError, ClientView, Operation};
 use thalweg_producer::{AppendRefusal, Appended, TopicEntry};
 use thalweg_records::RecordRef;
 
@@ -23,6 +24,21 @@ pub(crate) const RUN_MAX: Duration = Duration::from_secs(3600);
 /// A consumer that receives nothing for this long has everything. It is longer than giving up a
 /// silent broker takes.
 const IDLE: Duration = Duration::from_secs(300);
+
+/// Waits until an operation is over. No timer ends it at its deadline.
+pub(crate) async fn done<O: Operation>(mut operation: O) -> Result<O::Output, ClientError> {
+    poll_fn(|cx| {
+        operation
+            .poll(cx.waker())
+            .map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+/// Closes a client, which may have failed.
+pub(crate) async fn close(view: &ClientView) {
+    drop(done(view.close(Some(Duration::from_secs(60)))).await);
+}
 
 /// The topics of a world, as a producer knows them.
 #[derive(Clone)]

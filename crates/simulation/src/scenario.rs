@@ -11,7 +11,7 @@ use thalweg_network::consumer::ConsumerClient;
 use thalweg_producer::ProducerConfig;
 use thalweg_records::Compression;
 
-use crate::clients::{Topics, read_all};
+use crate::clients::{Topics, close, read_all};
 use crate::faults::FaultPlan;
 use crate::history::History;
 use crate::lanes::Lanes;
@@ -257,9 +257,8 @@ impl Scenario {
         if !self.producer.enable_idempotence {
             history.allow_repeats();
         }
-        let patience = World::now() + Duration::from_secs(60);
-        producer.view().close_async(patience).await;
-        reader.view().close_async(patience).await;
+        close(producer.view()).await;
+        close(reader.view()).await;
         let mut errors = live.errors;
         if history.has_losses() {
             let last = self::reader(&mut world);

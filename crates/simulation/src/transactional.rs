@@ -17,7 +17,7 @@ use thalweg_network::ClientConfig;
 use thalweg_producer::ProducerConfig;
 
 use crate::atomicity::Ledger;
-use crate::clients::{RUN_MAX, read_all};
+use crate::clients::{RUN_MAX, close, read_all};
 use crate::faults::FaultPlan;
 use crate::history::History;
 use crate::lanes::Lanes;
@@ -163,8 +163,7 @@ impl TransactionalScenario {
             errors.push("a call of the producer did not end".to_owned());
         }
         let (ledger, producers) = writers.finish();
-        let patience = World::now() + Duration::from_secs(60);
-        consumer.view().close_async(patience).await;
+        close(consumer.view()).await;
         TransactionalReport {
             ledger,
             reads,

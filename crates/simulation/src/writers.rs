@@ -1,15 +1,13 @@
 //! Transactional producers that work, die, and are replaced.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
 use thalweg_network::producer::ProducerClient;
-use thalweg_network::{ClientConfig, ClientError, TransactionCall};
+use thalweg_network::{ClientConfig, ClientError};
 use thalweg_producer::{ProducerConfig, ProducerError};
 
 use crate::atomicity::{Broken, Ending, Ledger, TransactionId};
-use crate::clients::{RUN_MAX, Topics, append};
+use crate::clients::{RUN_MAX, Topics, append, close, done};
 use crate::group_offset;
 use crate::random::Random;
 use crate::transactional::TransactionalScenario;
@@ -84,8 +82,7 @@ impl<'a> Writers<'a> {
         // A last successor resolves the last transaction, however it ended.
         drop(writer);
         let last = self.successor().await;
-        let patience = World::now() + Duration::from_secs(60);
-        last.client.view().close_async(patience).await;
+        close(last.client.view()).await;
     }
 
     fn plan(&mut self) -> Plan {
@@ -104,7 +101,7 @@ impl<'a> Writers<'a> {
     async fn successor(&mut self) -> Writer {
         loop {
             let writer = self.started().await;
-            if done(writer.client.init_transactions()).await.is_ok() {
+            if done(writer.client.init_transactions(RUN_MAX)).await.is_ok() {
                 let offset = group_offset::committed(&writer.client).await;
                 self.ledger.resolve(offset);
                 return writer;
@@ -126,7 +123,10 @@ impl<'a> Writers<'a> {
 
     async fn transact(&mut self, writer: &Writer, plan: Plan) -> Result<(), Gone> {
         let transaction = self.ledger.begin();
-        if done(writer.client.begin_transaction()).await.is_err() {
+        if done(writer.client.begin_transaction(RUN_MAX))
+            .await
+            .is_err()
+        {
             self.ledger.end(transaction, Ending::Aborted);
             return Err(Gone);
         }
@@ -145,7 +145,7 @@ impl<'a> Writers<'a> {
             }
         }
         self.ledger.end(transaction, Ending::Aborted);
-        let aborted = done(writer.client.abort_transaction()).await;
+        let aborted = done(writer.client.abort_transaction(RUN_MAX)).await;
         aborted.map_err(|_| Gone)
     }
 
@@ -167,13 +167,14 @@ impl<'a> Writers<'a> {
         let call = writer.client.send_offsets_to_transaction(
             group_offset::group(),
             group_offset::offsets(transaction as i64 + 1),
+            RUN_MAX,
         );
         done(call).await.is_ok()
     }
 
     /// Commits. Returns `Aborted` if the commit failed and the transaction must be aborted.
     async fn commit(&mut self, writer: &Writer, plan: Plan) -> Ending {
-        let call = writer.client.commit_transaction();
+        let call = writer.client.commit_transaction(RUN_MAX);
         let limit = match plan {
             Plan::DieCommitting => Duration::from_micros(self.random.below(20_000)),
             _ => RUN_MAX,
@@ -188,7 +189,7 @@ impl<'a> Writers<'a> {
     /// Runs a transaction whose producer is fenced in the middle and tries to commit nevertheless.
     async fn outlive(&mut self, writer: Writer) -> Writer {
         let transaction = self.ledger.begin();
-        let begun = done(writer.client.begin_transaction()).await;
+        let begun = done(writer.client.begin_transaction(RUN_MAX)).await;
         let is_whole = begun.is_ok() && self.fill(&writer, transaction).await;
         self.ledger.end(transaction, Ending::Aborted);
         let successor = self.successor().await;
@@ -198,17 +199,16 @@ impl<'a> Writers<'a> {
             if appended.is_some() {
                 self.ledger.add(transaction, late);
             }
-            if done(writer.client.commit_transaction()).await.is_ok() {
+            if done(writer.client.commit_transaction(RUN_MAX))
+                .await
+                .is_ok()
+            {
                 let broken = Broken::ZombieCommitted { transaction };
                 self.ledger.break_promise(broken);
             }
         }
         successor
     }
-}
-
-async fn done(mut call: TransactionCall) -> Result<(), ClientError> {
-    poll_fn(|cx| call.poll(cx.waker()).map_or(Poll::Pending, Poll::Ready)).await
 }
 
 fn is_abortable(error: &ClientError) -> bool {

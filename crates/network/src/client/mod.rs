@@ -1,10 +1,13 @@
 //! A client: one actor on the I/O thread, and handles for all other threads.
 
 mod actor;
+mod bootstrap;
 mod by_name;
+mod close;
 mod connections;
 mod failing;
 mod inbox;
+mod negotiation;
 mod pending;
 mod request;
 mod ticket;
@@ -24,13 +27,16 @@ use crate::transport::{Tcp, Transport};
 use actor::Actor;
 use inbox::{Calls, Inbox};
 
+pub use bootstrap::Bootstrap;
 pub use by_name::NamedRequest;
+pub use close::Close;
 pub(crate) use inbox::Ending;
+pub use negotiation::Negotiation;
 pub(crate) use pending::{Pending, Sent, Step};
 pub use request::{EncodeBody, OnAnswer, Request, RequestTarget, Response, VersionChoice};
-pub use ticket::Ticket;
 pub(crate) use ticket::ticket;
-pub use view::{ASK_TIMEOUT, CLOSE_GRACE, ClientView};
+pub use ticket::{Question, Ticket};
+pub use view::ClientView;
 
 /// The parts of a client that exist before its actor runs. A role core is built around them.
 pub struct Parts {
@@ -126,7 +132,7 @@ impl<R: Role> Client<R> {
         (Self { view, calls }, actor)
     }
 
-    /// Returns the handle for requests by name, metadata and waiting, which does not need the role.
+    /// Returns the handle for requests, metadata and closing, which does not need the role.
     pub fn view(&self) -> &ClientView {
         &self.view
     }
@@ -148,16 +154,6 @@ impl<R: Role> Client<R> {
             self.calls.clear();
         }
         ticket
-    }
-
-    /// Stops taking new work and finishes what can be finished before `deadline`, then fails what
-    /// is left. Returns when that is done, or a little after the deadline.
-    pub fn close(
-        &self,
-        deadline: Instant,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), ClientError> {
-        self.view.close(deadline, interrupted)
     }
 }
 

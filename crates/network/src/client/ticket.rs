@@ -1,17 +1,20 @@
-//! The answer to a request from another thread. The caller waits for it, polls it, or has it wake a
-//! waker.
+//! The answer to a request from another thread. The caller polls it, or has it wake a waker.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_cluster::OneShot;
 
 use super::inbox::Ending;
+use crate::clock;
 use crate::error::ClientError;
-use crate::wait::{Blocked, block_until};
+use crate::operation::{Operation, is_over};
+
+/// How long a question to the actor itself may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Outcome<T> = Result<T, ClientError>;
 
@@ -103,17 +106,49 @@ impl<T> Ticket<T> {
     pub fn on_done(&self, waker: Waker) {
         self.slot.on_set(waker);
     }
+}
 
-    /// Blocks this thread until the ticket is done. `interrupted` is called when a signal arrives.
-    pub fn wait(
-        &self,
-        deadline: Option<Instant>,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Outcome<T> {
-        match block_until(deadline, interrupted, |waker| self.poll(waker)) {
-            Ok(outcome) => outcome,
-            Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
-            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("no result arrived".to_owned())),
+/// Its request has a timeout of its own.
+impl<T> Operation for Ticket<T> {
+    type Output = T;
+
+    fn poll(&mut self, waker: &Waker) -> Option<Outcome<T>> {
+        Self::poll(self, waker)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// A question to the actor itself, which answers at once if its thread is alive.
+pub struct Question<T> {
+    ticket: Ticket<T>,
+    deadline: Instant,
+}
+
+impl<T> Question<T> {
+    pub(super) fn new(ticket: Ticket<T>) -> Self {
+        Self {
+            ticket,
+            deadline: clock::now() + ASK_TIMEOUT,
         }
+    }
+}
+
+impl<T> Operation for Question<T> {
+    type Output = T;
+
+    fn poll(&mut self, waker: &Waker) -> Option<Outcome<T>> {
+        let outcome = self.ticket.poll(waker);
+        if outcome.is_none() && is_over(self.deadline) {
+            let text = "the client's I/O thread did not respond".to_owned();
+            return Some(Err(ClientError::TimedOut(text)));
+        }
+        outcome
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
     }
 }

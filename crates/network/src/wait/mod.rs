@@ -195,8 +195,3 @@ pub fn block_until<T>(
         }
     }
 }
-
-/// For callers that no signal may interrupt.
-pub fn never_interrupted() -> impl FnMut() -> bool {
-    || false
-}

@@ -9,13 +9,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_broker::{BrokerConfig, EmbeddedBroker};
 use thalweg_consumer::{BatchInfo, ConsumerConfig, Offer, OffsetReset, RecordSink, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
-use thalweg_network::producer::ProducerClient;
-use thalweg_network::wait::{block_until, never_interrupted};
+use thalweg_network::producer::{MaxBlock, ProducerClient};
+use thalweg_network::wait::block_until;
 use thalweg_network::{ClientConfig, ClientError};
 use thalweg_producer::{
     Accumulator, AppendRefusal, Appended, ProducerConfig, ProducerError, Record, TopicEntry,
 };
+use thalweg_protocol::Str;
 use thalweg_records::{Compression, Headers, RecordRef};
+
+use crate::support::blocking;
 
 const PARTITIONS: i32 = 4;
 
@@ -47,6 +50,13 @@ fn config(broker: &EmbeddedBroker) -> ClientConfig {
     ClientConfig::plaintext(&broker.bootstrap_servers()).expect("the broker's own addresses")
 }
 
+/// Waits for the topic's metadata.
+fn topic(client: &ProducerClient, name: &str) -> Result<Arc<TopicEntry>, ClientError> {
+    let max_block = MaxBlock::begin(Duration::from_secs(20));
+    blocking(client.wait_for_partition(&Str::from(name), None, max_block))?;
+    Ok(client.accumulator().topic(name))
+}
+
 fn append(accumulator: &Accumulator, topic: &Arc<TopicEntry>, value: &[u8]) -> Appended {
     let record = Record {
         partition: None,
@@ -60,14 +70,12 @@ fn append(accumulator: &Accumulator, topic: &Arc<TopicEntry>, value: &[u8]) -> A
         Err(AppendRefusal::BufferExhausted(wait)) => wait,
         Err(refusal) => panic!("{refusal:?}"),
     };
-    let reserved = block_until(
-        Some(within(60)),
-        &mut never_interrupted(),
-        |waker| match wait.poll_reservation(waker) {
+    let reserved = block_until(Some(within(60)), &mut || false, |waker| {
+        match wait.poll_reservation(waker) {
             Poll::Ready(reserved) => Some(reserved),
             Poll::Pending => None,
-        },
-    );
+        }
+    });
     let reservation = reserved
         .expect("memory comes back")
         .expect("the producer is open");
@@ -107,7 +115,7 @@ fn read(broker: &EmbeddedBroker, count: usize) -> Counts {
     let mut seen = 0;
     let deadline = within(60);
     while seen < count {
-        let drained = block_until(Some(deadline), &mut never_interrupted(), |waker| {
+        let drained = block_until(Some(deadline), &mut || false, |waker| {
             client.consumer().register(waker);
             let drained = client
                 .consumer()
@@ -117,9 +125,7 @@ fn read(broker: &EmbeddedBroker, count: usize) -> Counts {
         });
         seen += drained.expect("records within a minute");
     }
-    client
-        .close(within(10), &mut never_interrupted())
-        .expect("it closes");
+    blocking(client.view().close(Some(Duration::from_secs(10)))).expect("it closes");
     counts
 }
 
@@ -135,25 +141,20 @@ fn produce_and_read(
         ..ProducerConfig::default()
     };
     let client = ProducerClient::start(&config(&broker), settings, None).expect("a good config");
-    let topic = client
-        .topic("t", within(20), &mut never_interrupted())
-        .expect("it exists");
+    let topic = topic(&client, "t").expect("it exists");
     let mut appended = Vec::new();
     for number in 0..records {
         disturb(number, &broker);
         let value = format!("record number {number}, compressible, compressible");
         appended.push(append(client.accumulator(), &topic, value.as_bytes()));
     }
-    client
-        .flush(Some(within(60)), &mut never_interrupted())
-        .expect("all are acknowledged");
+    blocking(client.flush(Some(Duration::from_secs(60)))).expect("all are acknowledged");
     for Appended { completion, index } in &appended {
         let outcome = completion.outcome(*index).expect("flush waits for all");
         assert!(outcome.expect("written").offset >= 0);
     }
-    client
-        .close(within(20), &mut never_interrupted())
-        .expect("nothing is left");
+    let close = client.view().close(Some(Duration::from_secs(20)));
+    blocking(close).expect("nothing is left");
     let counts = read(&broker, records);
     assert_eq!(counts.0.len(), records, "each record once");
     assert!(counts.0.values().all(|&count| count == 1), "and none twice");
@@ -189,9 +190,7 @@ fn many_threads_share_a_producer() {
     let broker = broker(1);
     let client =
         ProducerClient::start(&config(&broker), ProducerConfig::default(), None).expect("good");
-    let topic = client
-        .topic("t", within(20), &mut never_interrupted())
-        .expect("it exists");
+    let topic = topic(&client, "t").expect("it exists");
     thread::scope(|scope| {
         for writer in 0..4 {
             let (accumulator, topic) = (client.accumulator(), &topic);
@@ -202,9 +201,7 @@ fn many_threads_share_a_producer() {
             });
         }
     });
-    client
-        .flush(Some(within(60)), &mut never_interrupted())
-        .expect("all are acknowledged");
+    blocking(client.flush(Some(Duration::from_secs(60)))).expect("all are acknowledged");
     assert_eq!(read(&broker, 8_000).0.len(), 8_000);
 }
 
@@ -216,15 +213,12 @@ fn closing_without_time_fails_what_is_left_and_says_so() {
         ..ProducerConfig::default()
     };
     let client = ProducerClient::start(&config(&broker), settings, None).expect("a good config");
-    let topic = client
-        .topic("t", within(20), &mut never_interrupted())
-        .expect("it exists");
+    let topic = topic(&client, "t").expect("it exists");
     broker.stop_node(1).expect("it runs");
     let Appended { completion, index } = append(client.accumulator(), &topic, b"never sent");
     let start = Instant::now();
-    client
-        .close(within(0), &mut never_interrupted())
-        .expect("it closes all the same");
+    let close = client.view().close(Some(Duration::ZERO));
+    blocking(close).expect("it closes all the same");
     assert!(start.elapsed() < Duration::from_secs(2));
     let outcome = completion
         .outcome(index)
@@ -237,6 +231,6 @@ fn closing_without_time_fails_what_is_left_and_says_so() {
         ),
         "{outcome}"
     );
-    let late = client.topic("u", within(5), &mut never_interrupted());
+    let late = self::topic(&client, "u");
     assert_eq!(late.err(), Some(ClientError::Closed));
 }

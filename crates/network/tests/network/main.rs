@@ -12,5 +12,6 @@ mod process;
 mod requests;
 mod roles;
 mod scram;
+mod support;
 mod tls;
 mod waiting;

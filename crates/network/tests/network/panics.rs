@@ -12,13 +12,13 @@ use thalweg_consumer::{ConsumerConfig, OffsetSpec, TopicPartition};
 use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
-use thalweg_network::{ClientConfig, ClientError, ClientView};
-use thalweg_network::{Request, RequestTarget};
+use thalweg_network::{ClientConfig, ClientError, ClientView, Operation, Request, RequestTarget};
 use thalweg_producer::{Acks, AppendRefusal, Appended, ProducerConfig, ProducerError, Record};
 use thalweg_protocol::messages::heartbeat::HeartbeatRequest;
 
 use crate::broker::{Broker, Reaction};
 use crate::roles::until;
+use crate::support::{blocking, finished};
 
 const SENTENCE: &str = "the client failed and cannot be used any more: a bug of ours";
 
@@ -112,10 +112,11 @@ async fn everyone_who_waits_for_a_producer_hears_of_its_panic() {
     );
     assert_tells(&view.check().expect_err("it has failed"));
     assert_tells(&view.request(heartbeat()).await.expect_err("it has failed"));
-    let commit = producer.commit_transaction().poll(noop);
+    let minute = Duration::from_secs(60);
+    let commit = producer.commit_transaction(minute).poll(noop);
     assert_tells(&commit.expect("at once").expect_err("it has failed"));
-    view.close_async(begun.into_std() + Duration::from_secs(60))
-        .await;
+    let closed = finished(view.close(Some(minute))).await;
+    closed.expect("what has failed is closed at once");
     assert!(begun.elapsed() < Duration::from_secs(1));
 }
 
@@ -153,9 +154,8 @@ async fn everyone_who_waits_for_a_consumer_hears_of_its_panic_and_other_clients_
         "a poll looks"
     );
     assert!(lookup.try_take().is_some_and(|outcome| outcome.is_err()));
-    broken
-        .close(deadline, &mut || false)
-        .expect("what has failed is closed at once");
+    let closed = finished(view.close(Some(Duration::from_secs(600)))).await;
+    closed.expect("what has failed is closed at once");
 
     let alive = whole
         .view()
@@ -180,21 +180,15 @@ fn a_client_that_failed_is_closed_at_once_and_new_clients_work() {
     let config = ClientConfig::plaintext(&broker.bootstrap_servers()).expect("its own addresses");
     let client = AdminClient::start(&config).expect("a good config");
     let view = client.view().clone();
-    view.wait_bootstrapped(Duration::from_secs(30), &mut || false)
-        .expect("the broker is there");
+    blocking(view.bootstrap(Duration::from_secs(30))).expect("the broker is there");
     panic_in(&view);
     let far = std::time::Instant::now() + Duration::from_secs(60);
-    let error = view
-        .request(heartbeat())
-        .wait(Some(far), &mut || false)
-        .expect_err("the client has failed");
+    let error = blocking(view.request(heartbeat())).expect_err("the client has failed");
     assert!(matches!(error, ClientError::Failed(_)), "{error}");
     assert_tells(&error);
-    client.close(far, &mut || false).expect("at once");
+    blocking(view.close(Some(Duration::from_secs(60)))).expect("at once");
     let another = AdminClient::start(&config).expect("a good config");
-    another
-        .view()
-        .wait_bootstrapped(Duration::from_secs(30), &mut || false)
-        .expect("the I/O thread is alive");
+    let bootstrap = another.view().bootstrap(Duration::from_secs(30));
+    blocking(bootstrap).expect("the I/O thread is alive");
     assert!(std::time::Instant::now() < far);
 }

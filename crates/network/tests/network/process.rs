@@ -6,11 +6,17 @@ use std::time::{Duration, Instant};
 use thalweg_cluster::Idle;
 use thalweg_network::admin::AdminClient;
 use thalweg_network::log::{self, Level, Logger};
-use thalweg_network::wait::never_interrupted;
+use thalweg_network::producer::{MaxBlock, ProducerClient};
 use thalweg_network::{Client, ClientConfig, ClientError, Parts, RequestTarget, Runtime};
+use thalweg_producer::{ProducerConfig, ProducerError};
+use thalweg_protocol::Str;
 
 use crate::broker::{Broker, Reaction};
 use crate::requests::heartbeat;
+use crate::support::blocking;
+
+/// The limit of what should take no time.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Starts a scripted broker on a real socket, served by its own thread. Returns its port.
 fn tcp_broker() -> u16 {
@@ -44,25 +50,18 @@ fn config(port: u16) -> ClientConfig {
     ClientConfig::plaintext(&format!("127.0.0.1:{port}")).expect("a good address")
 }
 
-fn within(seconds: u64) -> Instant {
-    Instant::now() + Duration::from_secs(seconds)
-}
-
 #[test]
 fn a_client_works_from_plain_threads_and_closes() {
     let admin = AdminClient::start(&config(tcp_broker())).expect("a good config");
     let view = admin.view().clone();
-    view.wait_bootstrapped(Duration::from_secs(20), &mut never_interrupted())
-        .expect("it is there");
+    blocking(view.bootstrap(PATIENCE)).expect("it is there");
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let view = view.clone();
             std::thread::spawn(move || {
                 for _ in 0..50 {
                     let ticket = view.request(heartbeat(RequestTarget::Node(1)));
-                    ticket
-                        .wait(Some(within(20)), &mut never_interrupted())
-                        .expect("an answer");
+                    blocking(ticket).expect("an answer");
                 }
             })
         })
@@ -70,37 +69,27 @@ fn a_client_works_from_plain_threads_and_closes() {
     for thread in threads {
         thread.join().expect("all its requests were answered");
     }
-    let topic = view
-        .wait_topic("t", within(20), &mut never_interrupted())
-        .expect("it is there");
-    assert_eq!(topic.partitions.len(), 2);
-    admin
-        .close(within(20), &mut never_interrupted())
-        .expect("nothing is left to do");
+    assert_eq!(blocking(view.is_connected()), Ok(true));
+    blocking(view.close(Some(PATIENCE))).expect("nothing is left to do");
     assert_eq!(view.check(), Err(ClientError::Closed));
-    admin
-        .close(within(20), &mut never_interrupted())
-        .expect("closing twice is one close");
-    let late = view.wait_topic("u", within(20), &mut never_interrupted());
-    assert_eq!(late.err(), Some(ClientError::Closed));
+    blocking(view.close(Some(PATIENCE))).expect("closing twice is one close");
+    assert_eq!(blocking(view.is_connected()), Ok(false));
+    let late = blocking(view.bootstrap(PATIENCE));
+    assert_eq!(late, Err(ClientError::Closed));
 }
 
 #[test]
 fn waiting_for_a_topic_ends_when_the_client_is_closed() {
-    let config = config(1);
-    let admin = AdminClient::start(&config).expect("a good config");
-    let view = admin.view().clone();
-    let waiter = std::thread::spawn(move || {
-        view.wait_topic("t", within(60), &mut never_interrupted())
-            .err()
-    });
+    let client = ProducerClient::start(&config(1), ProducerConfig::default(), None);
+    let client = client.expect("a good config");
+    let max_block = MaxBlock::begin(Duration::from_secs(60));
+    let wait = client.wait_for_partition(&Str::from("t"), None, max_block);
+    let waiter = std::thread::spawn(move || blocking(wait));
     std::thread::sleep(Duration::from_millis(50));
-    admin
-        .close(within(5), &mut never_interrupted())
-        .expect("it closes");
+    blocking(client.view().close(Some(Duration::from_secs(5)))).expect("it closes");
     assert_eq!(
         waiter.join().expect("it only waits"),
-        Some(ClientError::Closed)
+        Err(ClientError::Producer(ProducerError::Closed))
     );
 }
 
@@ -113,10 +102,7 @@ fn bootstrapping_in_vain_names_every_address_and_its_cause() {
     let admin = AdminClient::start(&config).expect("a good config");
     let start = Instant::now();
     let timeout = Duration::from_millis(700);
-    let error = admin
-        .view()
-        .wait_bootstrapped(timeout, &mut never_interrupted());
-    let error = error.expect_err("nobody is there");
+    let error = blocking(admin.view().bootstrap(timeout)).expect_err("nobody is there");
     let ClientError::NoBrokersAvailable(causes) = &error else {
         panic!("{error}")
     };
@@ -151,17 +137,11 @@ fn our_threads() -> Vec<(String, u64)> {
 #[cfg(target_os = "linux")]
 fn our_threads_block_all_signals() {
     let admin = AdminClient::start(&config(tcp_broker())).expect("a good config");
-    let timeout = Duration::from_secs(20);
-    admin
-        .view()
-        .wait_bootstrapped(timeout, &mut never_interrupted())
-        .expect("it is there");
+    blocking(admin.view().bootstrap(PATIENCE)).expect("it is there");
     // A host name makes the runtime start a thread for the lookup.
     let named = AdminClient::start(&ClientConfig::plaintext("localhost:1").expect("good"));
     let named = named.expect("a good config");
-    let _ = named
-        .view()
-        .wait_bootstrapped(Duration::from_millis(200), &mut never_interrupted());
+    let _ = blocking(named.view().bootstrap(Duration::from_millis(200)));
     let threads = our_threads();
     assert!(
         threads.iter().any(|(name, _)| name == "thalweg-io"),
@@ -204,12 +184,8 @@ fn in_child(check: impl FnOnce() -> bool) -> bool {
 #[cfg(unix)]
 fn a_client_of_the_parent_is_refused_in_the_child_and_a_new_one_works() {
     let port = tcp_broker();
-    let timeout = Duration::from_secs(20);
     let admin = AdminClient::start(&config(port)).expect("a good config");
-    admin
-        .view()
-        .wait_bootstrapped(timeout, &mut never_interrupted())
-        .expect("it is there");
+    blocking(admin.view().bootstrap(PATIENCE)).expect("it is there");
     let refused = in_child(|| {
         let view = admin.view();
         view.is_inherited()
@@ -218,27 +194,19 @@ fn a_client_of_the_parent_is_refused_in_the_child_and_a_new_one_works() {
                 view.request(heartbeat(RequestTarget::Node(1))).try_take(),
                 Some(Err(ClientError::Forked))
             )
-            && admin.close(within(1), &mut never_interrupted()) == Err(ClientError::Forked)
+            && blocking(view.close(Some(PATIENCE))) == Err(ClientError::Forked)
     });
     assert!(refused, "use after fork is a clear error, without a hang");
     let works = in_child(|| {
         let Ok(fresh) = AdminClient::start(&config(port)) else {
             return false;
         };
-        fresh
-            .view()
-            .wait_bootstrapped(timeout, &mut never_interrupted())
-            .is_ok()
-            && fresh.close(within(5), &mut never_interrupted()).is_ok()
+        let view = fresh.view();
+        blocking(view.bootstrap(PATIENCE)).is_ok() && blocking(view.close(Some(PATIENCE))).is_ok()
     });
     assert!(works, "the child has a runtime of its own");
     let ticket = admin.view().request(heartbeat(RequestTarget::Node(1)));
-    assert!(
-        ticket
-            .wait(Some(within(20)), &mut never_interrupted())
-            .is_ok(),
-        "the parent continues"
-    );
+    assert!(blocking(ticket).is_ok(), "the parent continues");
 }
 
 #[test]
@@ -249,12 +217,7 @@ fn a_runtime_stops_and_fails_its_clients() {
         let Ok(admin) = AdminClient::start(&config(port)) else {
             return false;
         };
-        let timeout = Duration::from_secs(20);
-        if admin
-            .view()
-            .wait_bootstrapped(timeout, &mut never_interrupted())
-            .is_err()
-        {
+        if blocking(admin.view().bootstrap(PATIENCE)).is_err() {
             return false;
         }
         let Some(runtime) = Runtime::existing() else {

@@ -11,6 +11,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use tokio::time::Instant;
 
 use crate::broker::{Broker, Reaction, ranges, usual};
+use crate::support::finished;
 
 pub(crate) fn heartbeat(target: RequestTarget) -> Request {
     Request::typed(target, HeartbeatRequest::default())
@@ -18,6 +19,11 @@ pub(crate) fn heartbeat(target: RequestTarget) -> Request {
 
 fn client(broker: &Broker) -> Client<Idle> {
     Client::start_here(broker.parts(&broker.config()), Idle)
+}
+
+async fn bootstrapped(client: &Client<Idle>) {
+    let bootstrap = client.view().bootstrap(Duration::from_secs(60));
+    finished(bootstrap).await.expect("the broker responds");
 }
 
 fn ask(client: &Client<Idle>, target: RequestTarget) -> Ticket<thalweg_network::Response> {
@@ -157,7 +163,7 @@ async fn silence_ends_with_the_request_timeout_and_closes_the_connection() {
     let mut config = broker.config();
     config.request_timeout = Duration::from_secs(7);
     let client = Client::start_here(broker.parts(&config), Idle);
-    client.view().wait_ready().await;
+    bootstrapped(&client).await;
     let start = Instant::now();
     let error = ask(&client, RequestTarget::LeastLoaded)
         .await
@@ -240,7 +246,7 @@ async fn a_read_is_not_sent_again_for_ever() {
         _ => Reaction::Usual,
     });
     let client = client(&broker);
-    client.view().wait_ready().await;
+    bootstrapped(&client).await;
     let start = Instant::now();
     let read = Request {
         timeout: Some(Duration::from_secs(5)),
@@ -258,7 +264,7 @@ async fn closing_answers_all_that_is_pending() {
         _ => Reaction::Usual,
     });
     let client = client(&broker);
-    client.view().wait_ready().await;
+    bootstrapped(&client).await;
     let sent = ask(&client, RequestTarget::LeastLoaded);
     let unsent = ask(
         &client,

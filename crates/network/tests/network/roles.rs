@@ -12,6 +12,7 @@ use thalweg_network::Client;
 use thalweg_protocol::ApiKey;
 
 use crate::broker::{Broker, Reaction, usual};
+use crate::support::{blocking, finished};
 
 /// What happened to a role, in order.
 type Diary = Arc<Mutex<Vec<String>>>;
@@ -264,9 +265,9 @@ async fn closing_waits_for_the_role() {
     let bench = bench(&broker, true, None);
     bench.send(vec![Bytes::from_static(b"x")]);
     until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
-    let deadline = tokio::time::Instant::now().into_std() + Duration::from_secs(60);
     let start = tokio::time::Instant::now();
-    bench.client.view().close_async(deadline).await;
+    let close = bench.client.view().close(Some(Duration::from_secs(60)));
+    finished(close).await.expect("the role finishes");
     assert!(
         start.elapsed() < Duration::from_secs(3),
         "it ends when the role is done"
@@ -283,8 +284,8 @@ async fn closing_ends_at_its_deadline() {
     let bench = bench(&broker, true, None);
     bench.send(vec![Bytes::from_static(b"x")]);
     until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
-    let deadline = tokio::time::Instant::now().into_std() + Duration::from_secs(1);
-    bench.client.view().close_async(deadline).await;
+    let close = bench.client.view().close(Some(Duration::from_secs(1)));
+    finished(close).await.expect("it closes all the same");
     assert_eq!(bench.diary(), ["job", "close", "error", "abort"]);
 }
 
@@ -320,9 +321,9 @@ async fn a_close_that_waits_hears_of_a_panic() {
     let bench = bench(&broker, true, None);
     bench.send(vec![Bytes::from_static(b"x")]);
     until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
-    let view = bench.client.view().clone();
     let far = Instant::now() + Duration::from_secs(60);
-    let closing = tokio::task::spawn_blocking(move || view.close(far, &mut || false));
+    let close = bench.client.view().close(Some(Duration::from_secs(60)));
+    let closing = tokio::task::spawn_blocking(move || blocking(close));
     until(|| bench.diary().contains(&"close".to_owned())).await;
     drop(bench.client.call(|_, _, _| panic!("a bug of ours")));
     let closed = closing.await.expect("it returns");

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thalweg_network::BlockedSignals;
-use thalweg_network::wait::{Blocked, Parker, Wait, block_until, never_interrupted};
+use thalweg_network::wait::{Blocked, Parker, Wait, block_until};
 
 #[expect(
     clippy::unnecessary_wraps,
@@ -47,7 +47,7 @@ fn ten_thousand_handovers_lose_none() {
             }
         }
     });
-    let got = block_until(soon(30_000), &mut never_interrupted(), |_| {
+    let got = block_until(soon(30_000), &mut || false, |_| {
         (count.load(Ordering::SeqCst) == 10_000).then_some(())
     });
     assert_eq!(got, Ok(()));
@@ -57,7 +57,7 @@ fn ten_thousand_handovers_lose_none() {
 #[test]
 fn a_deadline_ends_a_wait() {
     let start = Instant::now();
-    let outcome: Result<(), _> = block_until(soon(60), &mut never_interrupted(), |_| None);
+    let outcome: Result<(), _> = block_until(soon(60), &mut || false, |_| None);
     assert_eq!(outcome, Err(Blocked::TimedOut));
     let waited = start.elapsed();
     assert!(
@@ -108,7 +108,7 @@ fn a_signal_that_concerns_nobody_does_not_end_a_wait() {
     let me = unsafe { libc::pthread_self() };
     let sender = signal_later(me, Duration::from_millis(40));
     let start = Instant::now();
-    let outcome: Result<(), _> = block_until(soon(150), &mut never_interrupted(), |_| None);
+    let outcome: Result<(), _> = block_until(soon(150), &mut || false, |_| None);
     assert_eq!(outcome, Err(Blocked::TimedOut));
     assert!(start.elapsed() >= Duration::from_millis(150));
     sender.join().expect("the sender only signals");
@@ -150,7 +150,7 @@ fn a_signal_handler_that_waits_takes_no_wake_up_from_the_wait_that_it_interrupts
                 // The news for the outer wait comes while the handler waits on the same parker.
                 news.store(true, Ordering::SeqCst);
                 Parker::current().waker().wake_by_ref();
-                let inner = block_until(soon(50), &mut never_interrupted(), |_| None::<()>);
+                let inner = block_until(soon(50), &mut || false, |_| None::<()>);
                 assert_eq!(inner, Err(Blocked::TimedOut));
             }
             false

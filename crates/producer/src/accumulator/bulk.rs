@@ -203,10 +203,12 @@ impl<S: RecordSource> BulkAppend<S> {
         self.at = self.source.rows();
     }
 
-    /// Returns where the rows were appended. Call this after the last step.
-    pub fn finish(self) -> AppendedRows {
+    /// Returns where the rows were appended. Call this after the last step. The source stays with
+    /// the append, because a source of Python objects may only be dropped while the interpreter's
+    /// lock is held.
+    pub fn finish(&mut self) -> AppendedRows {
         debug_assert_eq!(self.at, self.source.rows(), "every row has an outcome");
-        self.rows
+        std::mem::take(&mut self.rows)
     }
 
     fn run(

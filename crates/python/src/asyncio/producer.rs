@@ -1,31 +1,138 @@
 //! `AsyncProducer`: the class that `thalweg.aio.AIOKafkaProducer` extends.
 //!
-//! It has the same core as `Producer`. Each method creates a `Call`, which asyncio awaits.
+//! It has the same core as `Producer`. Each method creates a coroutine, which asyncio awaits.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Instant;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
-use thalweg_network::{CLOSE_GRACE, ClientView};
+use pyo3::types::{PyDict, PySet, PyTuple};
 
-use crate::asyncio::call::{Call, Producing};
 use crate::asyncio::completions::Completions;
 use crate::client::{Client, Handle};
 use crate::convert::errors;
 use crate::interpreter::gil;
-use crate::operation::{Operation, is_over};
-use crate::producing::core::{Bootstrap, Core, PartitionsFor};
+use crate::operation::coroutine::ProducerCoroutine;
+use crate::operation::{Operation, run};
+use crate::producing::batch_futures::{Batch, Rows};
+use crate::producing::core::Core;
 use crate::producing::hooks::topic_name;
-use crate::producing::producer::far_away;
-use crate::producing::sending::{Given, Sending};
-use crate::producing::transactions::{Group, Offset, Transacting};
+use crate::producing::sending::Given;
+use crate::producing::transactions::{Group, Offset, group_of, offsets_of};
 use crate::producing::{outgoing, send_many};
 
 struct Opened {
     core: Arc<Core>,
     completions: Py<Completions>,
+}
+
+impl Opened {
+    /// Creates the coroutine of an operation. `convert` makes its result.
+    fn coroutine<O>(
+        &self,
+        py: Python<'_>,
+        operation: O,
+        convert: impl FnMut(Python<'_>, O::Output) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
+    ) -> ProducerCoroutine
+    where
+        O: Operation + Send + Sync + 'static,
+    {
+        let operation = Converted {
+            core: Arc::clone(&self.core),
+            operation,
+            convert,
+        };
+        ProducerCoroutine::new(self.completions.clone_ref(py), operation)
+    }
+
+    /// Creates the coroutine of an operation without a result.
+    fn coroutine_of_none<O>(&self, py: Python<'_>, operation: O) -> ProducerCoroutine
+    where
+        O: Operation<Output = ()> + Send + Sync + 'static,
+    {
+        self.coroutine(py, operation, |py, ()| Ok(py.None()))
+    }
+
+    /// Creates the coroutine of a column. Its result is a future of the rows.
+    fn coroutine_of_rows<O>(&self, py: Python<'_>, operation: O) -> ProducerCoroutine
+    where
+        O: Operation<Output = (Rows, usize)> + Send + Sync + 'static,
+    {
+        let completions = self.completions.clone_ref(py);
+        self.coroutine(py, operation, move |py, (rows, len)| {
+            let batch = Arc::new(Batch::new(rows, len));
+            let future = completions.get().future_of_many(py, batch)?;
+            Ok(future.unbind())
+        })
+    }
+}
+
+/// An operation whose output becomes the result of a coroutine.
+struct Converted<O, F> {
+    core: Arc<Core>,
+    operation: O,
+    convert: F,
+}
+
+impl<O, F> Operation for Converted<O, F>
+where
+    O: Operation,
+    F: FnMut(Python<'_>, O::Output) -> PyResult<Py<PyAny>>,
+{
+    type Output = Py<PyAny>;
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.check(py)
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
+        match self.operation.poll(py, waker)? {
+            Some(output) => (self.convert)(py, output).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.operation.deadline()
+    }
+
+    fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
+        self.operation.give_up(py, error);
+    }
+}
+
+/// A flush or a close. Once it is over, all futures have their results.
+struct Finishing<O> {
+    core: Arc<Core>,
+    completions: Py<Completions>,
+    operation: O,
+    /// A closed client can be closed again.
+    is_close: bool,
+}
+
+impl<O: Operation<Output = ()>> Operation for Finishing<O> {
+    type Output = Py<PyAny>;
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_close && !self.core.view().is_inherited() {
+            return Ok(());
+        }
+        self.core.check(py)
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
+        let over = self.operation.poll(py, waker)?;
+        Ok(over.map(|()| {
+            // Deliver the results that the loop has not seen yet.
+            self.completions.get().drain_all(py);
+            py.None()
+        }))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.operation.deadline()
+    }
 }
 
 /// The producer core for one event loop.
@@ -40,25 +147,25 @@ impl AsyncProducer {
         })
     }
 
-    #[inline]
-    fn call(&self, py: Python<'_>, work: Producing) -> PyResult<Call> {
-        let Opened { core, completions } = self.opened(py)?;
-        Ok(Call::new(Arc::clone(core), completions.clone_ref(py), work))
+    /// Stores the core, once a bootstrap server has responded.
+    fn open_with(&self, py: Python<'_>, opened: Opened) -> PyResult<()> {
+        self.0
+            .set(opened)
+            .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is started already"))
     }
 
-    /// Stores the core, once a bootstrap server has responded.
-    pub(crate) fn opened_by(
-        producer: &Py<Self>,
-        py: Python<'_>,
-        core: &Arc<Core>,
-        completions: &Py<Completions>,
-    ) -> PyResult<()> {
-        let opened = Opened {
+    fn finish<O>(&self, py: Python<'_>, operation: O, is_close: bool) -> PyResult<ProducerCoroutine>
+    where
+        O: Operation<Output = ()> + Send + Sync + 'static,
+    {
+        let Opened { core, completions } = self.opened(py)?;
+        let finishing = Finishing {
             core: Arc::clone(core),
             completions: completions.clone_ref(py),
+            operation,
+            is_close,
         };
-        let set = producer.get().0.set(opened);
-        set.map_err(|_| errors::raise(py, "IllegalStateError", "the producer is started already"))
+        Ok(ProducerCoroutine::new(completions.clone_ref(py), finishing))
     }
 }
 
@@ -79,10 +186,19 @@ impl AsyncProducer {
         completions: Py<Completions>,
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<ProducerCoroutine> {
         let core = Arc::new(Core::start(py, config, hooks)?);
-        let work = Producing::Start(Bootstrap::new(core.bootstrap_timeout), slf);
-        Ok(Call::new(core, completions, work))
+        let bootstrap = core.view().bootstrap(core.bootstrap_timeout);
+        let opened = Opened { core, completions };
+        let (core, completions) = (Arc::clone(&opened.core), opened.completions.clone_ref(py));
+        Ok(opened.coroutine(py, bootstrap, move |py, ()| {
+            let opened = Opened {
+                core: Arc::clone(&core),
+                completions: completions.clone_ref(py),
+            };
+            slf.get().open_with(py, opened)?;
+            Ok(py.None())
+        }))
     }
 
     #[pyo3(signature = (topic, value = None, key = None, partition = None, timestamp_ms = None, headers = None))]
@@ -96,7 +212,7 @@ impl AsyncProducer {
         #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = outgoing::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<Py<PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<ProducerCoroutine> {
         let given = Given {
             topic: topic_name(topic)?.unbind(),
             value,
@@ -105,7 +221,9 @@ impl AsyncProducer {
             partition,
             timestamp_ms,
         };
-        self.call(py, Producing::Send(Sending::new(given)))
+        let Opened { core, completions } = self.opened(py)?;
+        let (core, completions) = (Arc::clone(core), completions.clone_ref(py));
+        Ok(ProducerCoroutine::of_send(core, completions, given))
     }
 
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None, *, serialized = false))]
@@ -120,12 +238,13 @@ impl AsyncProducer {
         partition: Option<&Bound<'py, PyAny>>,
         timestamps_ms: Option<&Bound<'py, PyAny>>,
         serialized: bool,
-    ) -> PyResult<Call> {
-        let core = &self.opened(py)?.core;
+    ) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
         let topic = topic_name(topic)?;
         let columns = send_many::columns(&topic, values, keys, headers, partition, timestamps_ms)?;
+        let core = Arc::clone(&opened.core);
         let sending = send_many::send_lists(py, core, &topic, columns, serialized)?;
-        self.call(py, Producing::SendMany(sending))
+        Ok(opened.coroutine_of_rows(py, sending))
     }
 
     #[pyo3(signature = (topic, data, partition = None))]
@@ -135,47 +254,70 @@ impl AsyncProducer {
         topic: &Bound<'py, PyAny>,
         data: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
-    ) -> PyResult<Call> {
-        let core = &self.opened(py)?.core;
-        let sending = send_many::send_columns(py, core, &topic_name(topic)?, data, partition)?;
-        self.call(py, Producing::SendMany(sending))
+    ) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let (core, topic) = (&opened.core, topic_name(topic)?);
+        let sending = send_many::send_columns(py, core, &topic, data, partition)?;
+        Ok(opened.coroutine_of_rows(py, sending))
     }
 
     #[pyo3(signature = (timeout = None))]
-    fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
-        self.call(py, Producing::Flush(timeout))
+    fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<ProducerCoroutine> {
+        let client = &self.opened(py)?.core.client;
+        self.finish(py, client.flush(gil::limit_seconds(timeout)), false)
     }
 
-    fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Call> {
-        let waiting = PartitionsFor::new(py, &self.opened(py)?.core, topic)?;
-        self.call(py, Producing::PartitionsFor(waiting))
+    fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let waiting = opened.core.partitions_for(topic);
+        Ok(opened.coroutine(py, waiting, |py, count| {
+            let set = PySet::new(py, 0..count)?;
+            Ok(set.into_any().unbind())
+        }))
     }
 
-    fn _init_transactions(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Producing::Transacting(Transacting::Init))
+    fn _init_transactions(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let core = &opened.core;
+        Ok(opened.coroutine_of_none(py, core.client.init_transactions(core.max_block)))
     }
 
-    fn _begin_transaction(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Producing::Transacting(Transacting::Begin))
+    fn _begin_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let core = &opened.core;
+        Ok(opened.coroutine_of_none(py, core.client.begin_transaction(core.max_block)))
     }
 
-    fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<Call> {
-        let sending = Transacting::send_offsets(offsets, group);
-        self.call(py, Producing::Transacting(sending))
+    fn _send_offsets(
+        &self,
+        py: Python<'_>,
+        offsets: Vec<Offset>,
+        group: Group,
+    ) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let (group, offsets) = (group_of(group), offsets_of(offsets));
+        let (client, max_block) = (&opened.core.client, opened.core.max_block);
+        let call = client.send_offsets_to_transaction(group, offsets, max_block);
+        Ok(opened.coroutine_of_none(py, call))
     }
 
-    fn _commit_transaction(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Producing::Transacting(Transacting::Commit))
+    fn _commit_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let core = &opened.core;
+        Ok(opened.coroutine_of_none(py, core.client.commit_transaction(core.max_block)))
     }
 
-    fn _abort_transaction(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Producing::Transacting(Transacting::Abort))
+    fn _abort_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let core = &opened.core;
+        Ok(opened.coroutine_of_none(py, core.client.abort_transaction(core.max_block)))
     }
 
     /// Closes the producer within `timeout` seconds. `None` waits for all acknowledgements.
     #[pyo3(signature = (timeout = None))]
-    fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
-        self.call(py, Producing::Close(Closing::new(timeout)))
+    fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<ProducerCoroutine> {
+        let view = self.opened(py)?.core.view();
+        self.finish(py, view.close(gil::limit_seconds(timeout)), true)
     }
 
     /// Closes the producer at exit, when no loop runs.
@@ -183,8 +325,10 @@ impl AsyncProducer {
         let Some(Opened { core, .. }) = self.0.get() else {
             return Ok(());
         };
-        let deadline = gil::deadline_seconds(Some(timeout)).unwrap_or_else(far_away);
-        gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+        run(
+            py,
+            &mut core.view().close(gil::limit_seconds(Some(timeout))),
+        )
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -192,7 +336,7 @@ impl AsyncProducer {
     }
 
     fn _bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
-        crate::client::is_connected(py, self.opened(py)?.core.view())
+        run(py, &mut self.opened(py)?.core.view().is_connected())
     }
 
     #[getter]
@@ -208,65 +352,5 @@ impl AsyncProducer {
         self.0
             .get()
             .is_some_and(|opened| opened.core.view().check().is_err())
-    }
-}
-
-/// Waits until buffered records are sent and connections closed. If it is given up, closing
-/// continues in the background.
-pub(crate) struct Closing {
-    timeout: Option<f64>,
-    deadline: Option<Instant>,
-}
-
-impl Closing {
-    pub(crate) fn new(timeout: Option<f64>) -> Self {
-        Self {
-            timeout,
-            deadline: None,
-        }
-    }
-}
-
-impl Closing {
-    /// Continues as far as possible, see [`Operation::poll`].
-    pub(crate) fn poll_view(
-        &mut self,
-        py: Python<'_>,
-        view: &ClientView,
-        waker: &Waker,
-    ) -> PyResult<Option<()>> {
-        if self.deadline.is_none() {
-            let deadline = gil::deadline_seconds(self.timeout).unwrap_or_else(far_away);
-            view.start_close(deadline);
-            self.deadline = Some(deadline + CLOSE_GRACE);
-        }
-        if view.poll_closed(waker) {
-            return Ok(Some(()));
-        }
-        if is_over(self.deadline) {
-            return Err(errors::raise(
-                py,
-                "KafkaTimeoutError",
-                "the client did not close",
-            ));
-        }
-        Ok(None)
-    }
-
-    pub(crate) fn until(&self) -> Option<Instant> {
-        // A close without a timeout needs no timer.
-        self.timeout.and(self.deadline)
-    }
-}
-
-impl Operation for Closing {
-    type Output = ();
-
-    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
-        self.poll_view(py, core.view(), waker)
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.until()
     }
 }

@@ -20,16 +20,17 @@ use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{
-    ASK_TIMEOUT, ClientError, ClientView, Generation, NamedRequest, Request, RequestTarget,
-    Response, Ticket, VersionChoice,
+    ClientError, ClientView, Generation, NamedRequest, RequestTarget, Response, Ticket,
+    VersionChoice,
 };
 use thalweg_protocol::dynamic::{self, Value};
-use thalweg_protocol::{ApiKey, EncodeError, Str};
+use thalweg_protocol::{ApiKey, Str};
 
 use crate::client::cluster::ClusterMetadata;
 use crate::convert::config::Options;
 use crate::convert::{errors, settings, values};
 use crate::interpreter::{callbacks, gil};
+use crate::operation::{Operation, is_over, run};
 
 /// The client whose connections are used. The handle keeps it open.
 #[derive(Clone)]
@@ -77,13 +78,10 @@ impl Client {
         let mut options = Options::new(config)?;
         let config = settings::client(&mut options)?;
         options.finish()?;
-        let client = gil::client_call(py, |interrupted| {
-            let client = AdminClient::start(&config)?;
-            client
-                .view()
-                .wait_bootstrapped(config.bootstrap_timeout, interrupted)?;
-            Ok(client)
-        })?;
+        let client = py
+            .detach(|| AdminClient::start(&config))
+            .map_err(|error| errors::client(py, &error))?;
+        run(py, &mut client.view().bootstrap(config.bootstrap_timeout))?;
         Ok(Self(Handle::Own(Arc::new(client))))
     }
 
@@ -141,27 +139,11 @@ impl Client {
         node: Option<&Bound<'_, PyAny>>,
         max_version: Option<i16>,
     ) -> PyResult<i16> {
-        let key = api_key(api)?;
-        let agreed = Arc::new(OnceLock::new());
-        let told = Arc::clone(&agreed);
-        // The encoder gets the version once a broker is connected. If it cannot encode the body,
-        // the request ends before a byte is sent.
-        let mut request = Request::new(target(node)?, key, move |version| {
-            let _ = told.set(version);
-            Err(EncodeError::UnsupportedVersion {
-                message: "negotiate",
-                version,
-            })
-        });
-        request.version = version_choice(None, max_version);
-        let ticket = self.view().request(request);
-        let outcome = gil::client_call(py, |interrupted| ticket.wait(None, interrupted).map(drop));
-        match agreed.get() {
-            Some(version) => Ok(*version),
-            None => Err(outcome
-                .err()
-                .unwrap_or_else(|| errors::raise(py, "KafkaError", "no version"))),
-        }
+        let (target, version) = (target(node)?, version_choice(None, max_version));
+        run(
+            py,
+            &mut self.view().negotiate(target, api_key(api)?, version),
+        )
     }
 
     fn forget_coordinator(&self, kind: &str, key: &str) -> PyResult<()> {
@@ -238,7 +220,7 @@ impl Client {
     }
 
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
-        is_connected(py, self.view())
+        run(py, &mut self.view().is_connected())
     }
 
     #[pyo3(signature = (timeout_ms = None))]
@@ -250,9 +232,7 @@ impl Client {
         if client.view().is_inherited() {
             return Ok(()); // its connections are the parent's
         }
-        let deadline =
-            gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producing::producer::far_away);
-        gil::client_call(py, |interrupted| client.close(deadline, interrupted))
+        run(py, &mut client.view().close(gil::limit_ms(timeout_ms)))
     }
 
     /// Whether it was closed, or belongs to the parent of this process.
@@ -260,17 +240,6 @@ impl Client {
     fn closed(&self) -> bool {
         self.view().check().is_err()
     }
-}
-
-/// Whether any broker is connected now.
-pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> {
-    if view.is_closed() {
-        return Ok(false);
-    }
-    gil::client_call(py, |interrupted| {
-        view.is_connected()
-            .wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)
-    })
 }
 
 /// Builds a request with one body for all versions, or with a sequence of (min version, body).
@@ -345,7 +314,7 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
     Ok(RequestTarget::Node(id))
 }
 
-pub(crate) struct Pending {
+struct Pending {
     ticket: Ticket<Response>,
     generation: Generation,
     /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
@@ -357,7 +326,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
+    fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
         if self.generation.is_inherited() {
             // Checked first: in a child, threads that do not exist may hold the locks below.
             return Some(self.keep(Err(ClientError::Forked)));
@@ -403,25 +372,54 @@ impl PendingRequest {
         }))
     }
 
-    pub(crate) fn pending(&self) -> Arc<Pending> {
-        Arc::clone(&self.0)
+    /// Returns the wait for the response.
+    pub(crate) fn answer(&self, timeout_ms: Option<f64>) -> Answer {
+        Answer {
+            pending: Arc::clone(&self.0),
+            deadline: gil::deadline_ms(timeout_ms),
+        }
     }
 }
 
-/// Converts a response to Python, or raises its error.
-pub(crate) fn answered<'py>(
-    py: Python<'py>,
-    answer: &Result<Value, ClientError>,
-) -> PyResult<Bound<'py, PyAny>> {
-    match answer {
-        Ok(value) => values::to_py(py, value),
-        Err(error) => Err(errors::client(py, error)),
+/// Waits until a request has its response or its error.
+pub(crate) struct Answer {
+    pending: Arc<Pending>,
+    deadline: Option<Instant>,
+}
+
+impl Operation for Answer {
+    type Output = ();
+
+    fn attempt(&mut self, _: Python<'_>) -> PyResult<Option<()>> {
+        Ok(self.pending.answer.get().is_some().then_some(()))
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<()>> {
+        // Without the GIL, because this decodes the response, which may be long.
+        let has_answer = py.detach(|| self.pending.poll(waker).is_some());
+        if !has_answer && is_over(self.deadline) {
+            let text = "the request is still in flight";
+            return Err(errors::raise(py, "KafkaTimeoutError", text));
+        }
+        Ok(has_answer.then_some(()))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 }
 
-/// Returns the error of a wait that ended without a response.
-pub(crate) fn still_under_way(py: Python<'_>) -> PyErr {
-    errors::raise(py, "KafkaTimeoutError", "the request is still in flight")
+impl Answer {
+    fn known(&self, py: Python<'_>) -> PyResult<&Value> {
+        let answer = self.pending.answer.get();
+        let answer = answer.expect("read only once the wait is over");
+        answer.as_ref().map_err(|error| errors::client(py, error))
+    }
+
+    /// Converts the response to Python, or raises its error. Call it only once the wait is over.
+    pub(crate) fn to_py<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        values::to_py(py, self.known(py)?)
+    }
 }
 
 #[pymethods]
@@ -438,19 +436,10 @@ impl PendingRequest {
 
     #[pyo3(signature = (timeout_ms = None))]
     fn result<'py>(&self, py: Python<'py>, timeout_ms: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        let pending = &self.0;
-        let answer = if let Some(answer) = pending.answer.get() {
-            answer
-        } else {
-            let deadline = gil::deadline_ms(timeout_ms);
-            let found = gil::wait(py, deadline, |waker| pending.poll(waker))?;
-            found.ok_or_else(|| still_under_way(py))?
-        };
+        let mut answer = self.answer(timeout_ms);
+        run(py, &mut answer)?;
         // Long responses are read in the background, see `coordinator/driver/_background.py`.
-        match answer {
-            Ok(value) => values::to_py_in_background(py, value),
-            Err(error) => Err(errors::client(py, error)),
-        }
+        values::to_py_in_background(py, answer.known(py)?)
     }
 
     fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {

@@ -16,13 +16,14 @@ use crate::consuming::arguments::{
     Pair, at_least_one, committed_of, partition_of, partition_set, partitions_of, table_limits,
 };
 use crate::consuming::heartbeats::Heartbeats;
-use crate::consuming::lookups::{Listed, Lookup, Target};
+use crate::consuming::lookups::{Listed, Target, listed, look_up};
 use crate::consuming::polling::{Core, forked, not_open, offset_object};
 use crate::consuming::{heartbeats, opening};
 use crate::convert::config::duration_ms;
 use crate::convert::tables::RecordTable;
 use crate::convert::{errors, types};
 use crate::interpreter::gil;
+use crate::operation::run;
 
 /// The consumer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
@@ -86,9 +87,7 @@ impl Consumer {
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (core, timeout) = opening::start(py, config, hooks)?;
-        gil::client_call(py, |interrupted| {
-            core.client.view().wait_bootstrapped(timeout, interrupted)
-        })?;
+        run(py, &mut core.client.view().bootstrap(timeout))?;
         self.open_with(py, core)
     }
 
@@ -308,7 +307,8 @@ impl Consumer {
         targets: Vec<Target>,
         timeout_ms: Option<f64>,
     ) -> PyResult<Vec<Listed>> {
-        Lookup::new(self.core(py)?, targets, timeout_ms)?.wait(py)
+        let mut lookup = look_up(self.core(py)?, targets, timeout_ms)?;
+        run(py, &mut lookup).map(listed)
     }
 
     /// Makes a waiting call run the driver's work now. Any thread may call it.
@@ -411,7 +411,7 @@ impl Consumer {
 
     /// Whether a broker is connected.
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
-        crate::client::is_connected(py, self.core(py)?.client.view())
+        run(py, &mut self.core(py)?.client.view().is_connected())
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -433,9 +433,7 @@ impl Consumer {
         if core.client.view().is_inherited() {
             return Ok(()); // its connections are the parent's
         }
-        let deadline =
-            gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producing::producer::far_away);
-        gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+        run(py, &mut core.client.view().close(gil::limit_ms(timeout_ms)))
     }
 
     #[getter]

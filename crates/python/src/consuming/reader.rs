@@ -1,7 +1,7 @@
 //! `PartitionReader`: a bounded range of one partition as Arrow batches, for Spark's executors.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -15,6 +15,7 @@ use crate::convert::config::{Options, duration_ms};
 use crate::convert::tables::ArrowBatch;
 use crate::convert::{capsules, errors, settings};
 use crate::interpreter::gil;
+use crate::operation::run;
 
 /// Column buffers kept for reuse, in batches.
 const SLAB_BATCHES: usize = 3;
@@ -83,13 +84,11 @@ impl PartitionReader {
         // range.
         consumer_config.group_id = None;
         consumer_config.auto_offset_reset = OffsetReset::None;
-        let client = gil::client_call(py, |interrupted| {
-            let client = ConsumerClient::start(&client_config, consumer_config)?;
-            client
-                .view()
-                .wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
-            Ok(client)
-        })?;
+        let client = py
+            .detach(|| ConsumerClient::start(&client_config, consumer_config))
+            .map_err(|error| errors::client(py, &error))?;
+        let timeout = client_config.bootstrap_timeout;
+        run(py, &mut client.view().bootstrap(timeout))?;
         let range = Range {
             partition: TopicPartition {
                 topic: topic.into(),
@@ -183,7 +182,7 @@ impl PartitionReader {
             std::mem::forget(client);
             return Ok(());
         }
-        gil::client_call(py, |interrupted| client.close(Instant::now(), interrupted))
+        run(py, &mut client.view().close(Some(Duration::ZERO)))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

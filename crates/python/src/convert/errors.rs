@@ -1,6 +1,6 @@
 //! The only error map: every Rust error becomes a class of `thalweg.errors`, by name.
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule};
@@ -91,9 +91,10 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::Configuration(_) => raise(py, "KafkaConfigurationError", &text),
         ClientError::System(_) => PyOSError::new_err(text),
         ClientError::Failed(_) => raise(py, "KafkaError", &text),
+        ClientError::UnknownPartition { .. } => PyValueError::new_err(text),
         ClientError::Producer(cause) => raised(producer(py, cause)),
+        ClientError::Consumer(cause) => consumer(py, cause),
         ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
-        ClientError::Interrupted => interrupted(py),
     }
 }
 
@@ -117,11 +118,6 @@ fn no_brokers<'py>(
     let fields = PyDict::new(py);
     fields.set_item("addresses", addresses)?;
     instance_with(py, "NoBrokersAvailable", text, &fields)
-}
-
-/// Returns why a connection failed.
-pub(crate) fn connection(py: Python<'_>, error: &ConnectionError) -> PyErr {
-    raised(connection_instance(py, error, &error.to_string()))
 }
 
 /// Returns the error of a connection, with a text that may say more than its own.

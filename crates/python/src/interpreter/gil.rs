@@ -4,7 +4,6 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use thalweg_network::ClientError;
 use thalweg_network::wait::{Blocked, block_until};
 
 use crate::convert::config::duration_ms;
@@ -58,31 +57,24 @@ pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
     Ok(())
 }
 
-/// Runs a call of the network crate without the GIL. The call uses the given closure to ask
-/// whether a signal stops it.
-pub(crate) fn client_call<T: Send>(
-    py: Python<'_>,
-    call: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, ClientError> + Send,
-) -> PyResult<T> {
-    let mut raised = None;
-    let result = py.detach(|| call(&mut || signalled(&mut raised)));
-    match result {
-        Ok(value) => Ok(value),
-        Err(ClientError::Interrupted) => Err(raised.unwrap_or_else(|| errors::interrupted(py))),
-        Err(error) => Err(errors::client(py, &error)),
-    }
+/// Returns a timeout in seconds as a duration. `None`: no limit.
+pub(crate) fn limit_seconds(timeout: Option<f64>) -> Option<Duration> {
+    limit_ms(timeout.map(|seconds| seconds * 1_000.0))
+}
+
+/// Returns a timeout in milliseconds as a duration. `None`: no limit.
+pub(crate) fn limit_ms(timeout_ms: Option<f64>) -> Option<Duration> {
+    timeout_ms.filter(|ms| ms.is_finite()).map(duration_ms)
 }
 
 /// Returns when a timeout in seconds is over. `None`: never.
 pub(crate) fn deadline_seconds(timeout: Option<f64>) -> Option<Instant> {
-    let seconds = timeout.filter(|seconds| seconds.is_finite())?;
-    Some(Instant::now() + duration_ms(seconds * 1_000.0))
+    limit_seconds(timeout).map(|limit| Instant::now() + limit)
 }
 
 /// Returns when a timeout in milliseconds is over. `None`: never.
 pub(crate) fn deadline_ms(timeout_ms: Option<f64>) -> Option<Instant> {
-    let ms = timeout_ms.filter(|ms| ms.is_finite())?;
-    Some(Instant::now() + duration_ms(ms))
+    limit_ms(timeout_ms).map(|limit| Instant::now() + limit)
 }
 
 /// Returns the time left until a deadline.

@@ -278,12 +278,11 @@ macro_rules! with_state {
 
 impl FutureRecordMetadata {
     #[inline]
-    pub(crate) fn sent(sent: Sent) -> Self {
-        Self(State::Sent(sent))
-    }
-
-    pub(crate) fn refused(error: Py<PyAny>) -> Self {
-        Self(State::Failed(Arc::new(Failed(error))))
+    pub(crate) fn new(sent: Result<Sent, Py<PyAny>>) -> Self {
+        Self(match sent {
+            Ok(sent) => State::Sent(sent),
+            Err(error) => State::Failed(Arc::new(Failed(error))),
+        })
     }
 
     pub(crate) fn add(

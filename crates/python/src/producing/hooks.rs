@@ -8,7 +8,7 @@ use std::time::Instant;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
-use thalweg_producer::{AppendRefusal, Record, Reservation};
+use thalweg_producer::{AppendRefusal, Record};
 use thalweg_records::Headers;
 
 use crate::client::cluster::ClusterMetadata;
@@ -16,7 +16,8 @@ use crate::convert::types;
 use crate::convert::types::Sizes;
 use crate::interpreter::callbacks;
 use crate::interpreter::foreign::Foreign;
-use crate::producing::append::{Appender, PartitionWait, Refused, Waiting, now_ms};
+use crate::producing::append::{Refused, Waited, now_ms};
+use crate::producing::core::Core;
 use crate::producing::futures::{Awaited, Sent, when_batch_done};
 use crate::producing::outgoing;
 use crate::producing::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
@@ -80,10 +81,10 @@ impl Hooks {
     pub(crate) fn send(
         &self,
         py: Python<'_>,
-        appender: &Appender,
+        core: &Core,
         given: &mut Given,
         steps: &mut Steps,
-        memory: Option<Reservation>,
+        waited: &mut Waited,
     ) -> Result<Sent, Refused> {
         if !steps.intercepted {
             steps.intercepted = true;
@@ -94,19 +95,20 @@ impl Hooks {
         let prepared = if let Some(prepared) = &mut steps.prepared {
             prepared
         } else {
-            let made = self.prepared(py, appender, given)?;
+            let made = self.prepared(py, core, given, waited)?;
             steps.prepared.insert(made)
         };
-        self.append(py, appender, given, prepared, memory)
+        self.append(py, core, given, prepared, waited)
     }
 
     fn prepared(
         &self,
         py: Python<'_>,
-        appender: &Appender,
+        core: &Core,
         given: &Given,
+        waited: &mut Waited,
     ) -> Result<Prepared, Refused> {
-        appender.check_open(py)?;
+        core.check_open(py)?;
         let _foreign = Foreign::begin(py)?;
         let present =
             |data: &Option<Py<PyAny>>| data.as_ref().is_some_and(|data| !data.is_none(py));
@@ -114,10 +116,9 @@ impl Hooks {
         if let Some(timestamp_ms) = given.timestamp_ms {
             outgoing::check_timestamp(given.topic.bind(py), timestamp_ms)?;
         }
-        let topic = appender.topic(given.topic.bind(py))?;
+        let topic = core.topic(given.topic.bind(py))?;
         if topic.partition_count() == 0 {
-            let wait = PartitionWait::new(py, appender, topic.name(), None)?;
-            return Err(Refused::Wait(Waiting::Partition(wait)));
+            return Err(core.unknown_topic(&topic, waited));
         }
         let headers = header_objects(py, given.headers.as_ref())?;
         let (key, value) = self.serialized(py, given, &headers)?;
@@ -132,7 +133,7 @@ impl Hooks {
         let (has_key, _) = prepared.data(py)?;
         if prepared.partition.is_none() && self.partition.is_some() {
             prepared.choose_again = self.on_new_batch.is_some() && has_key.as_slice().is_none();
-            prepared.partition = Some(self.partition_of(py, appender, given, &prepared)?);
+            prepared.partition = Some(self.partition_of(py, core, given, &prepared)?);
         }
         Ok(prepared)
     }
@@ -140,35 +141,36 @@ impl Hooks {
     fn append(
         &self,
         py: Python<'_>,
-        appender: &Appender,
+        core: &Core,
         given: &Given,
         prepared: &mut Prepared,
-        memory: Option<Reservation>,
+        waited: &mut Waited,
     ) -> Result<Sent, Refused> {
         if std::mem::take(&mut prepared.choose_again)
-            && let Some(sent) = self.append_or_choose_again(py, appender, given, prepared)?
+            && let Some(sent) = self.append_or_choose_again(py, core, given, prepared, waited)?
         {
             return Ok(sent);
         }
-        let topic = appender.topic(given.topic.bind(py))?;
-        let append = |record: &Record<'_>| appender.append(py, &topic, record, memory);
+        let topic = core.topic(given.topic.bind(py))?;
+        let append = |record: &Record<'_>| core.append(py, &topic, record, waited);
         let (appended, sizes) = prepared.with_record(py, append)?;
         Ok(sent(appended, prepared.timestamp_ms, sizes))
     }
 
     /// Appends a record. If that would open a new batch, the partitioner chooses again first
-    /// (KIP-480).
+    /// (KIP-480). This is not in the core, because the partitioner is the application's code.
     fn append_or_choose_again(
         &self,
         py: Python<'_>,
-        appender: &Appender,
+        core: &Core,
         given: &Given,
         prepared: &mut Prepared,
+        waited: &mut Waited,
     ) -> Result<Option<Sent>, Refused> {
-        let topic = appender.topic(given.topic.bind(py))?;
+        let topic = core.topic(given.topic.bind(py))?;
         let topic = &*topic;
         let (appended, sizes) = prepared.with_record(py, |record| {
-            let accumulator = &appender.accumulator;
+            let accumulator = &core.accumulator;
             let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
             let appended = match tried {
                 // A bulk append may hold the partition's lock for some time, so this waits without
@@ -181,7 +183,7 @@ impl Hooks {
             match appended {
                 Ok(appended) => Ok(Some(appended)),
                 Err(AppendRefusal::NewBatch) => Ok(None),
-                Err(refusal) => appender.refused(py, topic, record, refusal).map(Some),
+                Err(refusal) => core.refused(py, topic, record, refusal, waited).map(Some),
             }
         })?;
         if let Some(appended) = appended {
@@ -189,10 +191,10 @@ impl Hooks {
         }
         let _foreign = Foreign::begin(py)?;
         if let Some(hook) = &self.on_new_batch {
-            let cluster = ClusterMetadata::new(appender.metadata.snapshot());
+            let cluster = ClusterMetadata::new(core.view().metadata().snapshot());
             hook.call1(py, (&given.topic, cluster, prepared.partition))?;
         }
-        prepared.partition = Some(self.partition_of(py, appender, given, prepared)?);
+        prepared.partition = Some(self.partition_of(py, core, given, prepared)?);
         Ok(None)
     }
 
@@ -216,7 +218,7 @@ impl Hooks {
     fn partition_of(
         &self,
         py: Python<'_>,
-        appender: &Appender,
+        core: &Core,
         given: &Given,
         prepared: &Prepared,
     ) -> PyResult<i32> {
@@ -225,7 +227,7 @@ impl Hooks {
             .partition
             .as_ref()
             .expect("the caller checked that there is a partitioner");
-        let cluster = ClusterMetadata::new(appender.metadata.snapshot());
+        let cluster = ClusterMetadata::new(core.view().metadata().snapshot());
         let chosen =
             hook.bind(py)
                 .call1((&given.topic, &given.key, key, &given.value, value, cluster))?;

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! producer.rs    the class that `KafkaProducer` extends. core.rs: what both APIs share
-//! sending.rs     one `send` in steps. append.rs: slices into a batch, and the waits after a refusal
+//! sending.rs     one `send` in steps. append.rs: slices into a batch, and what follows a refusal
 //!   outgoing.rs  arguments as slices. topics.rs: topic entries by name
 //!   hooks.rs     Python steps: interceptors, serializers, a partitioner
 //! send_many.rs   `send_many` and `send_arrow`. list_source.rs: lists as rows
-//! transactions.rs
+//! transactions.rs    arguments of calls on transactions
 //! futures.rs, batch_futures.rs, batch_metadata.rs    the results
 //! ```
 

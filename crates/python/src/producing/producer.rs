@@ -5,23 +5,21 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::client::{Client, Handle};
-use crate::convert::config::duration_ms;
 use crate::convert::errors;
 use crate::interpreter::gil;
 use crate::interpreter::untracked::untracked;
 use crate::operation::run;
 use crate::producing::batch_futures::FutureBatchMetadata;
-use crate::producing::core::{Bootstrap, Core, Flush, PartitionsFor};
+use crate::producing::core::Core;
 use crate::producing::futures::FutureRecordMetadata;
 use crate::producing::hooks::topic_name;
 use crate::producing::sending::Given;
-use crate::producing::transactions::{Group, Offset, Transacting};
+use crate::producing::transactions::{Group, Offset, group_of, offsets_of};
 use crate::producing::{outgoing, send_many};
 
 /// The producer core.
@@ -61,7 +59,7 @@ impl Producer {
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let core = Core::start(py, config, hooks)?;
-        run(py, &core, &mut Bootstrap::new(core.bootstrap_timeout))?;
+        run(py, &mut core.view().bootstrap(core.bootstrap_timeout))?;
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))
@@ -119,7 +117,7 @@ impl Producer {
         let topic = topic_name(topic)?;
         let columns = send_many::columns(&topic, values, keys, headers, partition, timestamps_ms)?;
         let mut sending = send_many::send_lists(py, core, &topic, columns, false)?;
-        let (rows, len) = run(py, core, &mut sending)?;
+        let (rows, len) = run(py, &mut sending)?;
         Ok(FutureBatchMetadata::new(rows, len))
     }
 
@@ -140,7 +138,7 @@ impl Producer {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
         let mut sending = send_many::send_columns(py, core, &topic, data, partition)?;
-        let (rows, len) = run(py, core, &mut sending)?;
+        let (rows, len) = run(py, &mut sending)?;
         Ok(FutureBatchMetadata::new(rows, len))
     }
 
@@ -150,7 +148,7 @@ impl Producer {
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core(py)?;
-        run(py, core, &mut Flush::new(core, timeout))
+        run(py, &mut core.client.flush(gil::limit_seconds(timeout)))
     }
 
     #[pyo3(signature = (timeout = None))]
@@ -161,44 +159,48 @@ impl Producer {
         if core.view().is_inherited() {
             return Ok(()); // its connections are the parent's
         }
-        let deadline = gil::deadline_seconds(timeout).unwrap_or_else(far_away);
-        gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+        run(py, &mut core.view().close(gil::limit_seconds(timeout)))
     }
 
     fn init_transactions(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.core(py)?, &mut Transacting::Init)
+        let core = self.core(py)?;
+        run(py, &mut core.client.init_transactions(core.max_block))
     }
 
     fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.core(py)?, &mut Transacting::Begin)
+        let core = self.core(py)?;
+        run(py, &mut core.client.begin_transaction(core.max_block))
     }
 
     fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<()> {
-        let mut sending = Transacting::send_offsets(offsets, group);
-        run(py, self.core(py)?, &mut sending)
+        let core = self.core(py)?;
+        let (group, offsets) = (group_of(group), offsets_of(offsets));
+        let client = &core.client;
+        let mut call = client.send_offsets_to_transaction(group, offsets, core.max_block);
+        run(py, &mut call)
     }
 
     fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.core(py)?, &mut Transacting::Commit)
+        let core = self.core(py)?;
+        run(py, &mut core.client.commit_transaction(core.max_block))
     }
 
     fn abort_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.core(py)?, &mut Transacting::Abort)
+        let core = self.core(py)?;
+        run(py, &mut core.client.abort_transaction(core.max_block))
     }
 
     /// Returns the partition ids of a topic.
     ///
     /// It waits for metadata at most `max_block_ms`, then raises `KafkaTimeoutError`.
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {
-        let core = self.core(py)?;
-        let count = run(py, core, &mut PartitionsFor::new(py, core, topic)?)?;
+        let count = run(py, &mut self.core(py)?.partitions_for(topic))?;
         Ok((0..count).collect())
     }
 
     /// Whether a broker is connected.
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
-        let core = self.core(py)?;
-        crate::client::is_connected(py, core.client.view())
+        run(py, &mut self.core(py)?.view().is_connected())
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -219,9 +221,4 @@ impl Producer {
     fn closed(&self) -> bool {
         self.0.get().is_none_or(|core| core.view().check().is_err())
     }
-}
-
-/// Returns a deadline for waits without a limit.
-pub(crate) fn far_away() -> Instant {
-    Instant::now() + duration_ms(f64::INFINITY)
 }

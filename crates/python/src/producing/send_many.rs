@@ -1,8 +1,10 @@
-//! `send_many` and `send_arrow`: send a list or Arrow data in one call, in steps.
+//! `send_many` and `send_arrow`: send a list or Arrow data in one call.
 //!
-//! Lists are converted to slices under the GIL. Partitioning, encoding and waiting run without it.
-//! If Python steps are set, each element is sent like a `send` (`EachRow`).
+//! Lists are converted to slices under the GIL. Partitioning, encoding and waiting run without it
+//! (`BulkSend` of the network crate). If Python steps are set, each element is sent like a `send`
+//! (`EachRow`).
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -10,57 +12,48 @@ use std::time::Instant;
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PySequence, PyString, PyTuple};
-use thalweg_cluster::metadata::TopicLookup;
 use thalweg_columns::ArrowSource;
-use thalweg_producer::{
-    BulkAppend, BulkStep, ProducerError, Record, RecordSource, Reservation, TopicEntry,
-};
-use thalweg_protocol::{ErrorCode, Str};
+use thalweg_network::Operation as ClientOperation;
+use thalweg_network::producer::BulkSend;
+use thalweg_producer::{Record, RecordSource};
 
 use crate::convert::{capsules, errors};
-use crate::operation::{Operation, is_over};
-use crate::producing::append::{
-    Appender, Brought, PartitionWait, Unmet, Waiting, check_partition, now_ms,
-};
+use crate::operation::Operation;
+use crate::producing::append::{check_partition, now_ms};
 use crate::producing::batch_futures::Rows;
 use crate::producing::core::Core;
 use crate::producing::list_source::{Columns, ListSource, Partitions, at_row};
 use crate::producing::outgoing;
-use crate::producing::sending::{Given, Sending};
+use crate::producing::sending::{Given, SendOutcome, Sending};
 
 /// A column that is being sent. Its output is where the rows are, and how many there are.
-pub(crate) enum SendMany {
+pub(crate) enum SendMany<C> {
     Whole(WholeColumn),
-    Each(EachRow),
+    Each(EachRow<C>),
 }
 
-impl Operation for SendMany {
+impl<C: Deref<Target = Core> + Clone> Operation for SendMany<C> {
     type Output = (Rows, usize);
 
-    fn poll(
-        &mut self,
-        py: Python<'_>,
-        core: &Core,
-        waker: &Waker,
-    ) -> PyResult<Option<Self::Output>> {
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Self::Output>> {
         match self {
-            Self::Whole(column) => column.poll(py, core, waker),
-            Self::Each(rows) => rows.poll(py, core, waker),
+            Self::Whole(column) => column.poll(py, waker),
+            Self::Each(rows) => rows.poll(py, waker),
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Whole(column) => column.deadline,
+            Self::Whole(column) => column.deadline(),
             Self::Each(rows) => rows.current.as_ref().and_then(Operation::deadline),
         }
     }
 
-    fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
+    fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
         if let Self::Each(rows) = self
-            && let Some(sending) = &rows.current
+            && let Some(sending) = &mut rows.current
         {
-            sending.given_up(py, core, error);
+            sending.give_up(py, error);
         }
     }
 }
@@ -103,20 +96,20 @@ pub(crate) fn columns<'py>(
 }
 
 /// Starts a `send_many`. `serialized` skips all Python steps.
-pub(crate) fn send_lists<'py>(
+pub(crate) fn send_lists<'py, C: Deref<Target = Core>>(
     py: Python<'py>,
-    core: &Core,
+    core: C,
     topic: &Bound<'py, PyString>,
     columns: Columns,
     serialized: bool,
-) -> PyResult<SendMany> {
-    core.appender.check_open(py)?;
+) -> PyResult<SendMany<C>> {
+    core.check_open(py)?;
     let hooks = core.hooks.as_ref().filter(|_| !serialized);
     if hooks.is_some_and(|hooks| hooks.is_per_record() || hooks.has_serializer()) {
-        return Ok(SendMany::Each(EachRow::new(topic, columns)));
+        return Ok(SendMany::Each(EachRow::new(core, topic, columns)));
     }
     let source = ListSource::new(py, columns, now_ms())?;
-    WholeColumn::new(&core.appender, topic, Source::Lists(source)).map(SendMany::Whole)
+    WholeColumn::new(&core, topic, Source::Lists(source)).map(SendMany::Whole)
 }
 
 /// Converts each element of a column with `read`. An error names its row.
@@ -193,7 +186,7 @@ pub(crate) fn send_columns<'py>(
     topic: &Bound<'py, PyString>,
     data: &Bound<'py, PyAny>,
     partition: Option<i32>,
-) -> PyResult<SendMany> {
+) -> PyResult<WholeColumn> {
     if let Some(hooks) = &core.hooks {
         let text = if hooks.has_serializer() {
             "send_arrow runs no Python code for rows, but this producer has a serializer. Use \
@@ -204,7 +197,7 @@ pub(crate) fn send_columns<'py>(
         };
         return Err(errors::raise(py, "IllegalStateError", text));
     }
-    core.appender.check_open(py)?;
+    core.check_open(py)?;
     let (schema, batches) = capsules::batches(data)?;
     check_partition(topic.to_str()?, partition)?;
     let mut source = ArrowSource::new(&schema, &batches, now_ms())
@@ -212,20 +205,22 @@ pub(crate) fn send_columns<'py>(
     if let Some(partition) = partition {
         source = source.to_partition(partition);
     }
-    WholeColumn::new(&core.appender, topic, Source::Arrow(source)).map(SendMany::Whole)
+    WholeColumn::new(core, topic, Source::Arrow(source))
 }
 
 /// Sends each element like a `send`, because Python steps are set. Each row has its own error.
-pub(crate) struct EachRow {
+pub(crate) struct EachRow<C> {
+    core: C,
     topic: Py<PyString>,
     columns: Columns,
-    rows: Vec<Result<crate::producing::futures::Sent, Py<PyAny>>>,
-    current: Option<Sending>,
+    rows: Vec<SendOutcome>,
+    current: Option<Sending<C>>,
 }
 
-impl EachRow {
-    fn new(topic: &Bound<'_, PyString>, columns: Columns) -> Self {
+impl<C: Deref<Target = Core>> EachRow<C> {
+    fn new(core: C, topic: &Bound<'_, PyString>, columns: Columns) -> Self {
         Self {
+            core,
             topic: topic.clone().unbind(),
             columns,
             rows: Vec::new(),
@@ -249,19 +244,17 @@ impl EachRow {
         }
     }
 
-    fn poll(
-        &mut self,
-        py: Python<'_>,
-        core: &Core,
-        waker: &Waker,
-    ) -> PyResult<Option<(Rows, usize)>> {
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<(Rows, usize)>>
+    where
+        C: Clone,
+    {
         let len = self.columns.len(py);
         while self.rows.len() < len {
             let mut sending = match self.current.take() {
                 Some(sending) => sending,
-                None => Sending::new(self.given(py, self.rows.len())),
+                None => Sending::new(self.core.clone(), self.given(py, self.rows.len())),
             };
-            let outcome = match sending.poll(py, core, waker) {
+            let outcome = match sending.poll(py, waker) {
                 Ok(None) => {
                     self.current = Some(sending);
                     return Ok(None);
@@ -272,7 +265,7 @@ impl EachRow {
                 Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
                 Err(error) => {
                     // As for every row without a batch, only its future reports the error.
-                    core.appender.accumulator.note_refused(&error.to_string());
+                    self.core.accumulator.note_refused(&error.to_string());
                     Err(error.into_value(py).into_any())
                 }
             };
@@ -312,177 +305,33 @@ impl RecordSource for Source {
     }
 }
 
-/// Sends a column without Python steps. A row that cannot be appended gets its error as its
-/// result.
+/// Sends a column without Python steps.
 pub(crate) struct WholeColumn {
-    topic: Arc<TopicEntry>,
+    send: BulkSend<Source>,
     rows: usize,
-    /// Taken when all rows have their result.
-    bulk: Option<BulkAppend<Source>>,
-    /// False until the topic is known. An error before that is raised by the call.
-    started: bool,
-    waiting: Option<Waiting>,
-    /// The partition that a row asked for and that the call waits for, and the number of
-    /// partitions then.
-    missing: (Option<i32>, u32),
-    /// Fresh metadata did not have it. Rows for missing partitions do not wait again while the
-    /// number of partitions is the same.
-    in_vain: bool,
-    deadline: Option<Instant>,
 }
 
 impl WholeColumn {
-    fn new(appender: &Appender, topic: &Bound<'_, PyString>, source: Source) -> PyResult<Self> {
-        let topic = Arc::clone(&*appender.topic(topic)?);
-        Ok(Self {
-            rows: source.rows(),
-            started: topic.partition_count() > 0 || source.rows() == 0,
-            bulk: Some(BulkAppend::new(Arc::clone(&topic), source)),
-            topic,
-            waiting: None,
-            missing: (None, 0),
-            in_vain: false,
-            deadline: None,
-        })
-    }
-
-    fn poll(
-        &mut self,
-        py: Python<'_>,
-        core: &Core,
-        waker: &Waker,
-    ) -> PyResult<Option<(Rows, usize)>> {
-        let appender = &core.appender;
-        if !self.started && self.waiting.is_none() {
-            let wait = PartitionWait::new(py, appender, self.topic.name(), None)?;
-            self.wait_for(appender, Waiting::Partition(wait));
-        }
-        loop {
-            let mut memory = None;
-            if let Some(mut waiting) = self.waiting.take() {
-                let brought = match waiting.poll(py, appender, waker) {
-                    Some(brought) => brought,
-                    None if !is_over(self.deadline) => {
-                        self.waiting = Some(waiting);
-                        return Ok(None);
-                    }
-                    None => Err(waiting.timed_out(py, appender)),
-                };
-                match brought {
-                    Ok(Brought::Memory(reserved)) => memory = Some(reserved),
-                    Ok(Brought::Metadata(_)) => appender.refresh(self.topic.name()),
-                    Err(unmet) => self.unmet(py, appender, unmet)?,
-                }
-                self.started = true;
-                self.deadline = None;
-            }
-            if self.step(py, appender, memory) {
-                let bulk = self.bulk.take().expect("not polled again once it is done");
-                let rows = bulk.finish();
-                if let Some((row, error)) = rows.refused().first() {
-                    let text = format!("row {row}: {error}");
-                    appender.accumulator.note_refused(&text);
-                }
-                return Ok(Some((Rows::Bulk(rows), self.rows)));
-            }
-        }
-    }
-
-    /// Appends until all rows are done (returns true) or it must wait (returns false).
-    fn step(&mut self, py: Python<'_>, appender: &Appender, memory: Option<Reservation>) -> bool {
-        let accumulator = &*appender.accumulator;
-        let bulk = self
-            .bulk
-            .as_mut()
-            .expect("not polled again once it is done");
-        let step = py.detach(|| match memory {
-            None => bulk.step(accumulator, Instant::now),
-            Some(memory) => bulk.step_reserved(accumulator, memory, Instant::now),
-        });
-        match step {
-            BulkStep::Done => return true,
-            BulkStep::Closed(error) => bulk.refuse_rest(&error),
-            BulkStep::BufferExhausted(wait) => self.wait_for(appender, Waiting::memory(wait)),
-            BulkStep::UnknownPartition {
-                partition,
-                partitions,
-                ..
-            } if self.in_vain && self.missing.1 == partitions => {
-                bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions));
-            }
-            BulkStep::UnknownPartition {
-                partition,
-                partitions,
-                ..
-            } => match PartitionWait::new(py, appender, self.topic.name(), partition) {
-                Ok(wait) => {
-                    self.missing = (partition, partitions);
-                    self.wait_for(appender, Waiting::Partition(wait));
-                }
-                Err(_) => {
-                    bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions));
-                }
-            },
-        }
-        false
-    }
-
-    fn wait_for(&mut self, appender: &Appender, waiting: Waiting) {
-        self.waiting = Some(waiting);
-        self.deadline = Some(appender.budget());
-    }
-
-    /// Handles a failed wait: some rows get the error, or the call if no row was processed.
-    fn unmet(&mut self, py: Python<'_>, appender: &Appender, unmet: Unmet) -> PyResult<()> {
-        let bulk = self
-            .bulk
-            .as_mut()
-            .expect("not polled again once it is done");
-        let error = match unmet {
-            unmet if !self.started => return Err(unmet.into_error(py).into_raised(py)),
-            Unmet::Memory(error) => error,
-            Unmet::Metadata(_) => match appender.metadata.lookup(self.topic.name()) {
-                TopicLookup::Known(_) => {
-                    let (partition, partitions) = self.missing;
-                    self.in_vain = true;
-                    let error = unknown_partition(self.topic.name(), partition, partitions);
-                    bulk.refuse_row(error);
-                    return Ok(());
-                }
-                // The topic itself is gone or refused. No other row can succeed, and each would
-                // wait as long.
-                lookup => topic_gone(self.topic.name(), self.missing.0, &lookup),
-            },
-        };
-        bulk.refuse_rest(&error);
-        Ok(())
+    fn new(core: &Core, topic: &Bound<'_, PyString>, source: Source) -> PyResult<Self> {
+        let rows = source.rows();
+        let (client, topic) = (Arc::clone(&core.client), Arc::clone(&*core.topic(topic)?));
+        let send = BulkSend::new(client, topic, source, core.max_block);
+        Ok(Self { send, rows })
     }
 }
 
-fn topic_gone(topic: &Str, partition: Option<i32>, lookup: &TopicLookup) -> ProducerError {
-    let (code, message) = match lookup {
-        TopicLookup::Refused(code) => (*code, code.name().to_owned()),
-        TopicLookup::Unreachable(error) => (ErrorCode::NETWORK_EXCEPTION, error.to_string()),
-        _ => (
-            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-            "no metadata within max_block_ms".to_owned(),
-        ),
-    };
-    ProducerError::Broker {
-        topic: topic.clone(),
-        partition: partition.unwrap_or(-1),
-        code,
-        message: Str::from(message),
-        possibly_written: false,
-    }
-}
+impl Operation for WholeColumn {
+    type Output = (Rows, usize);
 
-fn unknown_partition(topic: &Str, partition: Option<i32>, partitions: u32) -> ProducerError {
-    ProducerError::Broker {
-        topic: topic.clone(),
-        partition: partition.unwrap_or(-1),
-        code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-        message: Str::from(format!("the topic has {partitions} partitions")),
-        possibly_written: false,
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Self::Output>> {
+        let outcome = py.detach(|| ClientOperation::poll(&mut self.send, waker));
+        match outcome.transpose() {
+            Ok(rows) => Ok(rows.map(|rows| (Rows::Bulk(rows), self.rows))),
+            Err(error) => Err(errors::client(py, &error)),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        ClientOperation::deadline(&self.send)
     }
 }

@@ -2,22 +2,26 @@
 //!
 //! ```text
 //! attempt ── appended ──▶ Sent                                  (nearly always, without a wait)
-//!    └─ refused ──▶ Waiting ── poll ──▶ attempt again, with the memory that it got
+//!    └─ refused ──▶ AppendWait ── poll ──▶ append again, with the memory that it got
 //! ```
 //! All waits of one send share one `max_block_ms`. The Python steps run once: their results are
 //! kept during a wait.
 
+use std::ops::Deref;
 use std::task::Waker;
 use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use thalweg_producer::{Appended, Record, Reservation};
+use thalweg_network::producer::AppendWait;
+use thalweg_network::{ClientError, Operation as ClientOperation};
+use thalweg_producer::{Appended, Record};
 use thalweg_records::Headers;
 
+use crate::convert::errors;
 use crate::convert::types::Sizes;
-use crate::operation::{Operation, is_over};
-use crate::producing::append::{Appender, Brought, NotAppended, Refused, Unmet, Waiting, now_ms};
+use crate::operation::{Operation, run};
+use crate::producing::append::{Refused, Waited, now_ms};
 use crate::producing::core::Core;
 use crate::producing::futures::{FutureRecordMetadata, Sent};
 use crate::producing::hooks::Steps;
@@ -35,40 +39,71 @@ pub(crate) struct Given {
     pub(crate) timestamp_ms: Option<i64>,
 }
 
-/// A record in a batch, or the error for its future (other errors are raised).
-pub(crate) type Outcome = Result<Sent, Py<PyAny>>;
+/// The place of a record in a batch, or the error for its future. Other errors are raised.
+pub(crate) type SendOutcome = Result<Sent, Py<PyAny>>;
 
-/// A send that is not finished.
-pub(crate) struct Sending {
+/// A send that is not finished. `C` is a reference to the core: borrowed by a call that blocks,
+/// shared by a coroutine.
+pub(crate) struct Sending<C> {
+    core: C,
     given: Given,
     /// The progress of the Python steps, if there are any.
     steps: Steps,
-    waiting: Option<Waiting>,
-    deadline: Option<Instant>,
+    /// In a box, because few sends wait, and all are moved.
+    waiting: Option<Box<AppendWait>>,
+    waited: Waited,
 }
 
-impl Sending {
+impl<C: Deref<Target = Core>> Sending<C> {
     #[inline]
-    pub(crate) fn new(given: Given) -> Self {
+    pub(crate) fn new(core: C, given: Given) -> Self {
         Self {
+            core,
             given,
             steps: Steps::default(),
             waiting: None,
-            deadline: None,
+            waited: Waited::default(),
         }
+    }
+
+    /// Tells the acknowledgement hook that the record is not sent.
+    #[cold]
+    fn tell(&self, py: Python<'_>, error: &PyErr) {
+        if let Some(hooks) = &self.core.hooks {
+            hooks.tell_failure(py, error.value(py));
+        }
+    }
+
+    /// Ends a send whose wait failed. If the brokers refuse the topic, only its future reports it.
+    #[cold]
+    fn wait_failed(&self, py: Python<'_>, error: &ClientError) -> PyResult<SendOutcome> {
+        let raised = errors::client(py, error);
+        self.tell(py, &raised);
+        if !matches!(error, ClientError::Broker { .. }) {
+            return Err(raised);
+        }
+        // A transaction must know of it too.
+        let text = raised.value(py).to_string();
+        self.core.accumulator.note_refused(&text);
+        Ok(Err(raised.into_value(py).into_any()))
+    }
+}
+
+impl<C: Deref<Target = Core>> Operation for Sending<C> {
+    type Output = SendOutcome;
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        Core::check(&self.core, py)
     }
 
     /// Continues to the end or to the next wait.
     #[inline]
-    pub(crate) fn attempt(
-        &mut self,
-        py: Python<'_>,
-        core: &Core,
-        memory: Option<Reservation>,
-    ) -> PyResult<Option<Outcome>> {
+    fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<SendOutcome>> {
+        let core: &Core = &self.core;
+        let (given, waited) = (&mut self.given, &mut self.waited);
         let result = match &core.hooks {
-            None => send_plain(py, &core.appender, &mut self.given, memory),
-            Some(hooks) => hooks.send(py, &core.appender, &mut self.given, &mut self.steps, memory),
+            None => send_plain(py, core, given, waited),
+            Some(hooks) => hooks.send(py, core, given, &mut self.steps, waited),
         };
         match result {
             Ok(sent) => {
@@ -77,77 +112,42 @@ impl Sending {
                 }
                 Ok(Some(Ok(sent)))
             }
-            Err(Refused::Not(error)) => self.failed(py, core, error),
-            Err(Refused::Wait(waiting)) => {
-                self.waiting = Some(waiting);
-                self.deadline.get_or_insert_with(|| core.appender.budget());
+            Err(Refused::Wait(wait)) => {
+                self.waiting = Some(wait);
                 Ok(None)
             }
+            Err(Refused::Error(error)) => {
+                self.tell(py, &error);
+                Err(error)
+            }
         }
     }
 
-    /// Handles a record that is not sent. The acknowledgement hook hears of it too.
-    #[cold]
-    pub(crate) fn failed(
-        &self,
-        py: Python<'_>,
-        core: &Core,
-        error: NotAppended,
-    ) -> PyResult<Option<Outcome>> {
-        if let Some(hooks) = &core.hooks {
-            match &error {
-                NotAppended::Fail(error) => hooks.tell_failure(py, error.bind(py)),
-                NotAppended::Raise(error) => hooks.tell_failure(py, error.value(py)),
-            }
-        }
-        match error {
-            NotAppended::Fail(error) => {
-                // Only its future reports it, so a transaction must learn of it.
-                core.appender.accumulator.note_refused(&error.to_string());
-                Ok(Some(Err(error)))
-            }
-            NotAppended::Raise(error) => Err(error),
-        }
-    }
-}
-
-impl Operation for Sending {
-    type Output = Outcome;
-
-    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<Outcome>> {
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<SendOutcome>> {
         loop {
-            let mut memory = None;
-            if let Some(waiting) = &mut self.waiting {
-                let brought: Result<Brought, Unmet> = match waiting.poll(py, &core.appender, waker)
-                {
-                    Some(brought) => brought,
-                    None if !is_over(self.deadline) => return Ok(None),
-                    None => Err(waiting.timed_out(py, &core.appender)),
+            if let Some(waiting) = self.waiting.as_deref_mut() {
+                let Some(found) = ClientOperation::poll(waiting, waker) else {
+                    return Ok(None);
                 };
                 self.waiting = None;
-                match brought {
-                    Ok(Brought::Memory(reserved)) => memory = Some(reserved),
-                    Ok(Brought::Metadata(_)) => {
-                        core.appender.refresh(self.given.topic.bind(py).to_str()?);
-                    }
-                    Err(unmet) => return self.failed(py, core, unmet.into_error(py)),
+                match found {
+                    Ok(memory) => self.waited.memory = memory,
+                    Err(error) => return self.wait_failed(py, &error).map(Some),
                 }
             }
-            if let Some(outcome) = self.attempt(py, core, memory)? {
+            if let Some(outcome) = self.attempt(py)? {
                 return Ok(Some(outcome));
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        ClientOperation::deadline(self.waiting.as_deref()?)
     }
 
-    /// Tells the acknowledgement hook that this record is not sent.
-    #[cold]
-    fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
-        if let Some(hooks) = core.hooks.as_ref().filter(|_| self.waiting.is_some()) {
-            hooks.tell_failure(py, error.value(py));
+    fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
+        if self.waiting.is_some() {
+            self.tell(py, error);
         }
     }
 }
@@ -155,31 +155,23 @@ impl Operation for Sending {
 /// Implements `KafkaProducer.send`.
 #[inline]
 pub(crate) fn send(py: Python<'_>, core: &Core, given: Given) -> PyResult<FutureRecordMetadata> {
-    let mut sending = Sending::new(given);
-    let outcome = match sending.attempt(py, core, None)? {
-        Some(outcome) => outcome,
-        None => crate::operation::run(py, core, &mut sending)?,
-    };
-    Ok(match outcome {
-        Ok(sent) => FutureRecordMetadata::sent(sent),
-        Err(error) => FutureRecordMetadata::refused(error),
-    })
+    run(py, &mut Sending::new(core, given)).map(FutureRecordMetadata::new)
 }
 
 /// Sends a record without Python steps.
 #[inline]
 fn send_plain(
     py: Python<'_>,
-    appender: &Appender,
+    core: &Core,
     given: &mut Given,
-    memory: Option<Reservation>,
+    waited: &mut Waited,
 ) -> Result<Sent, Refused> {
     let timestamp_ms = *given.timestamp_ms.get_or_insert_with(now_ms);
     check_timestamp(given.topic.bind(py), timestamp_ms)?;
     let key = Data::new(given.key.as_ref().map(|key| key.bind(py)), "key")?;
     let value = Data::new(given.value.as_ref().map(|value| value.bind(py)), "value")?;
     need_key_or_value(key.as_slice().is_some(), value.as_slice().is_some())?;
-    let topic = appender.topic(given.topic.bind(py))?;
+    let topic = core.topic(given.topic.bind(py))?;
     let record = Record {
         partition: given.partition,
         timestamp_ms,
@@ -188,7 +180,7 @@ fn send_plain(
         headers: Headers::default(),
     };
     let (appended, headers) = match &given.headers {
-        None => (appender.append(py, &topic, &record, memory)?, -1),
+        None => (core.append(py, &topic, &record, waited)?, -1),
         Some(headers) => {
             let held = HeaderList::new(headers.bind(py))?;
             let data = held.data(py)?;
@@ -197,7 +189,7 @@ fn send_plain(
                 headers: Headers::List(&refs),
                 ..record
             };
-            let appended = appender.append(py, &topic, &record, memory)?;
+            let appended = core.append(py, &topic, &record, waited)?;
             (appended, header_size(&refs))
         }
     };

@@ -12,12 +12,14 @@ use tokio::time::Instant;
 
 use crate::broker::{Broker, Got, Reaction};
 use crate::heartbeats::{classic, client, codes, group, named, pass, plan, refused};
+use crate::support::finished;
 
 #[tokio::test(start_paused = true)]
 async fn one_goes_out_every_interval_and_plain_answers_are_swallowed() {
     let broker = Broker::usual();
     let client = client(&broker);
-    client.view().wait_ready().await;
+    let bootstrap = client.view().bootstrap(Duration::from_secs(60));
+    finished(bootstrap).await.expect("the broker responds");
     client.start_heartbeats(plan(classic(5)));
     let before = client.reentries();
     pass(31).await;
@@ -166,8 +168,8 @@ async fn nothing_is_sent_once_stopped_or_closed() {
         let beats = broker.got(ApiKey::HEARTBEAT).len();
         assert!(beats >= 3);
         if closes {
-            let deadline = Instant::now().into_std() + Duration::from_secs(5);
-            client.view().close_async(deadline).await;
+            let close = client.view().close(Some(Duration::from_secs(5)));
+            finished(close).await.expect("nothing is left to do");
         } else {
             client.stop_heartbeats();
         }

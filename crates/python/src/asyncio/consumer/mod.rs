@@ -7,7 +7,7 @@
 //! ```
 //! Calls that never wait (assign, seek, pause) are methods of the consumer itself.
 
-mod jobs;
+mod operations;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
@@ -21,23 +21,20 @@ use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_columns::TableLimits;
 use thalweg_consumer::{Consumer as ConsumerCore, PollBegan, TopicPartition};
 
-use crate::asyncio::call::{Call, JobCall};
 use crate::asyncio::completions::Completions;
-use crate::asyncio::job::{Job, Polled};
-use crate::asyncio::producer::Closing;
 use crate::client::PendingRequest;
 use crate::consuming::arguments::{Pair, partition_of, partitions_of, table_limits};
 use crate::consuming::consumer::Consumer;
-use crate::consuming::lookups::{Lookup, Target};
+use crate::consuming::lookups::{Target, look_up};
 use crate::consuming::opening;
 use crate::consuming::polling::{Core, Look, Offered, PollState, no_columns};
 use crate::convert::errors;
 use crate::convert::tables::RecordTable;
 use crate::interpreter::gil;
-use crate::operation::is_over;
-use crate::producing::core::Bootstrap;
+use crate::operation::coroutine::ConsumerCoroutine;
+use crate::operation::{Operation, is_over};
 
-use jobs::{Answer, Listing, Opening, Stopping};
+use operations::{Listing, Opening, Responding, Stopping};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
@@ -69,19 +66,19 @@ impl AsyncConsumer {
         py: Python<'_>,
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<JobCall> {
+    ) -> PyResult<ConsumerCoroutine> {
         let (core, timeout) = opening::start(py, config, hooks)?;
         let opening = Opening {
             consumer: self.consumer.clone_ref(py),
+            bootstrap: core.client.view().bootstrap(timeout),
             core: Some(core),
-            bootstrap: Bootstrap::new(timeout),
         };
-        Ok(self.call(py, opening))
+        Ok(self.coroutine(py, opening))
     }
 
     /// Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
     #[pyo3(signature = (partitions = Vec::new(), iterating = false))]
-    fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> JobCall {
+    fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> ConsumerCoroutine {
         let only = partitions_of(partitions);
         self.poll(py, What::One { only, iterating }, None)
     }
@@ -93,7 +90,7 @@ impl AsyncConsumer {
         partitions: Vec<Pair>,
         timeout_ms: Option<f64>,
         max_records: Option<usize>,
-    ) -> JobCall {
+    ) -> ConsumerCoroutine {
         let only = partitions_of(partitions);
         let what = What::Many { only, max_records };
         self.poll(py, what, gil::deadline_ms(timeout_ms))
@@ -106,19 +103,29 @@ impl AsyncConsumer {
         timeout_ms: Option<f64>,
         max_records: Option<usize>,
         max_bytes: Option<usize>,
-    ) -> PyResult<JobCall> {
+    ) -> PyResult<ConsumerCoroutine> {
         let core = self.consumer.get().core(py)?;
         let what = What::Columns(table_limits(core, max_records, max_bytes)?);
         Ok(self.poll(py, what, gil::deadline_ms(timeout_ms)))
     }
 
-    fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> JobCall {
+    fn position(
+        &self,
+        py: Python<'_>,
+        partition: Pair,
+        timeout_ms: Option<f64>,
+    ) -> ConsumerCoroutine {
         let what = What::Position(partition_of(partition));
         self.poll(py, what, gil::deadline_ms(timeout_ms))
     }
 
     /// Runs the coordinator's work until `condition()` is true. `False`: the time was over first.
-    fn until(&self, py: Python<'_>, condition: Py<PyAny>, timeout_ms: Option<f64>) -> JobCall {
+    fn until(
+        &self,
+        py: Python<'_>,
+        condition: Py<PyAny>,
+        timeout_ms: Option<f64>,
+    ) -> ConsumerCoroutine {
         self.poll(py, What::Until(condition), gil::deadline_ms(timeout_ms))
     }
 
@@ -127,10 +134,10 @@ impl AsyncConsumer {
         py: Python<'_>,
         targets: Vec<Target>,
         timeout_ms: Option<f64>,
-    ) -> PyResult<JobCall> {
+    ) -> PyResult<ConsumerCoroutine> {
         let core = self.consumer.get().core(py)?;
-        let listing = Listing(Lookup::new(core, targets, timeout_ms)?);
-        Ok(self.call(py, listing))
+        let listing = Listing(look_up(core, targets, timeout_ms)?);
+        Ok(self.coroutine(py, listing))
     }
 
     /// Waits for the response to a request.
@@ -140,30 +147,29 @@ impl AsyncConsumer {
         py: Python<'_>,
         request: &Bound<'_, PendingRequest>,
         timeout_ms: Option<f64>,
-    ) -> JobCall {
-        let answer = Answer {
-            pending: request.get().pending(),
-            deadline: gil::deadline_ms(timeout_ms),
-        };
-        self.call(py, answer)
+    ) -> ConsumerCoroutine {
+        self.coroutine(py, Responding(request.get().answer(timeout_ms)))
     }
 
     /// Closes the connections within `timeout` seconds.
-    fn close(&self, py: Python<'_>, timeout: f64) -> JobCall {
-        let closing = Stopping {
-            consumer: self.consumer.clone_ref(py),
-            closing: Closing::new(Some(timeout)),
-        };
-        self.call(py, closing)
+    fn close(&self, py: Python<'_>, timeout: f64) -> ConsumerCoroutine {
+        let limit = gil::limit_seconds(Some(timeout));
+        let opened = self.consumer.get().opened();
+        let close = opened.map(|core| core.client.view().close(limit));
+        self.coroutine(py, Stopping(close))
     }
 }
 
 impl AsyncConsumer {
-    fn call(&self, py: Python<'_>, job: impl Job + 'static) -> JobCall {
-        Call::job(self.completions.clone_ref(py), job)
+    fn coroutine(
+        &self,
+        py: Python<'_>,
+        operation: impl Operation<Output = Py<PyAny>> + Send + Sync + 'static,
+    ) -> ConsumerCoroutine {
+        ConsumerCoroutine::new(self.completions.clone_ref(py), operation)
     }
 
-    fn poll(&self, py: Python<'_>, what: What, deadline: Option<Instant>) -> JobCall {
+    fn poll(&self, py: Python<'_>, what: What, deadline: Option<Instant>) -> ConsumerCoroutine {
         let polling = Polling {
             consumer: self.consumer.clone_ref(py),
             what,
@@ -174,7 +180,7 @@ impl AsyncConsumer {
             had_turn: false,
             found: false,
         };
-        self.call(py, polling)
+        self.coroutine(py, polling)
     }
 }
 
@@ -316,7 +322,9 @@ impl Polling {
     }
 }
 
-impl Job for Polling {
+impl Operation for Polling {
+    type Output = Py<PyAny>;
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         Self::core(&self.consumer, &self.what, py).map(drop)
     }
@@ -339,28 +347,18 @@ impl Job for Polling {
         self.look(py, core)
     }
 
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
         let consumer = self.consumer.clone_ref(py);
         let core = Self::core(&consumer, &self.what, py)?;
         self.sleeps(core, waker);
-        if let Some(found) = self.look(py, core)? {
-            return Ok(Polled::Done(found));
+        let found = self.look(py, core)?;
+        // The loop gets at least one turn before the result says that there is nothing: another
+        // task may do what this one waits for.
+        let had_turn = std::mem::replace(&mut self.had_turn, true);
+        if found.is_none() && had_turn && is_over(self.limit) {
+            return self.what.nothing(py, core).map(Some);
         }
-        let over = is_over(self.limit);
-        if !over && is_over(self.until) {
-            // Check again soon, but let the loop's other tasks run first: one of them may do what
-            // this one waits for.
-            return Ok(Polled::Turn);
-        }
-        if !over {
-            self.had_turn = true;
-            return Ok(Polled::Pending);
-        }
-        if self.had_turn {
-            return self.what.nothing(py, core).map(Polled::Done);
-        }
-        self.had_turn = true;
-        Ok(Polled::Turn)
+        Ok(found)
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -1,4 +1,7 @@
 //! A consumer's client: both halves of the consumer core, run by an actor.
+//! Lookups of offsets are in `lookup`.
+
+mod lookup;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,8 +17,10 @@ use crate::error::ClientError;
 use crate::heartbeats::{ConsumerRole, HeartbeatNews, HeartbeatPlan, Heartbeats, PollWatch};
 use crate::metrics::merged;
 
+pub use lookup::OffsetLookup;
+
 /// A consumer's client. Use [`Consumer`] to assign, seek and drain, and the view for everything
-/// else.
+/// else. A close drops buffered records and commits no offsets: the coordinator's driver does that.
 pub struct ConsumerClient {
     client: Client<ConsumerRole>,
     consumer: Arc<Consumer>,
@@ -36,7 +41,7 @@ impl Drop for CountedPoll<'_> {
 }
 
 impl ConsumerClient {
-    /// Starts connecting in the background. [`ClientView::wait_bootstrapped`] waits for it.
+    /// Starts connecting in the background. [`ClientView::bootstrap`] waits for it.
     pub fn start(config: &ClientConfig, consumer: ConsumerConfig) -> Result<Self, ClientError> {
         Self::build(Parts::new(config)?, consumer, Client::start)
     }
@@ -151,17 +156,5 @@ impl ConsumerClient {
 
     pub fn view(&self) -> &ClientView {
         self.client.view()
-    }
-
-    /// Closes the connections and drops buffered records. It commits no offsets: the coordinator's
-    /// driver does that.
-    pub fn close(
-        &self,
-        deadline: Instant,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), ClientError> {
-        let closed = self.client.close(deadline, interrupted);
-        self.consumer.wake();
-        closed
     }
 }
