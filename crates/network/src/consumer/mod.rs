@@ -1,7 +1,12 @@
 //! A consumer's client: both halves of the consumer core, run by an actor.
-//! Lookups of offsets are in `lookup`.
+//!
+//! ```text
+//! lookup.rs   offsets by time
+//! work.rs     when the application's thread must do the work of the group
+//! ```
 
 mod lookup;
+mod work;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,6 +23,7 @@ use crate::heartbeats::{ConsumerRole, HeartbeatNews, HeartbeatPlan, Heartbeats, 
 use crate::metrics::merged;
 
 pub use lookup::OffsetLookup;
+pub use work::{Caller, GroupWork};
 
 /// A consumer's client. Use [`Consumer`] to assign, seek and drain, and the view for everything
 /// else. A close drops buffered records and commits no offsets: the coordinator's driver does that.

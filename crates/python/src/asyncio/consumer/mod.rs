@@ -20,6 +20,7 @@ use pyo3::types::PyDict;
 use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_columns::TableLimits;
 use thalweg_consumer::{Consumer as ConsumerCore, PollBegan, TopicPartition};
+use thalweg_network::consumer::Caller;
 
 use crate::asyncio::completions::Completions;
 use crate::client::PendingRequest;
@@ -296,12 +297,15 @@ impl Polling {
     /// Checks once what is available.
     fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
-        let polls = !matches!(what, What::Position(_));
+        let caller = match what {
+            What::Position(_) => Caller::Other,
+            _ => Caller::Poll,
+        };
         let _using = core.usage.enter(py)?;
         let state = core.enter(py)?;
         let mut take = |state: &mut PollState| what.take(py, core, state);
         let register = |consumer: &ConsumerCore| consumer.register(core.sleepers.waker());
-        match core.look(py, state, self.limit, polls, register, &mut take)? {
+        match core.look(py, state, self.limit, caller, register, &mut take)? {
             Look::Found(found) => {
                 self.found = true;
                 Ok(Some(found))

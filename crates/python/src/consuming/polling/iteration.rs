@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use pyo3::prelude::*;
+use thalweg_network::consumer::Caller;
 
 use super::{Core, Offered};
 
@@ -66,15 +67,16 @@ impl Core {
         // locked the state: a thread that begins a use in between checks the state.
         self.usage.check(py)?;
         let watch = self.client.poll_watch();
-        if watch.is_watched() || state.polled.due.is_some() {
+        let due = state.work.due(Caller::Poll);
+        if watch.is_watched() || due.is_some() {
             let now = Instant::now();
             watch.passed(now);
-            if state.polled.is_due(now) {
+            if due.is_some_and(|at| at <= now) {
                 return Ok(None);
             }
         }
         self.check(py)?;
-        if state.failure.is_some() || self.has_news(&state.polled) {
+        if state.failure.is_some() || self.has_news(&state.work, Caller::Poll) {
             return Ok(None);
         }
         match state.taken(&mut |state| self.take_one(py, state, &[]))? {

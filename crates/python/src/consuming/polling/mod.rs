@@ -18,7 +18,7 @@ use pyo3::types::PyDict;
 use thalweg_columns::TableLimits;
 use thalweg_consumer::{Consumer as ConsumerCore, TopicPartition};
 use thalweg_network::ClientError;
-use thalweg_network::consumer::ConsumerClient;
+use thalweg_network::consumer::{Caller, ConsumerClient, GroupWork};
 use thalweg_network::wait::Parker;
 
 use crate::asyncio::sleepers::Sleepers;
@@ -62,42 +62,16 @@ impl ConsumerHooks {
     }
 }
 
-/// When coordinator work was last done: all of it, or only the part for calls that are not polls.
-#[derive(Default)]
-struct Done {
-    /// The number of reentries requested until then. There is always at least one, so the first
-    /// call does the work.
-    seen: u64,
-    /// When it is due again.
-    due: Option<Instant>,
-}
-
-impl Done {
-    fn is_due(&self, now: Instant) -> bool {
-        self.due.is_some_and(|at| at <= now)
-    }
-}
-
 /// State that only the polling thread uses.
 pub(crate) struct PollState {
     maker: RecordMaker,
     arrow: Option<Columns>,
     /// The error that ended a drain after it had returned records. The next poll raises it.
     failure: Option<PyErr>,
-    /// Coordinator work done by the last poll, and by the last other call.
-    polled: Done,
-    between: Done,
+    work: GroupWork,
 }
 
 impl PollState {
-    fn done(&mut self, polls: bool) -> &mut Done {
-        if polls {
-            &mut self.polled
-        } else {
-            &mut self.between
-        }
-    }
-
     /// Returns what was taken. If it is an error, the next call of either kind does all
     /// coordinator work again, including committed offsets.
     fn taken<T>(
@@ -106,8 +80,7 @@ impl PollState {
     ) -> PyResult<Option<T>> {
         let taken = take(self);
         if taken.is_err() {
-            self.polled = Done::default();
-            self.between = Done::default();
+            self.work.restart();
         }
         taken
     }
@@ -155,8 +128,7 @@ impl Core {
             maker: RecordMaker::default(),
             arrow: None,
             failure: None,
-            polled: Done::default(),
-            between: Done::default(),
+            work: GroupWork::default(),
         };
         Self {
             client,
@@ -228,8 +200,8 @@ impl Core {
     }
 
     /// Whether something was reported to the coordinator since its work was last started.
-    fn has_news(&self, done: &Done) -> bool {
-        self.hooks.before_poll.is_some() && self.client.reentries() != done.seen
+    fn has_news(&self, work: &GroupWork, caller: Caller) -> bool {
+        self.hooks.before_poll.is_some() && work.has_news(caller, self.client.reentries())
     }
 
     /// Runs the coordinator's work if it is due. The state is unlocked during the work, because
@@ -237,30 +209,26 @@ impl Core {
     fn before_poll<'a>(
         &'a self,
         py: Python<'_>,
-        mut state: MutexGuard<'a, PollState>,
+        state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
-        polls: bool,
+        caller: Caller,
     ) -> PyResult<MutexGuard<'a, PollState>> {
         let Some(hook) = &self.hooks.before_poll else {
             return Ok(state);
         };
         let seen = self.client.reentries();
-        let done = state.done(polls);
-        let due = done.due.is_some() && done.is_due(Instant::now());
-        if !due && !self.has_news(done) {
+        if !state.work.is_due(caller, seen, Instant::now) {
             return Ok(state);
         }
         drop(state);
         let left_ms = gil::left(deadline).map(|left| left.as_millis() as u64);
         let next: Option<f64> = {
             let _foreign = Foreign::begin(py)?;
+            let polls = caller == Caller::Poll;
             hook.bind(py).call1((left_ms, polls))?.extract()?
         };
         let mut state = self.enter(py)?;
-        *state.done(polls) = Done {
-            seen,
-            due: gil::deadline_ms(next),
-        };
+        state.work.done(caller, seen, gil::deadline_ms(next));
         Ok(state)
     }
 
@@ -268,15 +236,14 @@ impl Core {
     /// calls `take`. If nothing is found, the waker of `register` is woken by the next change
     /// worth a check.
     ///
-    /// `polls`: the application asks for more records, so it has finished those that it has.
-    /// Otherwise none of them are committed, and no listener is called. The next poll does what
-    /// was left out.
+    /// Unless the caller polls, no records are committed, and no listener is called. The next poll
+    /// does what was left out.
     pub(crate) fn look<'a, T>(
         &'a self,
         py: Python<'_>,
         mut state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
-        polls: bool,
+        caller: Caller,
         register: impl Fn(&ConsumerCore),
         take: &mut impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Look<'a, T>> {
@@ -285,7 +252,7 @@ impl Core {
             return Err(failure);
         }
         loop {
-            state = self.before_poll(py, state, deadline, polls)?;
+            state = self.before_poll(py, state, deadline, caller)?;
             if let Some(found) = state.taken(take)? {
                 return Ok(Look::Found(found));
             }
@@ -295,14 +262,14 @@ impl Core {
             // before this, perhaps during the coordinator's work, had no waker to wake.
             register(self.consumer());
             self.check(py)?; // a wakeup() before this woke no waker
-            if !self.has_news(state.done(polls)) {
+            if !self.has_news(&state.work, caller) {
                 break;
             }
         }
         if let Some(found) = state.taken(take)? {
             return Ok(Look::Found(found));
         }
-        let until = match (deadline, state.done(polls).due) {
+        let until = match (deadline, state.work.due(caller)) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -316,14 +283,14 @@ impl Core {
         deadline: Option<Instant>,
         take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Option<T>> {
-        self.look_until(py, deadline, true, take)
+        self.look_until(py, deadline, Caller::Poll, take)
     }
 
     fn look_until<T>(
         &self,
         py: Python<'_>,
         deadline: Option<Instant>,
-        polls: bool,
+        caller: Caller,
         mut take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Option<T>> {
         let _using = self.usage.enter(py)?;
@@ -332,7 +299,7 @@ impl Core {
             // The parker is looked up only by a thread that will wait. Most steps of an iteration
             // do not wait.
             let register = |core: &ConsumerCore| core.register(Parker::current().waker());
-            match self.look(py, kept, deadline, polls, register, &mut take)? {
+            match self.look(py, kept, deadline, caller, register, &mut take)? {
                 Look::Found(found) => return Ok(Some(found)),
                 Look::Nothing { .. } if is_over(deadline) => {
                     py.check_signals()?;
@@ -403,7 +370,9 @@ impl Core {
         if let Some(known) = self.known_position(py, partition)? {
             return Ok(Some(known));
         }
-        self.look_until(py, deadline, false, |_| self.found_position(py, partition))
+        self.look_until(py, deadline, Caller::Other, |_| {
+            self.found_position(py, partition)
+        })
     }
 
     /// Returns the position if it is known, or raises the error that prevents the lookup.
