@@ -204,8 +204,7 @@ impl<S: RecordSource> BulkAppend<S> {
     }
 
     /// Returns where the rows were appended. Call this after the last step. The source stays with
-    /// the append, because a source of Python objects may only be dropped while the interpreter's
-    /// lock is held.
+    /// the append, so that the caller can choose where to drop it.
     pub fn finish(&mut self) -> AppendedRows {
         debug_assert_eq!(self.at, self.source.rows(), "every row has an outcome");
         std::mem::take(&mut self.rows)

@@ -2,7 +2,7 @@
 //!
 //! Lists are converted to slices under the GIL. Partitioning, encoding and waiting run without it
 //! (`BulkSend` of the network crate). If Python steps are set, each element is sent like a `send`
-//! (`EachRow`).
+//! (`EachRow`), here, because each of them holds the GIL.
 
 use std::ops::Deref;
 use std::sync::Arc;

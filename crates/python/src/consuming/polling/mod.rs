@@ -4,6 +4,8 @@
 //! ```text
 //! loop: before_poll hook if due -> register the waker -> take -> wait until woken or due
 //! ```
+//! The network crate says when the hook is due. The loop itself is here, because nearly every step
+//! of it may run Python code: the hook, the deserializers, the interceptors.
 
 mod iteration;
 mod taking;
