@@ -28,8 +28,8 @@ const REFUSAL: &str = "Authentication failed during authentication due to invali
 /// What Kafka keeps of a user, and the open exchanges by connection.
 struct Server {
     algorithm: hmac::Algorithm,
-    stored_key: Vec<u8>,
-    server_key: hmac::Key,
+    stored: Vec<u8>,
+    signing: hmac::Key,
     /// The client-first message without its header, and the answer to it.
     exchanges: Mutex<BTreeMap<usize, (String, String)>>,
 }
@@ -54,10 +54,10 @@ impl Server {
         let server_key = hmac::sign(&salted, b"Server Key");
         Self {
             algorithm,
-            stored_key: digest::digest(algorithm.digest_algorithm(), client_key.as_ref())
+            stored: digest::digest(algorithm.digest_algorithm(), client_key.as_ref())
                 .as_ref()
                 .to_vec(),
-            server_key: hmac::Key::new(algorithm, server_key.as_ref()),
+            signing: hmac::Key::new(algorithm, server_key.as_ref()),
             exchanges: Mutex::default(),
         }
     }
@@ -77,7 +77,7 @@ impl Server {
         let nonce = first.split(',').next()?;
         assert_eq!(without_proof, format!("c=biws,{nonce}"));
         let signed = format!("{bare},{first},{without_proof}");
-        let stored_key = hmac::Key::new(self.algorithm, &self.stored_key);
+        let stored_key = hmac::Key::new(self.algorithm, &self.stored);
         let signature = hmac::sign(&stored_key, signed.as_bytes());
         let proof = BASE64_STANDARD.decode(proof).ok()?;
         let client_key: Vec<u8> = proof
@@ -86,9 +86,8 @@ impl Server {
             .map(|(proof, signature)| proof ^ signature)
             .collect();
         let shown = digest::digest(self.algorithm.digest_algorithm(), &client_key);
-        let signature = hmac::sign(&self.server_key, signed.as_bytes());
-        (shown.as_ref() == self.stored_key)
-            .then(|| format!("v={}", BASE64_STANDARD.encode(signature)))
+        let signature = hmac::sign(&self.signing, signed.as_bytes());
+        (shown.as_ref() == self.stored).then(|| format!("v={}", BASE64_STANDARD.encode(signature)))
     }
 }
 

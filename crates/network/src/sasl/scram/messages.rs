@@ -106,8 +106,11 @@ pub(super) fn server_signature(message: &[u8]) -> Result<Vec<u8>, SaslError> {
     decoded(signature, "signature")
 }
 
+/// Names and values, in the order of the message.
+type Attributes<'a> = Vec<(&'a str, &'a str)>;
+
 /// Splits a message into its attributes. An error of the broker becomes ours.
-fn attributes(message: &[u8]) -> Result<(&str, Vec<(&str, &str)>), SaslError> {
+fn attributes(message: &[u8]) -> Result<(&str, Attributes<'_>), SaslError> {
     if message.is_empty() {
         return Err(refused("the broker sent an empty SCRAM message"));
     }
