@@ -1,5 +1,7 @@
 //! Why a connection or a request failed, and whether another attempt can help.
 
+use std::error::Error as StdError;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +16,39 @@ use crate::request::NodeId;
 pub enum SetupStep {
     TlsHandshake,
     ApiVersions,
+    /// The application's token provider, whose token the SASL authentication needs.
+    Token,
     Authentication,
 }
 
 impl SetupStep {
-    fn name(self) -> &'static str {
+    /// Says that the step is not over yet.
+    fn pending(self) -> &'static str {
         match self {
-            Self::TlsHandshake => "the TLS handshake",
-            Self::ApiVersions => "ApiVersions",
-            Self::Authentication => "the SASL authentication",
+            Self::TlsHandshake => {
+                "accepted the connection, but has not responded to the TLS handshake yet"
+            }
+            Self::ApiVersions => {
+                "accepted the connection, but has not responded to ApiVersions yet"
+            }
+            Self::Token => "the token provider has not returned a token yet",
+            Self::Authentication => {
+                "accepted the connection, but has not responded to the SASL authentication yet"
+            }
+        }
+    }
+
+    /// Says that the step was not over in time.
+    fn late(self) -> &'static str {
+        match self {
+            Self::TlsHandshake => {
+                "accepted the connection, but did not respond to the TLS handshake"
+            }
+            Self::ApiVersions => "accepted the connection, but did not respond to ApiVersions",
+            Self::Token => "the token provider did not return a token",
+            Self::Authentication => {
+                "accepted the connection, but did not respond to the SASL authentication"
+            }
         }
     }
 
@@ -33,8 +59,41 @@ impl SetupStep {
             Self::ApiVersions => {
                 "Perhaps this is a TLS port (set security_protocol), or not a Kafka broker"
             }
+            Self::Token => {
+                "Give the requests of the provider a timeout below socket_connection_setup_timeout_ms"
+            }
             Self::Authentication => "Perhaps the broker is overloaded",
         }
+    }
+}
+
+/// An error of the application's own code, for whoever can show it. Two are equal if they are the
+/// same error. The error is never formatted here, because this may take the interpreter's lock.
+#[derive(Clone)]
+pub struct Cause(Arc<dyn StdError + Send + Sync>);
+
+impl Cause {
+    pub fn new(error: impl StdError + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+
+    /// Returns the error if it is of this type.
+    pub fn downcast_ref<T: StdError + 'static>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Cause {}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cause")
     }
 }
 
@@ -48,14 +107,14 @@ pub enum ConnectionError {
     #[error("{address}: no connection within {} ms", timeout.as_millis())]
     SetupTimedOut { address: String, timeout: Duration },
     /// The other side accepted the connection and then sent nothing.
-    #[error("{address}: accepted the connection, but did not respond to {} within {} ms. {}", step.name(), timeout.as_millis(), step.hint())]
+    #[error("{address}: {} within {} ms. {}", step.late(), timeout.as_millis(), step.hint())]
     StepTimedOut {
         address: String,
         step: SetupStep,
         timeout: Duration,
     },
     /// The other side accepted a connection that is still being made, and has sent nothing so far.
-    #[error("{address}: accepted the connection, but has not responded to {} yet. {}", step.name(), step.hint())]
+    #[error("{address}: {}. {}", step.pending(), step.hint())]
     Unanswered { address: String, step: SetupStep },
     /// `fatal` means that a certificate or host name was refused, so another attempt cannot help.
     #[error("{address}: TLS: {reason}")]
@@ -64,12 +123,14 @@ pub enum ConnectionError {
         reason: String,
         fatal: bool,
     },
-    /// `code` is the broker's error code (KIP-152). Without one, the client refused the broker.
+    /// `code` is the broker's error code (KIP-152). Without one, the client refused the broker, or
+    /// has no credentials. `error` is what the application's code for credentials raised.
     #[error("{address}: authentication failed: {message}")]
     Authentication {
         address: String,
         code: Option<ErrorCode>,
         message: String,
+        error: Option<Cause>,
     },
     #[error("{address}: {reason}")]
     Unsupported { address: String, reason: String },

@@ -46,7 +46,7 @@ pub use backoff::Backoff;
 pub use cluster::Cluster;
 pub use config::ClusterConfig;
 pub use coordinators::{Coordinator, CoordinatorType};
-pub use error::{ConnectionError, RequestError, SetupStep, UnsupportedVersion};
+pub use error::{Cause, ConnectionError, RequestError, SetupStep, UnsupportedVersion};
 pub use event::{Action, ConnectionId, Event};
 pub use metadata::{InvalidTopic, Metadata, Node, Partition, SharedMetadata, Topic};
 pub use notifier::Notifier;

@@ -99,6 +99,7 @@ fn a_wrong_password_is_fatal_at_once_and_cured_by_a_success() {
         address: "a:1".to_owned(),
         code: Some(ErrorCode::SASL_AUTHENTICATION_FAILED),
         message: "Invalid username or password".to_owned(),
+        error: None,
     };
     bench.event(Event::ConnectFailed {
         conn: attempt.conn,

@@ -67,10 +67,12 @@ impl Parts {
             .uses_tls()
             .then(|| config.tls.build())
             .transpose()?;
+        let client_id = config.client_id.as_deref();
+        let mechanism = |sasl| Mechanism::new(sasl, client_id, config.wall_clock);
         let opener = Opener {
             transport,
             tls,
-            sasl: config.sasl.as_ref().map(Mechanism::new),
+            sasl: config.sasl.as_ref().map(mechanism),
             client_id: config.client_id.clone(),
             receive_max: config.receive_message_max_bytes,
         };

@@ -7,13 +7,13 @@
 use std::panic::resume_unwind;
 
 use bytes::Bytes;
-use thalweg_cluster::{ApiVersions, ConnectionError};
+use thalweg_cluster::{ApiVersions, Cause, ConnectionError, SetupStep};
 use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-use super::open::Handshake;
-use crate::sasl::{Mechanism, SaslError, Session, shown};
+use super::open::{Awaiting, Failed, Handshake};
+use crate::sasl::{Mechanism, SaslError, Session, TokenError, shown};
 
 /// The limit on the steps of one exchange. SCRAM needs three. The limit ends an exchange with a
 /// hostile broker.
@@ -24,25 +24,35 @@ impl Handshake<'_> {
         &mut self,
         mechanism: &Mechanism,
         versions: &ApiVersions,
-    ) -> Result<(), ConnectionError> {
+        awaiting: Awaiting<'_>,
+    ) -> Result<(), Failed> {
+        awaiting(SetupStep::Authentication);
         self.sasl_handshake(mechanism, versions).await?;
         let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
+        if mechanism.needs_token() {
+            awaiting(SetupStep::Token);
+        }
         let mut session = mechanism
             .start()
-            .map_err(|error| self.failed(mechanism, &error))?;
+            .await
+            .map_err(|error| self.failed(mechanism, error))?;
+        awaiting(SetupStep::Authentication);
         let mut received = Bytes::new();
         for _ in 0..SASL_STEPS_MAX {
             let (continued, message) = step(session, received)
                 .await
-                .map_err(|error| self.failed(mechanism, &error))?;
+                .map_err(|error| self.failed(mechanism, error))?;
             let Some(message) = message else {
                 return Ok(());
             };
             session = continued;
-            received = self.sasl_authenticate(mechanism, message, version).await?;
+            received = match self.sasl_authenticate(mechanism, message, version).await {
+                Ok(received) => received,
+                Err(error) => return Err(self.refusal(mechanism, session, error)),
+            };
         }
         let reason = "the broker does not end the SASL exchange".to_owned();
-        Err(self.failed(mechanism, &SaslError::ByClient(reason)))
+        Err(self.failed(mechanism, SaslError::ByClient(reason)).into())
     }
 
     async fn sasl_handshake(
@@ -109,20 +119,54 @@ impl Handshake<'_> {
         Err(self.refused(mechanism, code, &reason))
     }
 
+    /// Returns the error of an exchange that the broker has ended. Some mechanisms have the reason
+    /// within the exchange, and a broker may close the connection after it.
+    fn refusal(
+        &self,
+        mechanism: &Mechanism,
+        mut session: Box<dyn Session>,
+        error: ConnectionError,
+    ) -> Failed {
+        let code = ErrorCode::SASL_AUTHENTICATION_FAILED;
+        let is_refusal = matches!(
+            error,
+            ConnectionError::Authentication { code: Some(refused), .. } if refused == code
+        );
+        let is_closed = matches!(error, ConnectionError::Connect { .. });
+        if !is_refusal && !is_closed {
+            return error.into();
+        }
+        let refused = session.refused();
+        let (error, is_refusal) = match &refused.words {
+            Some(words) => {
+                let reason = with_advice(words, mechanism);
+                (self.refused(mechanism, code, &reason), true)
+            }
+            None => (error, is_refusal),
+        };
+        let try_again = is_refusal && refused.try_again;
+        Failed { error, try_again }
+    }
+
     /// Returns the error of a session.
-    fn failed(&self, mechanism: &Mechanism, error: &SaslError) -> ConnectionError {
+    fn failed(&self, mechanism: &Mechanism, error: SaslError) -> ConnectionError {
         match error {
             SaslError::ByBroker(said) => {
                 let code = ErrorCode::SASL_AUTHENTICATION_FAILED;
-                self.refused(mechanism, code, &with_advice(said, mechanism))
+                self.refused(mechanism, code, &with_advice(&said, mechanism))
             }
-            SaslError::ByClient(reason) => self.authentication_error(mechanism, None, reason),
+            SaslError::ByClient(reason) => {
+                self.authentication_error(mechanism, None, &reason, None)
+            }
+            SaslError::NoToken(TokenError { reason, cause }) => {
+                self.authentication_error(mechanism, None, &reason, cause)
+            }
         }
     }
 
     /// Returns the error for an error code of the broker.
     fn refused(&self, mechanism: &Mechanism, code: ErrorCode, reason: &str) -> ConnectionError {
-        self.authentication_error(mechanism, Some(code), reason)
+        self.authentication_error(mechanism, Some(code), reason, None)
     }
 
     fn authentication_error(
@@ -130,12 +174,18 @@ impl Handshake<'_> {
         mechanism: &Mechanism,
         code: Option<ErrorCode>,
         reason: &str,
+        error: Option<Cause>,
     ) -> ConnectionError {
-        let (name, user) = (mechanism.name(), shown(mechanism.username()));
+        let name = mechanism.name();
+        let message = match mechanism.username() {
+            Some(user) => format!("{name} as user '{}': {reason}", shown(user)),
+            None => format!("{name}: {reason}"),
+        };
         ConnectionError::Authentication {
             address: self.label.clone(),
             code,
-            message: format!("{name} as user '{user}': {reason}"),
+            message,
+            error,
         }
     }
 }

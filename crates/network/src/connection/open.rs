@@ -56,14 +56,49 @@ pub(crate) struct Opener {
     pub(crate) receive_max: usize,
 }
 
+/// Called with each step that somebody else must answer.
+pub(super) type Awaiting<'a> = &'a (dyn Fn(SetupStep) + Send + Sync);
+
+/// Why an attempt failed.
+pub(super) struct Failed {
+    pub(super) error: ConnectionError,
+    /// Whether the broker refused credentials that the next attempt replaces.
+    pub(super) try_again: bool,
+}
+
+impl From<ConnectionError> for Failed {
+    fn from(error: ConnectionError) -> Self {
+        Self {
+            error,
+            try_again: false,
+        }
+    }
+}
+
 impl Opener {
-    /// Opens a connection. It calls `awaiting` for each step that the other side must answer.
+    /// Opens a connection. It calls `awaiting` for each step that somebody else must answer.
     pub(crate) async fn open(
         &self,
         address: &Address,
         socket: SocketAddr,
-        awaiting: &(dyn Fn(SetupStep) + Send + Sync),
+        awaiting: Awaiting<'_>,
     ) -> Result<(BoxStream, ApiVersions), ConnectionError> {
+        let mut opened = self.attempt(address, socket, awaiting).await;
+        if let Err(Failed {
+            try_again: true, ..
+        }) = opened
+        {
+            opened = self.attempt(address, socket, awaiting).await;
+        }
+        opened.map_err(|failed| failed.error)
+    }
+
+    async fn attempt(
+        &self,
+        address: &Address,
+        socket: SocketAddr,
+        awaiting: Awaiting<'_>,
+    ) -> Result<(BoxStream, ApiVersions), Failed> {
         let label = label(address, socket);
         let plain =
             self.transport
@@ -91,8 +126,9 @@ impl Opener {
         awaiting(SetupStep::ApiVersions);
         let versions = handshake.api_versions().await?;
         if let Some(mechanism) = &self.sasl {
-            awaiting(SetupStep::Authentication);
-            handshake.authenticate(mechanism, &versions).await?;
+            handshake
+                .authenticate(mechanism, &versions, awaiting)
+                .await?;
         }
         Ok((handshake.stream, versions))
     }

@@ -6,15 +6,21 @@
 //! Nothing here does I/O. `connection/authentication.rs` carries the messages. A new mechanism is a
 //! variant of [`SaslConfig`] and of `Mechanism`, and a `Session`.
 
+mod oauthbearer;
 mod plain;
 mod scram;
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::clock::WallClock;
+use oauthbearer::{OAuthBearer, Tokens};
 use plain::Plain;
 use scram::{Credentials, Scram};
 
+pub use oauthbearer::{
+    OAuthBearerConfig, RefreshConfig, Token, TokenError, TokenProvider, TokenReply,
+};
 pub use scram::{ScramConfig, ScramHash};
 
 /// The longest text of a broker, or name of a user, that becomes part of an error.
@@ -41,23 +47,35 @@ impl fmt::Debug for Secret {
 }
 
 /// The options of a mechanism, with its credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum SaslConfig {
     Plain { username: String, password: Secret },
     Scram(ScramConfig),
+    OAuthBearer(OAuthBearerConfig),
 }
 
 /// A mechanism with its credentials. All connections of a client share it.
 pub(crate) enum Mechanism {
-    Plain { username: String, password: Secret },
+    Plain {
+        username: String,
+        password: Secret,
+    },
     Scram(Arc<Credentials>),
+    OAuthBearer {
+        tokens: Arc<Tokens>,
+        wall_clock: WallClock,
+    },
 }
 
 impl Mechanism {
-    pub(crate) fn new(config: &SaslConfig) -> Self {
+    pub(crate) fn new(config: &SaslConfig, client_id: Option<&str>, wall_clock: WallClock) -> Self {
         match config.clone() {
             SaslConfig::Plain { username, password } => Self::Plain { username, password },
             SaslConfig::Scram(config) => Self::Scram(Arc::new(Credentials::new(config))),
+            SaslConfig::OAuthBearer(config) => {
+                let tokens = Arc::new(Tokens::new(config, client_id, wall_clock));
+                Self::OAuthBearer { tokens, wall_clock }
+            }
         }
     }
 
@@ -66,14 +84,16 @@ impl Mechanism {
         match self {
             Self::Plain { .. } => "PLAIN",
             Self::Scram(credentials) => credentials.config.hash.mechanism(),
+            Self::OAuthBearer { .. } => "OAUTHBEARER",
         }
     }
 
-    /// Returns the name of the user, for errors.
-    pub(crate) fn username(&self) -> &str {
+    /// Returns the name of the user, for errors. A token may have one, but need not.
+    pub(crate) fn username(&self) -> Option<&str> {
         match self {
-            Self::Plain { username, .. } => username,
-            Self::Scram(credentials) => &credentials.config.username,
+            Self::Plain { username, .. } => Some(username),
+            Self::Scram(credentials) => Some(&credentials.config.username),
+            Self::OAuthBearer { .. } => None,
         }
     }
 
@@ -86,17 +106,30 @@ impl Mechanism {
                 let name = self.name();
                 format!("{options}, and that the user has a credential for {name} on the brokers")
             }
+            Self::OAuthBearer { .. } => {
+                "Check the token of sasl_oauth_token_provider against what the brokers expect: its                  issuer, audience, expiry and signature"
+                    .to_owned()
+            }
         }
     }
 
+    /// Whether [`Self::start`] waits for the application's token provider.
+    pub(crate) fn needs_token(&self) -> bool {
+        matches!(self, Self::OAuthBearer { .. })
+    }
+
     /// Starts an exchange for one connection.
-    pub(crate) fn start(&self) -> Result<Box<dyn Session>, SaslError> {
+    pub(crate) async fn start(&self) -> Result<Box<dyn Session>, SaslError> {
         let session: Box<dyn Session> = match self {
             Self::Plain { username, password } => {
                 Box::new(Plain::new(username.clone(), password.clone()))
             }
             Self::Scram(credentials) => {
                 Box::new(Scram::new(Arc::clone(credentials), scram::nonce()?))
+            }
+            Self::OAuthBearer { tokens, wall_clock } => {
+                let session = OAuthBearer::start(tokens, *wall_clock).await;
+                Box::new(session.map_err(SaslError::NoToken)?)
             }
         };
         Ok(session)
@@ -113,6 +146,20 @@ pub(crate) trait Session: Send {
     fn is_slow(&self) -> bool {
         false
     }
+
+    /// Takes note that the broker has ended the exchange with an error.
+    fn refused(&mut self) -> Refused {
+        Refused::default()
+    }
+}
+
+/// What a session knows about its refusal.
+#[derive(Default)]
+pub(crate) struct Refused {
+    /// The reason, if the broker gave it within the exchange.
+    pub(crate) words: Option<String>,
+    /// Whether another exchange, with new credentials, may succeed at once.
+    pub(crate) try_again: bool,
 }
 
 /// Why an exchange failed. It never contains a secret.
@@ -122,6 +169,8 @@ pub(crate) enum SaslError {
     ByBroker(String),
     /// The client refused the broker, or cannot send its credentials.
     ByClient(String),
+    /// The token provider has no token.
+    NoToken(TokenError),
 }
 
 /// Makes a foreign text fit for an error message: cuts it, and escapes control characters.

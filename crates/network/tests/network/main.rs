@@ -7,6 +7,7 @@ mod embedded;
 mod framing;
 mod handshake;
 mod heartbeats;
+mod oauthbearer;
 mod panics;
 mod process;
 mod requests;

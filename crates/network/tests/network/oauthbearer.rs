@@ -1,0 +1,261 @@
+//! OAUTHBEARER against a broker of our own: what the client sends, and how it treats refusals.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_cluster::ConnectionError;
+use thalweg_network::sasl::{
+    OAuthBearerConfig, RefreshConfig, SaslConfig, Secret, Token, TokenError, TokenProvider,
+    TokenReply,
+};
+use thalweg_network::{ClientConfig, ClientError, SecurityProtocol, WallClock};
+use thalweg_protocol::messages::sasl_authenticate::{
+    SaslAuthenticateRequest, SaslAuthenticateResponse,
+};
+use thalweg_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+use tokio::time::Instant;
+
+use crate::broker::{Broker, Got, Reaction};
+use crate::handshake::outcome;
+
+const INVALID: &str = r#"{"status":"invalid_token"}"#;
+
+/// Supplies "token1", "token2" and so on, which all expire in an hour.
+#[derive(Default)]
+struct Numbered {
+    supplied: AtomicUsize,
+    silent: bool,
+    kept: Mutex<Vec<TokenReply>>,
+}
+
+impl TokenProvider for Numbered {
+    fn request(&self, reply: TokenReply) {
+        let number = self.supplied.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.silent {
+            self.kept.lock().expect("never poisoned").push(reply);
+            return;
+        }
+        reply.send(Ok(Token {
+            value: Secret::new(format!("token{number}")),
+            expires_at_ms: Some(3_600_000),
+            principal: Some("alice".to_owned()),
+            extensions: vec![("traceId".to_owned(), "7".to_owned())],
+        }));
+    }
+}
+
+struct Raises;
+
+impl TokenProvider for Raises {
+    fn request(&self, reply: TokenReply) {
+        reply.send(Err(TokenError::new("f raised OSError: down", None)));
+    }
+}
+
+fn config(broker: &Broker, provider: Arc<dyn TokenProvider>) -> ClientConfig {
+    let refresh = RefreshConfig::default();
+    ClientConfig {
+        security_protocol: SecurityProtocol::SaslPlaintext,
+        sasl: Some(SaslConfig::OAuthBearer(OAuthBearerConfig {
+            provider,
+            refresh,
+        })),
+        wall_clock: WallClock::Virtual {
+            start: Instant::now().into_std(),
+            start_ms: 0,
+        },
+        ..broker.config()
+    }
+}
+
+/// What a broker answers to a message.
+enum Says {
+    /// Bytes without an error code.
+    Bytes(Vec<u8>),
+    Refusal,
+    Closes,
+}
+
+fn broker(answer: impl Fn(&[u8]) -> Says + Send + Sync + 'static) -> Broker {
+    Broker::start(move |got| match got.key {
+        ApiKey::SASL_HANDSHAKE => {
+            let request: SaslHandshakeRequest = got.decode();
+            assert_eq!(&*request.mechanism, "OAUTHBEARER");
+            got.answer(&SaslHandshakeResponse::default())
+        }
+        ApiKey::SASL_AUTHENTICATE => authenticate(got, &answer),
+        _ => Reaction::Usual,
+    })
+}
+
+fn authenticate(got: &Got, answer: &dyn Fn(&[u8]) -> Says) -> Reaction {
+    let request: SaslAuthenticateRequest = got.decode();
+    match answer(&request.auth_bytes) {
+        Says::Bytes(bytes) => got.answer(&SaslAuthenticateResponse {
+            auth_bytes: Bytes::from(bytes),
+            ..SaslAuthenticateResponse::default()
+        }),
+        Says::Refusal => got.answer(&SaslAuthenticateResponse {
+            error_code: ErrorCode::SASL_AUTHENTICATION_FAILED.0,
+            error_message: Some(Str::from(INVALID)),
+            ..SaslAuthenticateResponse::default()
+        }),
+        Says::Closes => Reaction::BytesThenClose(Vec::new()),
+    }
+}
+
+fn is_end(message: &[u8]) -> bool {
+    message == b"\x01"
+}
+
+/// Returns the code and the text of a refusal, which must come at once.
+async fn refusal(broker: &Broker, config: &ClientConfig) -> (Option<ErrorCode>, String) {
+    let start = Instant::now();
+    let error = outcome(broker, config).await.expect_err("no agreement");
+    assert!(start.elapsed() < Duration::from_secs(1));
+    let ClientError::Connection(cause) = &error else {
+        panic!("{error}")
+    };
+    let ConnectionError::Authentication { code, .. } = &**cause else {
+        panic!("{error}")
+    };
+    assert!(!error.to_string().contains("token1"), "{error}");
+    (*code, error.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_goes_out_before_anything_else() {
+    let broker = broker(|message| {
+        assert_eq!(message, b"n,,\x01auth=Bearer token1\x01traceId=7\x01\x01");
+        Says::Bytes(Vec::new())
+    });
+    let provider = Arc::new(Numbered::default());
+    let config = config(&broker, provider);
+    outcome(&broker, &config).await.expect("the token is good");
+    let got = broker.got.lock().expect("never poisoned");
+    let order: Vec<ApiKey> = got.iter().take(4).map(|got| got.key).collect();
+    let expected = [
+        ApiKey::API_VERSIONS,
+        ApiKey::SASL_HANDSHAKE,
+        ApiKey::SASL_AUTHENTICATE,
+        ApiKey::METADATA,
+    ];
+    assert_eq!(order, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_token_is_reported_with_all_that_helps() {
+    let refuse: fn(&[u8]) -> Says = |message| {
+        if is_end(message) {
+            Says::Refusal
+        } else {
+            Says::Bytes(INVALID.into())
+        }
+    };
+    let close: fn(&[u8]) -> Says = |message| {
+        if is_end(message) {
+            Says::Closes
+        } else {
+            Says::Bytes(INVALID.into())
+        }
+    };
+    for says in [refuse, close] {
+        let broker = broker(says);
+        let provider = Arc::new(Numbered::default());
+        let config = config(&broker, provider);
+        let (code, text) = refusal(&broker, &config).await;
+        assert_eq!(code, Some(ErrorCode::SASL_AUTHENTICATION_FAILED));
+        for part in [
+            "broker:9092",
+            "OAUTHBEARER: the broker refuses the token: invalid_token",
+            "subject 'alice', expires in 3",
+            "sasl_oauth_token_provider",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hostile_broker_is_refused() {
+    type Script = fn(&[u8]) -> Says;
+    let cases: [(Script, &str); 4] = [
+        // Endless rounds, and a success after a refusal.
+        (|_| Says::Bytes(INVALID.into()), "and then accepted it"),
+        (|_| Says::Bytes(vec![0xff; 100]), "not JSON"),
+        (
+            |_| Says::Bytes(vec![b'{'; 1_000_000]),
+            "a reason of 1000000 bytes",
+        ),
+        (
+            |message| {
+                Says::Bytes(if is_end(message) {
+                    Vec::new()
+                } else {
+                    INVALID.into()
+                })
+            },
+            "and then accepted it",
+        ),
+    ];
+    for (says, reason) in cases {
+        let broker = broker(says);
+        let provider = Arc::new(Numbered::default());
+        let config = config(&broker, provider);
+        let (code, text) = refusal(&broker, &config).await;
+        assert_eq!(code, None, "the client refuses the broker: {text}");
+        assert!(text.contains(reason), "{text}");
+        assert!(broker.got(ApiKey::METADATA).is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_token_of_the_cache_is_replaced_at_once() {
+    // Accepts the first token on its first connection only.
+    let accepted = AtomicUsize::new(0);
+    let broker = broker(move |message| {
+        if is_end(message) {
+            return Says::Refusal;
+        }
+        let is_first = message.windows(6).any(|part| part == b"token1");
+        if is_first && accepted.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Says::Bytes(INVALID.into());
+        }
+        Says::Bytes(Vec::new())
+    });
+    let provider = Arc::new(Numbered::default());
+    let config = config(&broker, Arc::clone(&provider) as Arc<dyn TokenProvider>);
+    // The bootstrap connection takes the first token. That to node 1 needs the second.
+    outcome(&broker, &config).await.expect("a second token");
+    assert!(provider.supplied.load(Ordering::Relaxed) <= 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_raises_fails_the_call_at_once() {
+    let broker = broker(|_| Says::Bytes(Vec::new()));
+    let config = config(&broker, Arc::new(Raises));
+    let (code, text) = refusal(&broker, &config).await;
+    assert_eq!(code, None);
+    assert!(
+        text.contains("OAUTHBEARER: f raised OSError: down"),
+        "{text}"
+    );
+    assert!(broker.got(ApiKey::SASL_AUTHENTICATE).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_hangs_is_named() {
+    let broker = broker(|_| Says::Bytes(Vec::new()));
+    let provider = Arc::new(Numbered {
+        silent: true,
+        ..Numbered::default()
+    });
+    let mut config = config(&broker, provider);
+    config.socket_connection_setup_timeout = Duration::from_secs(1);
+    let error = outcome(&broker, &config).await.expect_err("no token");
+    let text = error.to_string();
+    assert!(text.contains("the token provider"), "{text}");
+}
