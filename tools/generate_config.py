@@ -23,10 +23,12 @@ PAGE = ROOT / "docs/configuration.md"
 KINDS = {
     "bool": "bool",
     "count": "float",
+    "float": "float",
     "int": "int",
     "object": "Any",
     "pem": "str",
     "str": "str",
+    "token_provider": "Any",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
 CORE_TYPES = {
@@ -38,6 +40,7 @@ CORE_TYPES = {
     "connections_max_idle_ms": "int | None",
     "partitioner": "str",
     "retries": "int",
+    "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
 }
 # The parts of the page before and after the tables are written by hand.
@@ -215,9 +218,12 @@ def render_types() -> str:
         "# fmt: off",
         "",
         "from collections.abc import Callable, Sequence",
-        "from typing import Any, Literal, TypeAlias, TypedDict",
+        "from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict",
         "",
         "from thalweg.partitioner import Partitioner",
+        "",
+        "if TYPE_CHECKING:",
+        "    from thalweg.auth.provider import TokenSource",
         "",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),
     ]

@@ -57,7 +57,7 @@ FIELDS = {
         ("offset", "int | None", "None", "The batch's base offset. The position stays."),
     ],
     "SaslAuthenticationFailedError": [
-        ("by_client", "bool", "False", "Whether the client refused the broker."),
+        ("by_client", "bool", "False", "Whether the client refused the broker, or had no token."),
     ],
 }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from thalweg.admin import IsolationLevel, KafkaAdminClient, OffsetSpec
     from thalweg.broker import EmbeddedBroker
-    from thalweg.config import IgnoredOptionWarning
+    from thalweg.config import IgnoredOptionWarning, InsecureConnectionWarning
     from thalweg.consumer import (
         AsyncConsumerRebalanceListener,
         ConsumerRebalanceListener,
@@ -53,6 +53,7 @@ __all__ = [
     "FutureBatchMetadata",
     "FutureRecordMetadata",
     "IgnoredOptionWarning",
+    "InsecureConnectionWarning",
     "IsolationLevel",
     "JsonSerializer",
     "KafkaAdminClient",
@@ -86,6 +87,7 @@ _HOMES = {
     "FutureBatchMetadata": "producer",
     "FutureRecordMetadata": "producer",
     "IgnoredOptionWarning": "config",
+    "InsecureConnectionWarning": "config",
     "IsolationLevel": "admin",
     "JsonSerializer": "serializer",
     "KafkaAdminClient": "admin",
@@ -106,6 +108,7 @@ _HOMES = {
 _MODULES = (
     "admin",
     "aio",
+    "auth",
     "broker",
     "config",
     "consumer",

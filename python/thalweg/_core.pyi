@@ -80,6 +80,7 @@ __all__ = [
     "RecordFuture",
     "RecordTable",
     "Timer",
+    "TokenReply",
     "__version__",
     "begin_exit",
     "call_every",
@@ -1126,6 +1127,26 @@ class RecordTable:
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+# ---------------------------------------------------------------- convert/tokens.rs
+
+@final
+class TokenReply:
+    """Takes the answer of a token provider, once.
+
+    Dropping it without an answer fails the authentication, too."""
+
+    def token(
+        self,
+        value: str,
+        expires_at: float | None,
+        principal: str | None,
+        extensions: Sequence[tuple[str, str]],
+    ) -> None:
+        """Answers with a token. `expires_at` is in Unix seconds."""
+
+    def failed(self, reason: str, error: BaseException) -> None:
+        """Answers with the exception that was raised instead of a token."""
 
 # ---------------------------------------------------------------- client/mod.rs
 

@@ -20,15 +20,21 @@ from typing import Any, Final, Literal, TypeAlias
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
+from thalweg._config.findings import (
+    Findings,
+    IgnoredOptionWarning,
+    InsecureConnectionWarning,
+)
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
-from thalweg._config.rules import Findings, apply_rules
+from thalweg._config.rules import apply_rules
 from thalweg._config.suggestions import did_you_mean
 from thalweg.errors import KafkaConfigurationError
 
 __all__ = [
     "Config",
     "IgnoredOptionWarning",
+    "InsecureConnectionWarning",
     "Option",
     "TlsOptions",
     "configured",
@@ -42,10 +48,6 @@ Checks: TypeAlias = Mapping[str, Callable[[Any], object]]
 _MASK: Final = "<hidden>"
 _KINDS: Final = {"p": "producer", "c": "consumer", "a": "admin"}
 _numbers: Final = {client: itertools.count(1) for client in _KINDS}
-
-
-class IgnoredOptionWarning(UserWarning):
-    """An option has no effect. The message says why."""
 
 
 class TlsOptions:
@@ -117,8 +119,12 @@ class Config(dict[str, Any]):
         """Whether `core` asks the name service, and so may block."""
         return bool(self["client_dns_lookup"] == "resolve_canonical_bootstrap_servers_only")
 
-    def core(self) -> dict[str, Any]:
-        """Returns the options for the native core: the keys of the `Core*Config` TypedDicts."""
+    def core(self, loop: Any = None) -> dict[str, Any]:
+        """Returns the options for the native core: the keys of the `Core*Config` TypedDicts.
+
+        Args:
+            loop: The event loop of an asyncio client, in which an async token provider runs.
+        """
         values = {
             name: self[name]
             for name, row in options_of(self.client).items()
@@ -128,6 +134,7 @@ class Config(dict[str, Any]):
         values["bootstrap_servers"] = canonical(servers) if self.asks_for_names else servers
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
+        values["sasl_oauth_token_provider"] = self._token_source(loop)
         if self.client == "p":
             values["partitioner"] = native_partitioner(self["partitioner"])
         if self.client == "c":
@@ -135,6 +142,19 @@ class Config(dict[str, Any]):
             values["auto_offset_reset"] = kind
             values["auto_offset_reset_by_duration_ms"] = duration_ms(duration) if duration else None
         return values
+
+    def _token_source(self, loop: Any) -> Any:
+        """Returns what supplies the core with tokens, or None for other mechanisms."""
+        if self["sasl_mechanism"] != "OAUTHBEARER":
+            return None
+        from thalweg.auth.provider import TokenSource
+
+        provider, config = self["sasl_oauth_token_provider"], self["sasl_oauthbearer_config"]
+        if self["enable_sasl_oauthbearer_unsecure_jwt"]:
+            from thalweg.auth.unsecured import UnsecuredTokens
+
+            provider = UnsecuredTokens(config)
+        return TokenSource(provider, config, loop)
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
@@ -263,6 +283,7 @@ def resolve(
             values[name] = coerce(row, read.get(name, row.default))
         except ValueError as wrong:
             found.problem(f"{name} {wrong}")
+            found.named.add(name)
             values[name] = coerce(row, row.default)
             read.pop(name)
         if name in read:
@@ -277,7 +298,7 @@ def resolve(
             values["bootstrap_timeout_ms"] = coerce(row, old_timeout)
         except ValueError as wrong:
             found.problem(f"api_version_auto_timeout_ms {wrong}")
-    apply_rules(client, values, frozenset(read), found, IgnoredOptionWarning)
+    apply_rules(client, values, frozenset(read), found)
     if found.problems:
         raise KafkaConfigurationError(found.message(), problems=found.problems)
     for text, category in found.warnings:

@@ -54,6 +54,8 @@ mod _core {
     #[pymodule_export]
     use crate::convert::tables::{ArrowBatch, RecordTable};
     #[pymodule_export]
+    use crate::convert::tokens::TokenReply;
+    #[pymodule_export]
     use crate::interpreter::runtime::{
         begin_exit, runtime_threads, set_log_level, stop_threads, wait_for_callbacks,
     };

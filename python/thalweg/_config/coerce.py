@@ -78,6 +78,19 @@ def _count(option: Option, value: Any) -> int:
     return _number(option, value)
 
 
+def _float(option: Option, value: Any) -> float:
+    wrong = ValueError(f"must be a number from {option.low} to {option.high}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise wrong
+    try:
+        number = float(value)
+    except ValueError:
+        raise wrong from None
+    if not (option.low or 0) <= number <= (option.high or math.inf):  # also refuses nan
+        raise wrong
+    return number
+
+
 def _bool(option: Option, value: Any) -> bool:
     if isinstance(value, str) and value.strip().lower() in _TRUE:
         return _TRUE[value.strip().lower()]
@@ -228,6 +241,28 @@ def _checked(check: Callable[[Any], Any], value: Any) -> None:
         raise ValueError(f"is not usable: {wrong}") from None
 
 
+def _token_provider(option: Option, value: Any) -> Any:
+    """Returns a provider. A name is that of a class or function that makes one."""
+    # The value may be a token, by mistake. So only a valid name is shown.
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+        module, _, name = value.partition(":")
+        try:
+            value = getattr(importlib.import_module(module), name)()
+        except Exception as wrong:
+            raise ValueError(
+                f"names a token provider that cannot be made: {value!r}"
+                f" ({type(wrong).__name__}: {wrong})"
+            ) from None
+    elif isinstance(value, type):
+        raise ValueError(f"must be an instance of {value.__name__}, not the class")
+    if not callable(getattr(value, "token", None)) and not callable(value):
+        raise ValueError(
+            "must be an object with a method token(), a function, or the name 'module:factory' of"
+            f" what makes one, not {type(value).__name__}"
+        )
+    return value
+
+
 def _interceptor(value: Any) -> Any:
     if isinstance(value, str):
         module, _, name = value.rpartition(".")
@@ -257,6 +292,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
     "bool": _bool,
     "choice": _choice,
     "count": _count,
+    "float": _float,
     "int": _int,
     "interceptors": _interceptors,
     "list": _list,
@@ -267,6 +303,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
     "servers": _servers,
     "socket_options": _socket_options,
     "str": _str,
+    "token_provider": _token_provider,
 }
 
 

@@ -3,9 +3,12 @@
 # fmt: off
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from thalweg.partitioner import Partitioner
+
+if TYPE_CHECKING:
+    from thalweg.auth.provider import TokenSource
 
 ClientDnsLookup: TypeAlias = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
 MetadataRecoveryStrategy: TypeAlias = Literal["rebootstrap", "none"]
@@ -64,6 +67,12 @@ class ProducerConfig(TypedDict, total=False):
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
+    sasl_oauthbearer_config: str | None
+    enable_sasl_oauthbearer_unsecure_jwt: bool
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
@@ -161,6 +170,12 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
+    sasl_oauthbearer_config: str | None
+    enable_sasl_oauthbearer_unsecure_jwt: bool
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
@@ -265,6 +280,12 @@ class AdminConfig(TypedDict, total=False):
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
+    sasl_oauthbearer_config: str | None
+    enable_sasl_oauthbearer_unsecure_jwt: bool
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
@@ -327,6 +348,11 @@ class CoreProducerConfig(TypedDict):
     sasl_plain_password: str | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
+    sasl_oauth_token_provider: "TokenSource | None"
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -383,6 +409,11 @@ class CoreConsumerConfig(TypedDict):
     sasl_plain_password: str | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
+    sasl_oauth_token_provider: "TokenSource | None"
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: int | None
@@ -437,5 +468,10 @@ class CoreClientConfig(TypedDict):
     sasl_plain_password: str | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
+    sasl_oauth_token_provider: "TokenSource | None"
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     metrics_num_samples: int
     metrics_sample_window_ms: int

@@ -466,8 +466,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
-        " PLAIN sends the password itself, so use it only with SASL_SSL.",
+        "The mechanism of SASL_PLAINTEXT and SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or"
+        " OAUTHBEARER. PLAIN sends the password itself, and OAUTHBEARER the token, so use them only"
+        " with SASL_SSL.",
         aliases=("sasl.mechanisms",),
         differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
     ),
@@ -490,7 +491,7 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_jaas_config",
         "pca",
         "JAAS configuration of a Java client. The client reads user name, password and tokenauth"
-        " from it.",
+        " from it, and for OAUTHBEARER the claims of tokens without a signature.",
         core=False,
         secret=True,
     ),
@@ -513,13 +514,69 @@ _SECURITY: tuple[Option, ...] = (
         high=INT32_MAX,
         kafka=None,
     ),
-    _object(
-        "sasl_oauth_token_provider",
-        "pca",
-        "Object whose token() returns a bearer token.",
+    Option(
+        name="sasl_oauth_token_provider",
+        kind="token_provider",
+        default=None,
+        nullable=True,
+        clients="pca",
+        doc="What supplies the tokens for OAUTHBEARER. An object with token(), which may be async,"
+        " or a function of sasl_oauthbearer_config. Or the name 'module:factory' of a function or"
+        " class that makes one. See [Tokens](#tokens).",
         kafka=None,
+        aliases=("oauth_cb",),
         secret=True,
-        refused="OAUTHBEARER is not supported yet",
+        annotation="Any",
+    ),
+    _text(
+        "sasl_oauthbearer_config",
+        "pca",
+        "Argument of a function that supplies tokens. With enable_sasl_oauthbearer_unsecure_jwt it"
+        " is 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
+        kafka=None,
+        core=False,
+    ),
+    _flag(
+        "enable_sasl_oauthbearer_unsecure_jwt",
+        False,
+        "pca",
+        "Whether the client makes tokens without a signature, from sasl_oauthbearer_config. Brokers"
+        " accept them only with Kafka's default validator, which is for tests.",
+        kafka=None,
+        core=False,
+    ),
+    Option(
+        name="sasl_login_refresh_window_factor",
+        kind="float",
+        default=0.8,
+        low=0.5,
+        high=1.0,
+        clients="pca",
+        doc="The client refreshes a token after this part of its life.",
+    ),
+    Option(
+        name="sasl_login_refresh_window_jitter",
+        kind="float",
+        default=0.05,
+        low=0.0,
+        high=0.25,
+        clients="pca",
+        doc="Random part of a token's life that is added to sasl_login_refresh_window_factor.",
+    ),
+    _ms(
+        "sasl_login_refresh_min_period_seconds",
+        60,
+        "pca",
+        "Seconds to wait at least between two refreshes of a token. If a token lives too short for"
+        " this and sasl_login_refresh_buffer_seconds, the client ignores both.",
+        high=900,
+    ),
+    _ms(
+        "sasl_login_refresh_buffer_seconds",
+        300,
+        "pca",
+        "The client refreshes a token at least this many seconds before it expires.",
+        high=3600,
     ),
     _object("sasl_kerberos_name", "pca", "Kerberos name.", kafka=None, ignored=_KERBEROS),
     _object(

@@ -9,55 +9,20 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from thalweg._config.findings import Findings, IgnoredOptionWarning
 from thalweg._config.pem import unreadable
+from thalweg._config.sasl_rules import SaslRules
 
-__all__ = ["Findings", "apply_rules"]
+__all__ = ["apply_rules"]
 
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
-# name="value" pairs of a login line; compiled when it is used.
-_JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"
-_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_NOT_YET: Final = ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM")
-# Java's login modules, and the mechanisms that they log in with.
-_LOGIN_MODULES: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": _SCRAM}
-
-
-class Findings:
-    """The problems and warnings found so far."""
-
-    def __init__(self, client: str) -> None:
-        self.client = client
-        self.problems: list[str] = []
-        self.warnings: list[tuple[str, type[Warning]]] = []
-        self.named: set[str] = set()  # options that a problem or warning already names
-
-    def problem(self, text: str) -> None:
-        """Adds a problem, which becomes part of the error."""
-        self.problems.append(text)
-
-    def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
-        """Adds a warning."""
-        self.warnings.append((text, category))
-
-    def message(self) -> str:
-        """Returns all problems as one text."""
-        if len(self.problems) == 1:
-            return f"{self.client}: {self.problems[0]}"
-        listed = "".join(f"\n  - {each}" for each in self.problems)
-        return f"{self.client} has {len(self.problems)} problems in its options:{listed}"
 
 
 class _Rules:
     """The rules, with the values of the client that they check."""
 
-    def __init__(
-        self,
-        values: dict[str, Any],
-        explicit: frozenset[str],
-        found: Findings,
-        ignored: type[Warning],
-    ) -> None:
-        self.values, self.explicit, self.found, self.ignored = values, explicit, found, ignored
+    def __init__(self, values: dict[str, Any], explicit: frozenset[str], found: Findings) -> None:
+        self.values, self.explicit, self.found = values, explicit, found
 
     # -------------------------------------------------------------- all clients
 
@@ -145,81 +110,16 @@ class _Rules:
             self.found.warn(
                 f"{', '.join(names)}: without effect, because security_protocol={protocol!r}"
                 f" {lack}. To use them, set it to {instead}",
-                self.ignored,
+                IgnoredOptionWarning,
             )
 
     def sasl(self) -> None:
-        """Checks that SASL has what it needs, and reads Java's login line (JAAS)."""
+        """Checks the options of SASL (see `SaslRules`)."""
         if not self.values["security_protocol"].startswith("SASL_"):
             self._pointless("sasl_", "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
             self.values["sasl_mechanism"] = None  # the core would refuse an unknown mechanism
             return
-        self._jaas()
-        mechanism = self.values["sasl_mechanism"]
-        if mechanism is None:
-            self.found.problem(
-                f"security_protocol={self.values['security_protocol']!r} needs sasl_mechanism"
-            )
-        elif mechanism.upper() in _NOT_YET:
-            self.found.problem(
-                f"sasl_mechanism {mechanism!r} is not supported yet; use PLAIN, SCRAM-SHA-256 or"
-                " SCRAM-SHA-512"
-            )
-        elif mechanism.upper() not in ("PLAIN", *_SCRAM):
-            self.found.problem(
-                "sasl_mechanism must be 'PLAIN', 'SCRAM-SHA-256' or 'SCRAM-SHA-512', not"
-                f" {mechanism!r}"
-            )
-        else:
-            self.values["sasl_mechanism"] = mechanism.upper()
-            self._credentials(mechanism.upper())
-
-    def _credentials(self, mechanism: str) -> None:
-        """Checks the user and the password for PLAIN and SCRAM."""
-        for name in ("sasl_plain_username", "sasl_plain_password"):
-            value = self.values[name]
-            if value is None:
-                self.found.problem(f"sasl_mechanism={mechanism!r} needs {name}")
-            elif "\0" in value and (mechanism == "PLAIN" or name == "sasl_plain_username"):
-                self.found.problem(f"{name} must not contain a NUL character")
-        if mechanism not in _SCRAM:
-            names = ("sasl_scram_iterations_max", "sasl_scram_tokenauth")
-            self._without_effect(
-                [name for name in names if name in self.explicit],
-                f"sasl_mechanism is {mechanism!r}",
-            )
-
-    def _jaas(self) -> None:
-        line = self.values["sasl_jaas_config"]
-        if line is None:
-            return
-        entries = {
-            name: double or single or bare for name, double, single, bare in re.findall(_JAAS, line)
-        }
-        for entry, option in (
-            ("username", "sasl_plain_username"),
-            ("password", "sasl_plain_password"),
-        ):
-            if entry in entries and option not in self.explicit:
-                self.values[option] = re.sub(r"\\(.)", r"\1", entries[entry])
-        if "sasl_scram_tokenauth" not in self.explicit:
-            self.values["sasl_scram_tokenauth"] = entries.get("tokenauth", "").lower() == "true"
-        self._login_module(line)
-        if "LoginModule" not in line or not {"username", "password"} <= entries.keys():
-            self.found.problem(
-                'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
-            )
-
-    def _login_module(self, line: str) -> None:
-        """Checks that Java's login module and the mechanism belong together."""
-        given = self.values["sasl_mechanism"]
-        for module, mechanisms in _LOGIN_MODULES.items():
-            named = re.match(rf"\s*[\w.]*\b{module}\s", line)
-            if named and given is not None and given.upper() not in mechanisms:
-                self.found.problem(
-                    f"sasl_jaas_config has {module}, which needs sasl_mechanism"
-                    f" {' or '.join(map(repr, mechanisms))}, not {given!r}"
-                )
+        SaslRules(self.values, self.explicit, self.found).check()
 
     def sockets(self) -> None:
         """Warns of socket options other than TCP_NODELAY, which have no effect here."""
@@ -228,7 +128,7 @@ class _Rules:
             if others:
                 self.found.warn(
                     f"socket_options: without effect, except for TCP_NODELAY. Remove {others}",
-                    self.ignored,
+                    IgnoredOptionWarning,
                 )
 
     # -------------------------------------------------------------- producers
@@ -312,7 +212,7 @@ class _Rules:
             self.found.warn(
                 f"compression_level: without effect, because compression_type={codec!r} has no"
                 " levels",
-                self.ignored,
+                IgnoredOptionWarning,
             )
             self.values["compression_level"] = None
         elif not _LEVELS[codec][0] <= level <= _LEVELS[codec][1]:
@@ -369,14 +269,14 @@ class _Rules:
             if "enable_auto_commit" in self.explicit:
                 self.found.warn(
                     "enable_auto_commit: without effect, because group_id is not set",
-                    self.ignored,
+                    IgnoredOptionWarning,
                 )
             self.values["enable_auto_commit"] = False
         if self.values["auto_commit_marks"] and not self.values["enable_auto_commit"]:
             self.found.warn(
                 "auto_commit_marks: without effect, because auto-commit is off. Call"
                 " commit_marked() to commit the marked records",
-                self.ignored,
+                IgnoredOptionWarning,
             )
         if self.values["heartbeat_interval_ms"] >= self.values["session_timeout_ms"]:
             self.found.problem(
@@ -404,17 +304,13 @@ class _Rules:
             self.found.problem(f"stats_cb must be callable, not {stats_cb!r}")
         elif not self.values["metrics_enabled"]:
             names = ("metric_reporters", "statistics_interval_ms", "stats_cb")
-            self._without_effect(
+            self.found.without_effect(
                 [name for name in names if self.values[name]], "metrics_enabled is False"
             )
         elif stats_cb is not None and not interval:
-            self._without_effect(["stats_cb"], "statistics_interval_ms is 0")
+            self.found.without_effect(["stats_cb"], "statistics_interval_ms is 0")
         elif stats_cb is None and interval:
-            self._without_effect(["statistics_interval_ms"], "stats_cb is not set")
-
-    def _without_effect(self, names: list[str], reason: str) -> None:
-        if names:
-            self.found.warn(f"{', '.join(names)}: without effect, because {reason}", self.ignored)
+            self.found.without_effect(["statistics_interval_ms"], "stats_cb is not set")
 
 
 _COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl, _Rules.sockets)
@@ -436,7 +332,6 @@ def apply_rules(
     values: dict[str, Any],
     explicit: frozenset[str],
     found: Findings,
-    ignored: type[Warning],
 ) -> None:
     """Runs the rules of one client over its values, changing them in place.
 
@@ -445,8 +340,7 @@ def apply_rules(
         values: All options, coerced.
         explicit: The names of the options that the user gave.
         found: Collects the problems and warnings.
-        ignored: The category of warnings about options without effect.
     """
-    rules = _Rules(values, explicit, found, ignored)
+    rules = _Rules(values, explicit, found)
     for rule in (*_COMMON, *_OWN[client]):
         rule(rules)

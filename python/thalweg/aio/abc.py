@@ -8,10 +8,9 @@ __all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
 
 
 class AbstractTokenProvider(ABC):
-    """Gives bearer tokens for OAUTHBEARER, which this version does not offer.
+    """Supplies bearer tokens for OAUTHBEARER: a value of the option `sasl_oauth_token_provider`.
 
-    The class is here so that a module that defines a provider can be imported. The option
-    `sasl_oauth_token_provider` refuses an instance.
+    A provider need not inherit from this class.
     """
 
     @abstractmethod
@@ -19,5 +18,5 @@ class AbstractTokenProvider(ABC):
         """Returns a token that has not expired."""
 
     def extensions(self) -> dict[str, str]:
-        """Returns the extensions of the token by name (KIP-342)."""
+        """Returns names and values for the broker (KIP-342)."""
         return {}

@@ -213,7 +213,8 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         self._completions = completions = _completions.attach(loop)
         try:
             waits = self.config.asks_for_names
-            core = await asyncio.to_thread(self.config.core) if waits else self.config.core()
+            make = functools.partial(self.config.core, loop)
+            core = await asyncio.to_thread(make) if waits else make()
             calls = _core.AsyncConsumer(self._consumer, completions)
             await calls.open(core, consuming.Hooks(self.config, self._driver.before_poll))
         except BaseException:

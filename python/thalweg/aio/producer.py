@@ -9,6 +9,7 @@ KafkaProducer.
 """
 
 import asyncio
+import functools
 import logging
 import os
 import warnings
@@ -161,7 +162,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         self._completions = completions = _completions.attach(loop)
         try:
             waits = self.config.asks_for_names
-            core = await asyncio.to_thread(self.config.core) if waits else self.config.core()
+            make = functools.partial(self.config.core, loop)
+            core = await asyncio.to_thread(make) if waits else make()
             await self._open(completions, core, self._hooks)
         except BaseException:
             self._completions = None

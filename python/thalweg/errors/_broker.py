@@ -691,7 +691,7 @@ class SaslAuthenticationFailedError(BrokerResponseError):
     """Code 58, SASL_AUTHENTICATION_FAILED.
 
     Attributes:
-        by_client: Whether the client refused the broker.
+        by_client: Whether the client refused the broker, or had no token.
     """
 
     errno = 58

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule};
-use thalweg_cluster::{Address, ConnectionError, RequestError};
+use thalweg_cluster::{Address, Cause, ConnectionError, RequestError};
 use thalweg_consumer::ConsumerError;
 use thalweg_network::ClientError;
 use thalweg_producer::{FailureKind, ProducerError, TransactionFailure};
@@ -127,8 +127,17 @@ fn connection_instance<'py>(
     text: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let made = instance(py, connection_class(error), text)?;
-    if let ConnectionError::Authentication { code: None, .. } = error {
+    if let ConnectionError::Authentication {
+        code: None,
+        error: cause,
+        ..
+    } = error
+    {
         made.setattr("by_client", true)?;
+        let raised = cause.as_ref().and_then(Cause::downcast_ref::<PyErr>);
+        if let Some(raised) = raised {
+            made.setattr("__cause__", raised.value(py))?;
+        }
     }
     Ok(made)
 }

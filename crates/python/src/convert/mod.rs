@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! config.rs     resolved options of Python. settings.rs: the crates' configurations from them
+//! tokens.rs     tokens for OAUTHBEARER, from the provider of the application
 //! values.rs     dicts <-> requests and responses by name
 //! types.rs      the classes of `thalweg.structs`
 //! errors.rs     the only error map
@@ -16,5 +17,6 @@ pub(crate) mod records;
 pub(crate) mod settings;
 pub(crate) mod sink;
 pub(crate) mod tables;
+pub(crate) mod tokens;
 pub(crate) mod types;
 pub(crate) mod values;

@@ -12,6 +12,7 @@ use thalweg_protocol::Str;
 use thalweg_records::Compression;
 
 use crate::convert::config::{Options, duration_ms};
+use crate::convert::tokens;
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -102,10 +103,16 @@ fn sasl(options: &mut Options<'_>) -> PyResult<Option<SaslConfig>> {
     let password = Secret::new(password);
     let tokenauth = options.get("sasl_scram_tokenauth")?;
     let iterations_max = options.get("sasl_scram_iterations_max")?;
+    let oauthbearer = tokens::oauthbearer(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
         Some("SCRAM-SHA-512") => ScramHash::Sha512,
+        Some("OAUTHBEARER") => {
+            let without = || PyValueError::new_err("OAUTHBEARER needs sasl_oauth_token_provider");
+            let config = oauthbearer.ok_or_else(without)?;
+            return Ok(Some(SaslConfig::OAuthBearer(config)));
+        }
         Some(other) => return Err(unknown("sasl_mechanism", other)),
         None => return Ok(None),
     };

@@ -1,0 +1,43 @@
+"""`Findings`: the problems and warnings of a client's options, and the classes of the warnings."""
+
+from collections.abc import Sequence
+
+__all__ = ["Findings", "IgnoredOptionWarning", "InsecureConnectionWarning"]
+
+
+class IgnoredOptionWarning(UserWarning):
+    """An option has no effect. The message says why."""
+
+
+class InsecureConnectionWarning(UserWarning):
+    """Somebody on the network can read or forge credentials. The message says why."""
+
+
+class Findings:
+    """The problems and warnings found so far."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.problems: list[str] = []
+        self.warnings: list[tuple[str, type[Warning]]] = []
+        self.named: set[str] = set()  # options that a problem or warning already names
+
+    def problem(self, text: str) -> None:
+        """Adds a problem, which becomes part of the error."""
+        self.problems.append(text)
+
+    def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
+        """Adds a warning."""
+        self.warnings.append((text, category))
+
+    def without_effect(self, names: Sequence[str], reason: str) -> None:
+        """Adds a warning that these options have no effect. Does nothing without names."""
+        if names:
+            self.warn(f"{', '.join(names)}: without effect, because {reason}", IgnoredOptionWarning)
+
+    def message(self) -> str:
+        """Returns all problems as one text."""
+        if len(self.problems) == 1:
+            return f"{self.client}: {self.problems[0]}"
+        listed = "".join(f"\n  - {each}" for each in self.problems)
+        return f"{self.client} has {len(self.problems)} problems in its options:{listed}"

@@ -1,0 +1,205 @@
+"""Rules for the options of SASL: the mechanism, its credentials, and Java's login line (JAAS)."""
+
+import re
+from typing import Any, Final
+
+from thalweg._config.findings import Findings, InsecureConnectionWarning
+
+__all__ = ["SaslRules"]
+
+# name="value" pairs of a login line; compiled when it is used.
+_JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
+_NOT_YET: Final = ("GSSAPI", "AWS_MSK_IAM")
+# Java's login modules, and the mechanisms that they log in with.
+_LOGIN_MODULES: Final = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": _SCRAM,
+    "OAuthBearerLoginModule": ("OAUTHBEARER",),
+}
+# Entries of Java's login line for tokens without a signature, and librdkafka's names for them.
+_UNSECURED: Final = {
+    "unsecuredLoginStringClaim_sub": "principal",
+    "unsecuredLoginLifetimeSeconds": "lifeSeconds",
+    "unsecuredLoginStringClaim_scope": "scope",
+}
+_UNSECURED_EXTENSION: Final = "unsecuredLoginExtension_"
+_OAUTH: Final = (
+    "enable_sasl_oauthbearer_unsecure_jwt",
+    "sasl_login_refresh_buffer_seconds",
+    "sasl_login_refresh_min_period_seconds",
+    "sasl_login_refresh_window_factor",
+    "sasl_login_refresh_window_jitter",
+    "sasl_oauth_token_provider",
+    "sasl_oauthbearer_config",
+)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+class SaslRules:
+    """The rules, for a client whose security protocol has SASL."""
+
+    def __init__(self, values: dict[str, Any], explicit: frozenset[str], found: Findings) -> None:
+        """Takes the coerced values, which the rules change, and the names that the user gave."""
+        self.values, self.explicit, self.found = values, explicit, found
+
+    def check(self) -> None:
+        """Checks that SASL has what it needs."""
+        self._jaas()
+        mechanism = self.values["sasl_mechanism"]
+        if mechanism is None:
+            self.found.problem(
+                f"security_protocol={self.values['security_protocol']!r} needs sasl_mechanism"
+            )
+        elif mechanism.upper() in _NOT_YET:
+            self.found.problem(
+                f"sasl_mechanism {mechanism!r} is not supported yet; use {_listed(_MECHANISMS)}"
+            )
+        elif mechanism.upper() not in _MECHANISMS:
+            self.found.problem(f"sasl_mechanism must be {_listed(_MECHANISMS)}, not {mechanism!r}")
+        else:
+            mechanism = self.values["sasl_mechanism"] = mechanism.upper()
+            if mechanism == "OAUTHBEARER":
+                self._token_provider()
+            else:
+                self._credentials(mechanism)
+            self._of_other_mechanisms(mechanism)
+            self._readable(mechanism)
+
+    def _credentials(self, mechanism: str) -> None:
+        """Checks the user and the password for PLAIN and SCRAM."""
+        for name in ("sasl_plain_username", "sasl_plain_password"):
+            value = self.values[name]
+            if value is None:
+                self.found.problem(f"sasl_mechanism={mechanism!r} needs {name}")
+            elif "\0" in value and (mechanism == "PLAIN" or name == "sasl_plain_username"):
+                self.found.problem(f"{name} must not contain a NUL character")
+
+    def _token_provider(self) -> None:
+        """Checks that tokens for OAUTHBEARER come from exactly one place."""
+        from thalweg.auth.unsecured import problem
+
+        provider = self.values["sasl_oauth_token_provider"]
+        config = self.values["sasl_oauthbearer_config"]
+        unsecured = self.values["enable_sasl_oauthbearer_unsecure_jwt"]
+        if provider is not None and unsecured:
+            self.found.problem(
+                "sasl_oauth_token_provider and enable_sasl_oauthbearer_unsecure_jwt both supply"
+                " tokens: set only one of them"
+            )
+        elif provider is None and not unsecured:
+            if "sasl_oauth_token_provider" not in self.found.named:
+                self.found.problem("sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider")
+        elif unsecured:
+            wrong = problem(config or "")
+            if wrong is not None:
+                self.found.problem(f"sasl_oauthbearer_config {wrong}")
+            self.found.warn(
+                "enable_sasl_oauthbearer_unsecure_jwt: the tokens have no signature, so anybody can"
+                " make them. Use them only for tests",
+                InsecureConnectionWarning,
+            )
+
+    def _of_other_mechanisms(self, mechanism: str) -> None:
+        """Warns of options that belong to another mechanism."""
+        names: list[str] = []
+        if mechanism not in _SCRAM:
+            names += ["sasl_scram_iterations_max", "sasl_scram_tokenauth"]
+        if mechanism == "OAUTHBEARER":
+            names += ["sasl_plain_password", "sasl_plain_username"]
+        else:
+            names += _OAUTH
+        given = sorted(name for name in names if name in self.explicit - self.found.named)
+        self.found.without_effect(
+            [name for name in given if self.values[name] is not None],
+            f"sasl_mechanism is {mechanism!r}",
+        )
+
+    def _readable(self, mechanism: str) -> None:
+        """Warns if the network can read credentials that log in again."""
+        if mechanism in _SCRAM or self.values["security_protocol"] != "SASL_PLAINTEXT":
+            return
+        servers = [each for each in self.values["bootstrap_servers"] if not _is_loopback(each)]
+        if servers:
+            what = "the password" if mechanism == "PLAIN" else "the token"
+            self.found.warn(
+                f"security_protocol='SASL_PLAINTEXT' sends {what} unencrypted to"
+                f" {', '.join(servers)}, so anybody on the network can log in with it. Set"
+                " security_protocol to SASL_SSL",
+                InsecureConnectionWarning,
+            )
+
+    def _jaas(self) -> None:
+        line = self.values["sasl_jaas_config"]
+        if line is None:
+            return
+        entries = {
+            name: re.sub(r"\\(.)", r"\1", double or single or bare)
+            for name, double, single, bare in re.findall(_JAAS, line)
+        }
+        self._login_module(line)
+        if re.match(r"\s*[\w.]*\bOAuthBearerLoginModule\s", line):
+            self._unsecured(entries)
+            return
+        for entry, option in (
+            ("username", "sasl_plain_username"),
+            ("password", "sasl_plain_password"),
+        ):
+            if entry in entries and option not in self.explicit:
+                self.values[option] = entries[entry]
+        if "sasl_scram_tokenauth" not in self.explicit:
+            self.values["sasl_scram_tokenauth"] = entries.get("tokenauth", "").lower() == "true"
+        if "LoginModule" not in line or not {"username", "password"} <= entries.keys():
+            self.found.problem(
+                'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
+            )
+
+    def _login_module(self, line: str) -> None:
+        """Checks that Java's login module and the mechanism belong together."""
+        given = self.values["sasl_mechanism"]
+        for module, mechanisms in _LOGIN_MODULES.items():
+            named = re.match(rf"\s*[\w.]*\b{module}\s", line)
+            if named and given is not None and given.upper() not in mechanisms:
+                self.found.problem(
+                    f"sasl_jaas_config has {module}, which needs sasl_mechanism"
+                    f" {_listed(mechanisms)}, not {given!r}"
+                )
+
+    def _unsecured(self, entries: dict[str, str]) -> None:
+        """Takes what Java's login line says of tokens without a signature, if it says anything."""
+        config = {}
+        for name, value in entries.items():
+            extension = name.removeprefix(_UNSECURED_EXTENSION)
+            if name in _UNSECURED:
+                config[_UNSECURED[name]] = value
+            elif extension != name:
+                config[f"extension_{extension}"] = value
+            else:
+                self.found.problem(
+                    f"sasl_jaas_config has {name}, which is not supported for OAUTHBEARER. The"
+                    " client gets its tokens from sasl_oauth_token_provider"
+                )
+            if re.search(r"\s", value):
+                self.found.problem(f"sasl_jaas_config has white space in the value of {name}")
+        if config and self.values["sasl_oauth_token_provider"] is None:
+            self.values["enable_sasl_oauthbearer_unsecure_jwt"] = True
+            if "sasl_oauthbearer_config" not in self.explicit:
+                pairs = (f"{key}={value}" for key, value in config.items())
+                self.values["sasl_oauthbearer_config"] = " ".join(pairs)
+
+
+def _is_loopback(server: str) -> bool:
+    from ipaddress import ip_address
+
+    host = server.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""`Token`, and how to read it from whatever a provider returns.
+
+'eyJ...', (token, expiry), (token, expiry, principal, extensions), Token ──> read() ──> Token
+"""
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+__all__ = ["Token", "read"]
+
+# Later than any expiry in seconds (the year 5138), and earlier than any in milliseconds.
+_SECONDS_MAX: Final = 1e11
+_EXPECTED: Final = (
+    "must return a token as str, a thalweg.auth.Token, or a tuple (token, expiry in Unix seconds,"
+    " principal, extensions) of at least two"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token. Its repr hides the value.
+
+    Attributes:
+        value: The token as the broker gets it.
+        expires_at: When it expires, in seconds since the epoch. None: when the JWT in `value` says,
+            or unknown. If it is unknown, the client asks the provider for each authentication.
+        principal: Whom it identifies, for error messages. None: the subject of the JWT.
+        extensions: Names and values for the broker (KIP-342). None: those of the provider's
+            `extensions()`.
+    """
+
+    value: str = field(repr=False)
+    expires_at: float | None = None
+    principal: str | None = None
+    extensions: Mapping[str, str] | None = None
+
+
+def read(returned: object, name: str) -> Token:
+    """Returns the token that a provider returned, checked and completed from its JWT.
+
+    Args:
+        returned: What the provider returned.
+        name: The name of the provider, for messages.
+
+    Raises:
+        TypeError: If it is nothing that a provider may return.
+        ValueError: If it is empty, or its expiry is in milliseconds.
+    """
+    match returned:
+        case Token():
+            token = returned
+        case str():
+            token = Token(returned)
+        case tuple() | list() if 2 <= len(returned) <= 4:
+            token = Token(*returned)
+        case _:
+            raise TypeError(f"{name} {_EXPECTED}, not {type(returned).__name__}")
+    _check(token, name)
+    claims = _claims(token.value)
+    if token.expires_at is None and _is_number(claims.get("exp")):
+        token = replace(token, expires_at=float(claims["exp"]))
+    if token.principal is None and isinstance(claims.get("sub"), str):
+        token = replace(token, principal=claims["sub"])
+    return token
+
+
+def _check(token: Token, name: str) -> None:
+    if not isinstance(token.value, str):
+        raise TypeError(f"{name} {_EXPECTED}, not a token of type {type(token.value).__name__}")
+    if not token.value:
+        raise ValueError(f"{name} returned an empty token")
+    if token.expires_at is not None:
+        if not _is_number(token.expires_at):
+            kind = type(token.expires_at).__name__
+            raise TypeError(f"{name} must return the expiry as a finite number, not {kind}")
+        if token.expires_at > _SECONDS_MAX:
+            raise ValueError(
+                f"{name} returned the expiry {token.expires_at:.0f}. This looks like milliseconds:"
+                " divide it by 1000"
+            )
+    if token.principal is not None and not isinstance(token.principal, str):
+        raise TypeError(
+            f"{name} must return the principal as str, not {type(token.principal).__name__}"
+        )
+    check_extensions(token.extensions, name)
+
+
+def check_extensions(given: object, name: str) -> None:
+    """Checks the types of extensions.
+
+    Raises:
+        TypeError: If they are not a mapping of str to str, or None.
+    """
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"{name} must return the extensions as a dict of str, not {type(given).__name__}"
+        )
+    if not all(isinstance(each, str) for pair in given.items() for each in pair):
+        raise TypeError(f"{name} must return the extensions as a dict of str to str")
+
+
+def _is_number(value: object) -> bool:
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _claims(value: str) -> dict[str, Any]:
+    """Returns the claims of a JWT without verifying it, or nothing if the token is not a JWT."""
+    _, _, rest = value.partition(".")
+    payload, found, _ = rest.partition(".")
+    if not found:
+        return {}
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
