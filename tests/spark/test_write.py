@@ -58,6 +58,21 @@ def test_driver_and_tasks_log_in_with_scram(source: Source, secure_kafka: RealKa
     assert source.values(outside, subscribe=topic, **login) == ["a", "b"]
 
 
+def test_driver_and_tasks_make_their_token_provider(
+    source: Source, secure_kafka: RealKafka
+) -> None:
+    topic = Topics(Broker("kafka-4.3", secure_kafka.bootstrap_servers)).create(prefix="oauth")
+    outside = Topics(Broker("kafka-4.3", secure_kafka.bootstrap("SASL_PLAINTEXT")))
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauth.token.provider": "tests.support.oauth:provider",
+    }
+    rows = source.spark.createDataFrame([("a",), ("b",)], "value string")
+    source.write(rows, outside, topic=topic, **login)
+    assert source.values(outside, subscribe=topic, **login) == ["a", "b"]
+
+
 def test_rows_go_to_the_topic_of_their_column(source: Source, topics: Topics) -> None:
     one, two = topics.create(), topics.create()
     rows = source.spark.createDataFrame(

@@ -39,6 +39,7 @@ NAMES = {
         add_both add_callback add_errback exception failed get is_done retriable succeeded value
     """,
     "IgnoredOptionWarning": "",
+    "InsecureConnectionWarning": "",
     "IsolationLevel": "READ_COMMITTED READ_UNCOMMITTED",
     "JsonSerializer": "close deserialize serialize",
     "KafkaAdminClient": """

@@ -70,6 +70,11 @@ _AUTHORIZER = {
     "allow.everyone.if.no.acl.found": "true",
 }
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+# The login of a broker needs a subject, also for listeners that only check tokens.
+_OAUTHBEARER = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    ' unsecuredLoginStringClaim_sub="broker";'
+)
 
 
 @dataclass
@@ -111,7 +116,8 @@ class RealKafka:
         version: "4.3" or "3.9".
         nodes: the number of nodes. Node IDs start at `first_node_id`.
         secure: adds listeners with TLS, mutual TLS, SASL, and SASL over TLS. `USERS` are the users
-            of SASL PLAIN. Users of SCRAM must be created.
+            of SASL PLAIN. Users of SCRAM must be created. OAUTHBEARER takes tokens without a
+            signature.
         configs: broker options in addition to the harness's own.
         heap: the heap size of each JVM.
         jvm_options: for each broker's JVM, by default those of tests.
@@ -378,14 +384,13 @@ class RealKafka:
         users = " ".join(f'user_{name}="{secret}"' for name, secret in USERS.items())
         jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
         scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        lines = {"PLAIN": jaas, **dict.fromkeys(_SCRAM, scram), "OAUTHBEARER": _OAUTHBEARER}
         return {
-            "sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
-            "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
+            "sasl.enabled.mechanisms": ",".join(lines),
             **{
-                f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": scram
+                f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": line
                 for listener in ("sasl_plaintext", "sasl_ssl")
-                for mechanism in _SCRAM
+                for mechanism, line in lines.items()
             },
             "listener.name.mutual_tls.ssl.client.auth": "required",
             "ssl.keystore.type": "PKCS12",

@@ -1,0 +1,364 @@
+"""SASL OAUTHBEARER on real Kafka: which providers work, and what happens if they do not."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.aio import run
+from tests.integration.clients import read, within
+from tests.support.brokers import Brokers
+from tests.support.kafka import VERSIONS, RealKafka
+from tests.support.oauth import Provider, oauth_options, token
+from tests.support.paths import ROOT
+from tests.support.scram import add_user
+from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.aio.abc import AbstractTokenProvider
+from thalweg.auth import Token
+from thalweg.config import InsecureConnectionWarning
+from thalweg.errors import KafkaError, SaslAuthenticationFailedError
+
+CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
+PROTOCOLS = ["SASL_PLAINTEXT", "SASL_SSL"]
+
+
+@pytest.fixture(scope="module", params=[f"kafka-{version}" for version in VERSIONS])
+def kafka(request: pytest.FixtureRequest, brokers: Brokers) -> Iterator[RealKafka]:
+    """A node of Kafka 4.3 and one of 3.9."""
+    if request.param == "kafka-4.3":
+        yield brokers.secure_kafka()
+        return
+    with RealKafka(request.param.removeprefix("kafka-"), secure=True, heap="512m") as started:
+        yield started
+
+
+class Async(AbstractTokenProvider):
+    """A provider of aiokafka's shape."""
+
+    def __init__(self) -> None:
+        self.loops: list[asyncio.AbstractEventLoop] = []
+
+    async def token(self) -> str:
+        self.loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0.01)
+        return token()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_records_go_through_all_clients(kafka: RealKafka, protocol: str) -> None:
+    topic = f"oauth-{protocol.lower()}"
+    options = oauth_options(kafka, Provider(), protocol)
+    values = [b"%d" % number for number in range(100)]
+    with KafkaAdminClient(**options) as admin:
+        admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}})
+        admin.wait_for_topics([topic])
+    with KafkaProducer(**options) as producer:
+        assert producer.send_many(topic, values).get(30).count == 100
+    with KafkaConsumer(**options, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [each.value for each in read(consumer, 100)] == values
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        Provider(),
+        Async(),
+        lambda config: token(),
+        lambda config: (token(), time.time() + 3600),
+        lambda config: (token(), time.time() + 3600, "alice", {"traceId": "7"}),
+        lambda config: Token(token(), extensions={"traceId": "7"}),
+        "tests.support.oauth:provider",
+        "tests.support.oauth:Provider",
+    ],
+    ids=[
+        "kafka-python",
+        "aiokafka",
+        "str",
+        "pair",
+        "confluent-kafka",
+        "Token",
+        "function",
+        "class",
+    ],
+)
+def test_providers_of_every_shape_work(kafka: RealKafka, provider: Any) -> None:
+    with KafkaAdminClient(**oauth_options(kafka, provider)) as admin:
+        assert admin.bootstrap_connected()
+
+
+def test_a_function_gets_its_configuration(kafka: RealKafka) -> None:
+    seen: list[str] = []
+
+    def provide(config: str) -> str:
+        seen.append(config)
+        return token()
+
+    options = {
+        **oauth_options(kafka),
+        "oauth_cb": provide,
+        "sasl.oauthbearer.config": "some text",
+    }
+    KafkaAdminClient.from_config(options).close()
+    assert set(seen) == {"some text"}
+
+
+def test_an_async_provider_of_an_asyncio_client_runs_on_its_loop(kafka: RealKafka) -> None:
+    kafka.create_topic("oauth-aio")
+    provider = Async()
+    options = oauth_options(kafka, provider)
+
+    async def program() -> bytes | None:
+        async with AIOKafkaProducer(**options) as producer:
+            await producer.send_and_wait("oauth-aio", b"value")
+        async with AIOKafkaConsumer("oauth-aio", **options, auto_offset_reset="earliest") as reader:
+            record = await reader.getone()
+        assert set(provider.loops) == {asyncio.get_running_loop()}
+        value: bytes | None = record.value
+        return value
+
+    assert run(program()) == b"value"
+
+
+def test_tokens_without_a_signature_need_no_provider(kafka: RealKafka) -> None:
+    options = {
+        **oauth_options(kafka),
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=alice extension_traceId=7",
+    }
+    with pytest.warns(InsecureConnectionWarning, match="no signature"):
+        admin = KafkaAdminClient.from_config(options)
+    with admin:
+        assert admin.bootstrap_connected()
+
+
+def test_javas_login_line_makes_tokens_without_a_signature(kafka: RealKafka) -> None:
+    line = (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+        ' unsecuredLoginStringClaim_sub="alice";'
+    )
+    with pytest.warns(InsecureConnectionWarning, match="no signature"):
+        admin = KafkaAdminClient(**oauth_options(kafka), sasl_jaas_config=line)
+    with admin:
+        assert admin.bootstrap_connected()
+
+
+def test_the_command_line_logs_in(kafka: RealKafka) -> None:
+    kafka.create_topic("oauth-cli")
+    options = [
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanisms=OAUTHBEARER",
+        "sasl.oauth.token.provider=tests.support.oauth:provider",
+    ]
+    given = [part for each in options for part in ("-X", each)]
+    command = ["topics", "list", "-b", kafka.bootstrap("SASL_PLAINTEXT"), *given]
+    done = subprocess.run(
+        [sys.executable, "-m", "thalweg", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "oauth-cli" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_token_that_has_expired_is_refused_with_what_helps(
+    kafka: RealKafka, client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    old = token("bob", life_s=-60)
+    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+        client(**oauth_options(kafka, lambda config: old))
+    text = str(caught.value)
+    assert "OAUTHBEARER: the broker refuses the token: invalid_token" in text
+    assert "subject 'bob', expired 6" in text
+    assert "sasl_oauth_token_provider" in text
+    assert kafka.bootstrap("SASL_PLAINTEXT") in text
+    assert old not in text + repr(caught.value) + caplog.text
+    assert not caught.value.by_client
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_provider_raises_is_the_cause(kafka: RealKafka, client: Any) -> None:
+    raised = OSError("the identity provider is down")
+
+    def provide(config: str | None) -> str:
+        raise raised
+
+    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+        client(**oauth_options(kafka, provide))
+    assert caught.value.__cause__ is raised
+    assert caught.value.by_client
+    assert "provide() raised OSError: the identity provider is down" in str(caught.value)
+
+
+def test_what_a_provider_raises_is_the_cause_in_asyncio(kafka: RealKafka) -> None:
+    class Down(AbstractTokenProvider):
+        async def token(self) -> str:
+            raise OSError("down")
+
+    async def program() -> None:
+        producer = AIOKafkaProducer(**oauth_options(kafka, Down()))
+        with pytest.raises(SaslAuthenticationFailedError, match=r"Down\.token\(\)") as caught:
+            await producer.start()
+        assert isinstance(caught.value.__cause__, OSError)
+
+    run(program())
+
+
+@pytest.mark.parametrize(
+    "returned, kind, words",
+    [
+        (None, TypeError, "not NoneType"),
+        (b"bytes", TypeError, "not bytes"),
+        ("", ValueError, "empty token"),
+        (("t", 1e12), ValueError, "milliseconds"),
+        (("t",), TypeError, "not tuple"),
+        (("t", 1.0, "alice", {"a": 1}), TypeError, "dict of str"),
+    ],
+)
+def test_nonsense_of_a_provider_is_named(
+    kafka: RealKafka, returned: Any, kind: type[Exception], words: str
+) -> None:
+    with within(8), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
+        KafkaAdminClient(**oauth_options(kafka, lambda config: returned))
+    assert isinstance(caught.value.__cause__, kind)
+
+
+@pytest.mark.parametrize(
+    "returned, words",
+    [
+        ("hunter2\x01auth=Bearer x", "a bearer token cannot have"),
+        (Token("t", extensions={"auth": "hunter2"}), "'auth'"),
+        (Token("t", extensions={"a": "hunter2\x01"}), "not allowed"),
+        ("hunter2" * 10_000, "more than 65536"),
+    ],
+)
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    kafka: RealKafka, returned: Any, words: str
+) -> None:
+    with within(8), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
+        KafkaAdminClient(**oauth_options(kafka, lambda config: returned))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_provider_that_hangs_is_named(kafka: RealKafka) -> None:
+    end = threading.Event()
+
+    def provide(config: str | None) -> str:
+        end.wait(60)
+        return token()
+
+    options = {"socket_connection_setup_timeout_ms": 500, "bootstrap_timeout_ms": 2000}
+    try:
+        with within(8), pytest.raises(KafkaError, match="the token provider"):
+            KafkaAdminClient(**oauth_options(kafka, provide), **options)
+    finally:
+        end.set()
+
+
+def test_a_client_is_cured_when_its_provider_is(kafka: RealKafka) -> None:
+    kafka.create_topic("oauth-cured")
+    good = threading.Event()
+
+    def provide(config: str | None) -> str:
+        return token() if good.is_set() else token(life_s=-1)
+
+    with pytest.raises(SaslAuthenticationFailedError):
+        KafkaProducer(**oauth_options(kafka, provide))
+    good.set()
+    with KafkaProducer(**oauth_options(kafka, provide)) as producer:
+        producer.send("oauth-cured", b"value").get(30)
+
+
+def test_tokens_are_refreshed_before_they_expire(kafka: RealKafka) -> None:
+    kafka.create_topic("oauth-refresh")
+    asked: list[float] = []
+
+    def provide(config: str | None) -> str:
+        asked.append(time.monotonic())
+        return token(life_s=3)
+
+    with KafkaProducer(**oauth_options(kafka, provide)) as producer:
+        producer.send("oauth-refresh", b"value").get(30)
+        assert len(asked) == 1, "all connections share the token"
+        wait_until(lambda: len(asked) == 3, 20, what=lambda: f"refreshes: {asked}")
+        producer.send("oauth-refresh", b"value").get(30)
+    gaps = [after - before for before, after in itertools.pairwise(asked)]
+    assert all(2 <= gap < 3 for gap in gaps), "after 80% to 85% of the life"
+
+
+def test_a_refresh_that_fails_is_logged_and_repeated(
+    kafka: RealKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[float] = []
+
+    def provide(config: str | None) -> str:
+        asked.append(time.monotonic())
+        if len(asked) > 1:
+            raise OSError("down")
+        return token(life_s=5)
+
+    caplog.set_level(logging.WARNING, "thalweg.network")
+    with KafkaProducer(**oauth_options(kafka, provide)):
+        wait_until(lambda: "OSError: down" in caplog.text, 20, what="a warning")
+    assert "the token could not be refreshed" in caplog.text
+
+
+def test_two_mechanisms_work_in_one_process(kafka: RealKafka) -> None:
+    kafka.create_topic("oauth-and-scram")
+    scram = add_user(kafka, "of-scram", "secret")
+    with (
+        KafkaProducer(**oauth_options(kafka, Provider())) as producer,
+        KafkaConsumer(**scram, auto_offset_reset="earliest") as consumer,
+    ):
+        producer.send("oauth-and-scram", b"value").get(30)
+        consumer.assign([TopicPartition("oauth-and-scram", 0)])
+        assert [each.value for each in read(consumer, 1)] == [b"value"]
+
+
+@pytest.mark.parametrize(
+    "provider", ["lambda config: time.sleep(60)", "lambda config: asyncio.sleep(60)"]
+)
+def test_the_interpreter_exits_while_a_provider_hangs(kafka: RealKafka, provider: str) -> None:
+    program = f"""
+        import asyncio, time
+        from thalweg import KafkaProducer
+        from thalweg.errors import NoBrokersAvailable
+
+        try:
+            KafkaProducer(
+                bootstrap_servers={kafka.bootstrap("SASL_PLAINTEXT")!r},
+                bootstrap_timeout_ms=500,
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="OAUTHBEARER",
+                sasl_oauth_token_provider={provider},
+            )
+        except NoBrokersAvailable as error:
+            print(error)
+    """
+    with within(20):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "the token provider has not returned a token yet" in done.stdout

@@ -1,0 +1,246 @@
+"""Tokens for OAUTHBEARER: what providers may return, and where they run."""
+
+import asyncio
+import base64
+import json
+import queue
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from thalweg.auth import AbstractTokenProvider, Token
+from thalweg.auth.provider import TokenSource
+from thalweg.auth.token import read
+from thalweg.auth.unsecured import UnsecuredTokens
+
+
+def jwt(**claims: Any) -> str:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"eyJhbGciOiJub25lIn0.{payload}."
+
+
+class Reply:
+    """Keeps the answer, as the core does."""
+
+    def __init__(self) -> None:
+        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def token(
+        self,
+        value: str,
+        expires_at: float | None,
+        principal: str | None,
+        extensions: list[tuple[str, str]],
+    ) -> None:
+        self.answers.put((value, expires_at, principal, extensions))
+
+    def failed(self, reason: str, error: BaseException) -> None:
+        self.answers.put((reason, error))
+
+
+def answer(provider: Any, *rest: Any) -> Any:
+    reply = Reply()
+    TokenSource(provider, *rest).request(reply)
+    return reply.answers.get(timeout=10)
+
+
+# ---------------------------------------------------------------- tokens
+
+
+@pytest.mark.parametrize(
+    "returned, expected",
+    [
+        ("opaque", Token("opaque")),
+        (("t", 5), Token("t", 5)),
+        (["t", 5.5, "alice"], Token("t", 5.5, "alice")),
+        (("t", 5, "alice", {"a": "b"}), Token("t", 5, "alice", {"a": "b"})),
+        (("t", None), Token("t")),
+        (Token("t", 5), Token("t", 5)),
+    ],
+)
+def test_a_token_has_many_shapes(returned, expected):
+    assert read(returned, "f()") == expected
+
+
+def test_a_jwt_says_when_it_expires_and_whom_it_is_for():
+    value = jwt(exp=1234, sub="alice")
+    assert read(value, "f()") == Token(value, 1234.0, "alice")
+    assert read((value, 99, "bob"), "f()") == Token(value, 99, "bob")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a.b",
+        "..",
+        "a.!!!.c",
+        "a.bm90IGpzb24.c",
+        "a.W10.c",
+        jwt(exp="soon", sub=5),
+        jwt(exp=True),
+        jwt(exp=1e400),
+        f"a.{base64.urlsafe_b64encode(b'[' * 100_000).decode()}.c",
+    ],
+)
+def test_other_tokens_are_opaque(value):
+    assert read(value, "f()") == Token(value)
+
+
+@pytest.mark.parametrize(
+    "returned, kind, words",
+    [
+        (None, TypeError, "not NoneType"),
+        (b"t", TypeError, "not bytes"),
+        (("t",), TypeError, "not tuple"),
+        (("t", 1, "a", {}, 5), TypeError, "not tuple"),
+        ((None, 1), TypeError, "a token of type NoneType"),
+        (("t", "1"), TypeError, "the expiry as a finite number, not str"),
+        (("t", True), TypeError, "the expiry as a finite number, not bool"),
+        (("t", float("nan")), TypeError, "the expiry as a finite number"),
+        (("t", 1_700_000_000_000), ValueError, "looks like milliseconds: divide it by 1000"),
+        (("t", 1, 5), TypeError, "the principal as str, not int"),
+        (("t", 1, None, ["a"]), TypeError, "the extensions as a dict of str, not list"),
+        (("t", 1, None, {"a": 1}), TypeError, "a dict of str to str"),
+        ("", ValueError, "empty token"),
+    ],
+)
+def test_nonsense_is_named_with_the_provider(returned, kind, words):
+    with pytest.raises(kind) as caught:
+        read(returned, "Mine.token()")
+    assert str(caught.value).startswith("Mine.token() ")
+    assert words in str(caught.value)
+
+
+def test_the_repr_of_a_token_hides_it():
+    assert "hunter2" not in repr(Token("hunter2", 5, "alice"))
+
+
+# ---------------------------------------------------------------- providers
+
+
+class Sync(AbstractTokenProvider):
+    def token(self) -> str:
+        return "t"
+
+    def extensions(self) -> dict[str, str]:
+        return {"a": "b"}
+
+
+class Async(AbstractTokenProvider):
+    def __init__(self) -> None:
+        self.loops: list[asyncio.AbstractEventLoop] = []
+
+    async def token(self) -> str:
+        await asyncio.sleep(0)
+        self.loops.append(asyncio.get_running_loop())
+        return "t"
+
+
+def test_a_provider_with_extensions_is_asked_for_both():
+    assert answer(Sync()) == ("t", None, None, [("a", "b")])
+
+
+def test_the_extensions_of_a_token_go_before_those_of_the_provider():
+    class Both(Sync):
+        def token(self) -> Any:
+            return Token("t", extensions={})
+
+    assert answer(Both()) == ("t", None, None, [])
+
+
+def test_a_function_gets_the_configuration():
+    assert answer(lambda config: f"t{config}", "5") == ("t5", None, None, [])
+
+
+def test_a_provider_runs_in_a_thread_of_its_own():
+    seen: list[threading.Thread] = []
+
+    def provide(config: str | None) -> str:
+        seen.append(threading.current_thread())
+        return "t"
+
+    answer(provide)
+    assert seen[0] is not threading.current_thread()
+    assert seen[0].daemon, "the interpreter must not wait for it"
+
+
+def test_a_request_does_not_wait_for_the_provider():
+    end = threading.Event()
+    reply = Reply()
+    TokenSource(lambda config: str(end.wait(10))).request(reply)
+    assert reply.answers.empty()
+    end.set()
+    assert reply.answers.get(timeout=10)[0] == "True"
+
+
+def test_async_calls_share_one_loop():
+    provider, reply = Async(), Reply()
+    source = TokenSource(provider)
+    for _ in range(2):
+        source.request(reply)
+        assert reply.answers.get(timeout=10) == ("t", None, None, [])
+    assert len(set(provider.loops)) == 1
+    [loop] = set(provider.loops)
+    del source
+    limit = time.monotonic() + 10
+    while not loop.is_closed() and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert loop.is_closed(), "it ends with the client"
+
+
+def test_an_async_provider_runs_in_the_loop_of_its_client():
+    provider, reply = Async(), Reply()
+
+    async def program() -> None:
+        source = TokenSource(provider, None, asyncio.get_running_loop())
+        source.request(reply)
+        got = await asyncio.to_thread(reply.answers.get, timeout=10)
+        assert got == ("t", None, None, [])
+        assert provider.loops == [asyncio.get_running_loop()]
+
+    asyncio.run(program())
+
+
+def test_a_loop_that_is_closed_is_an_error():
+    loop = asyncio.new_event_loop()
+    loop.close()
+    reason, error = answer(Async(), None, loop)
+    assert reason.startswith("Async.token() raised RuntimeError: ")
+    assert isinstance(error, RuntimeError)
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_provider_raises_is_the_answer(kind):
+    raised = kind("no\udc80 token")
+
+    def provide(config: str | None) -> str:
+        raise raised
+
+    reason, error = answer(provide)
+    assert error is raised
+    assert reason.endswith(f"provide() raised {kind.__name__}: no\\udc80 token")
+
+
+def test_a_provider_without_a_name_is_called_by_its_class():
+    class Callable:
+        def __call__(self, config: str | None) -> None:
+            return None
+
+    reason, error = answer(Callable())
+    assert reason.startswith("Callable() raised TypeError: Callable() must return a token")
+    assert isinstance(error, TypeError)
+
+
+def test_tokens_without_a_signature_have_the_claims_of_the_configuration():
+    text = "principal=alice scope=a,b lifeSeconds=60 extension_traceId=7"
+    token = UnsecuredTokens(text).token()
+    header, payload, signature = token.value.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    assert json.loads(base64.urlsafe_b64decode(header + "==")) == {"alg": "none"}
+    assert signature == ""
+    assert (claims["sub"], claims["scope"]) == ("alice", ["a", "b"])
+    assert claims["exp"] - claims["iat"] == pytest.approx(60)
+    assert token.expires_at == claims["exp"]
+    assert (token.principal, token.extensions) == ("alice", {"traceId": "7"})
