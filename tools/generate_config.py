@@ -88,14 +88,19 @@ To see what the clients log, configure Python's `logging` ([see below](#logging)
 PAGE_END = """\
 ## Authentication
 
-Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism`, `sasl_plain_username` and
-`sasl_plain_password`. The client only tries the mechanism that you name.
+Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism` and its credentials:
+`sasl_plain_username` and `sasl_plain_password`, or for OAUTHBEARER `sasl_oauth_token_provider`. The
+client only tries the mechanism that you name.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
 | `PLAIN` | the password | nothing |
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
+| `OAUTHBEARER` | a token, until it expires | nothing |
 
+- **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the network
+  can log in with what they read. An `InsecureConnectionWarning` says so, unless all
+  `bootstrap_servers` are loopback addresses.
 - **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
   records do not. A host between the client and the broker can also pass the exchange on, and then
   use the connection.
@@ -108,6 +113,60 @@ Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism`, `sasl_plain_us
 - **After such an error** the client keeps trying in the background. It works again as soon as a
   broker accepts it.
 - **Delegation tokens** (KIP-48) log in with SCRAM and `sasl_scram_tokenauth=True`.
+
+### Tokens
+
+For `OAUTHBEARER` (KIP-255), your code supplies the tokens:
+
+```python
+import time
+
+from thalweg import KafkaProducer
+from thalweg.auth import Token
+
+
+def fetch_token(config: str | None) -> Token:
+    answer = {"access_token": "eyJ...", "expires_in": 3600}  # ask your identity provider here
+    return Token(answer["access_token"], expires_at=time.time() + answer["expires_in"])
+
+
+def connect() -> KafkaProducer[bytes, bytes]:
+    return KafkaProducer(
+        bootstrap_servers="broker:9094",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=fetch_token,
+    )
+```
+
+`sasl_oauth_token_provider` (or confluent-kafka's name `oauth_cb`) is one of:
+
+| provider | the client calls |
+|---|---|
+| an object with `token()`, as kafka-python's and aiokafka's | `token()`, and `extensions()` if it exists |
+| a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
+| the text `"module:name"` | `name()` once, which returns one of the above. Use it for the command line and for Spark, whose executors must be able to import the module |
+
+It returns the token as `str`, a `thalweg.auth.Token`, or a tuple `(token, expiry, principal,
+extensions)` of two or more. Both calls may be `async`, except `extensions()`. The expiry is in seconds
+since the epoch. If you give none, the client reads it from the token if that is a JWT.
+
+- **When the provider is called.** First when the first connection authenticates. Then in the
+  background after 80 to 85% of the token's life, at least 300 seconds before it expires. The options
+  `sasl_login_refresh_*` change this. All connections of a client share the token. If its expiry is
+  unknown, the client calls the provider for each authentication.
+- **Where it runs.** In a thread of its own, so a slow provider delays only the connections that wait
+  for its token. An `async` provider of an asyncio client runs in the event loop of that client, and
+  one of a synchronous client in a loop of its own. A client makes one call at a time.
+- **If it raises**, calls raise `SaslAuthenticationFailedError`. Its `__cause__` is the exception, and
+  its message contains the text of the exception. If a refresh fails, the client logs a warning, uses
+  the old token while it lives, and tries again after 10 seconds.
+- **If it takes longer than `socket_connection_setup_timeout_ms`**, the connection fails. The client
+  keeps a token that arrives later.
+- **If a broker refuses the token**, the error contains the broker's reason, the principal and the
+  expiry. If the token was in use before, the client first tries once with a new one.
+- **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True` the client makes tokens without a
+  signature. Brokers accept them only with Kafka's default validator.
 
 ## Types
 

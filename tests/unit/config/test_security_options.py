@@ -7,7 +7,6 @@ import pytest
 from tests.unit.config.problems import one_problem, problems
 from thalweg.config import IgnoredOptionWarning, resolve
 
-
 MECHANISMS = "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512' or 'OAUTHBEARER'"
 SASL = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "x"}
 
