@@ -125,7 +125,7 @@ class TokenSource:
 
         loop = new_event_loop()
         threading.Thread(target=_run, args=(loop,), name="thalweg-token-loop", daemon=True).start()
-        weakref.finalize(self, loop.call_soon_threadsafe, loop.stop)
+        weakref.finalize(self, lambda: loop.call_soon_threadsafe(loop.stop))
         return loop
 
 

@@ -68,7 +68,8 @@ def read(returned: object, name: str) -> Token:
     return token
 
 
-def _check(token: Token, name: str) -> None:
+def _check(token: Any, name: str) -> None:
+    """Checks the types of a token, which come from the application."""
     if not isinstance(token.value, str):
         raise TypeError(f"{name} {_EXPECTED}, not a token of type {type(token.value).__name__}")
     if not token.value:

@@ -33,11 +33,10 @@ impl RefreshConfig {
     pub(super) fn after(&self, life: Duration, random: f64) -> Duration {
         let part = self.window_factor + self.window_jitter * random;
         let wished = life.mul_f64(part.clamp(0.0, 1.0));
-        // A short life has no room for both.
-        match life.checked_sub(self.min_period + self.buffer) {
-            None => wished,
-            Some(_) => wished.max(self.min_period).min(life - self.buffer),
+        if life < self.min_period + self.buffer {
+            return wished; // there is no room for both
         }
+        wished.max(self.min_period).min(life - self.buffer)
     }
 }
 

@@ -119,7 +119,7 @@ fn tokens_that_would_change_the_message_are_refused_without_being_shown() {
         ("hunter2\n", "bearer token"),
         ("hunter2é", "bearer token"),
         ("hunter2=x", "bearer token"),
-        (&"hunter2".repeat(10_000), "more than 65536"),
+        ("hunter2".repeat(10_000).as_str(), "more than 65536"),
     ] {
         let problem = messages::problem(&token(value)).expect(part);
         assert!(
