@@ -98,8 +98,8 @@ client only tries the mechanism that you name.
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
 | `OAUTHBEARER` | a token, until it expires | nothing |
 
-- **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the network
-  can log in with what they read. An `InsecureConnectionWarning` says so, unless all
+- **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
+  network can log in with what they read. An `InsecureConnectionWarning` says so, unless all
   `bootstrap_servers` are loopback addresses.
 - **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
   records do not. A host between the client and the broker can also pass the exchange on, and then
@@ -143,24 +143,27 @@ def connect() -> KafkaProducer[bytes, bytes]:
 
 | provider | the client calls |
 |---|---|
-| an object with `token()`, as kafka-python's and aiokafka's | `token()`, and `extensions()` if it exists |
+| an object with `token()`, as in kafka-python and aiokafka | `token()`, `extensions()` if it exists |
 | a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
-| the text `"module:name"` | `name()` once, which returns one of the above. Use it for the command line and for Spark, whose executors must be able to import the module |
+| the text `"module:name"` | `name()` once, which returns one of the above |
 
-It returns the token as `str`, a `thalweg.auth.Token`, or a tuple `(token, expiry, principal,
-extensions)` of two or more. Both calls may be `async`, except `extensions()`. The expiry is in seconds
-since the epoch. If you give none, the client reads it from the token if that is a JWT.
+Use a text for the command line, and for Spark, whose executors must be able to import the module.
+
+A provider returns the token as `str`, a `thalweg.auth.Token`, or a tuple `(token, expiry,
+principal, extensions)` of two or more. `token()` and the function may be `async`. The expiry is in
+seconds since the epoch. If you give none, the client reads it from the token if that is a JWT.
 
 - **When the provider is called.** First when the first connection authenticates. Then in the
-  background after 80 to 85% of the token's life, at least 300 seconds before it expires. The options
+  background after 80 to 85% of the token's life, at least 300 seconds before it expires. If the
+  token lives less than 360 seconds, only the part of its life counts. The options
   `sasl_login_refresh_*` change this. All connections of a client share the token. If its expiry is
   unknown, the client calls the provider for each authentication.
-- **Where it runs.** In a thread of its own, so a slow provider delays only the connections that wait
-  for its token. An `async` provider of an asyncio client runs in the event loop of that client, and
-  one of a synchronous client in a loop of its own. A client makes one call at a time.
-- **If it raises**, calls raise `SaslAuthenticationFailedError`. Its `__cause__` is the exception, and
-  its message contains the text of the exception. If a refresh fails, the client logs a warning, uses
-  the old token while it lives, and tries again after 10 seconds.
+- **Where it runs.** In a thread of its own, so a slow provider delays only the connections that
+  wait for its token. An `async` provider of an asyncio client runs in the event loop of that
+  client, and one of a synchronous client in a loop of its own. A client makes one call at a time.
+- **If it raises**, calls raise `SaslAuthenticationFailedError`. Its `__cause__` is the exception,
+  and its message contains the text of the exception. If a refresh fails, the client logs a warning,
+  uses the old token while it lives, and tries again after 10 seconds.
 - **If it takes longer than `socket_connection_setup_timeout_ms`**, the connection fails. The client
   keeps a token that arrives later.
 - **If a broker refuses the token**, the error contains the broker's reason, the principal and the
