@@ -107,7 +107,8 @@ client only tries the mechanism that you name.
 - **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
-  broker's message. If the client refuses the broker, `by_client` of this error is true.
+  broker's message. If the client refuses the broker or has no token, `by_client` of this error is
+  true.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists those that it offers. `IllegalSaslStateError` means that it does not use SASL.
 - **After such an error** the client keeps trying in the background. It works again as soon as a
@@ -143,7 +144,7 @@ def connect() -> KafkaProducer[bytes, bytes]:
 
 | provider | the client calls |
 |---|---|
-| an object with `token()`, as in kafka-python and aiokafka | `token()`, `extensions()` if it exists |
+| an object with `token()`, as in kafka-python and aiokafka | `token()` and its `extensions()` |
 | a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
 | the text `"module:name"` | `name()` once, which returns one of the above |
 

@@ -67,7 +67,7 @@ impl SetupStep {
     }
 }
 
-/// An error of the application's own code, for whoever can show it. Two are equal if they are the
+/// An error of the application's own code, for the binding to show. Two are equal if they are the
 /// same error. The error is never formatted here, because this may take the interpreter's lock.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn StdError + Send + Sync>);

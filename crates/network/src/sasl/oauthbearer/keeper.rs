@@ -83,7 +83,7 @@ impl Tokens {
             tokio::spawn(Keeper::new(self).run(asks));
             keeper
         });
-        // Without a keeper, dropping the question tells whoever waits for the answer.
+        // Without a keeper, the question is dropped, and `get` sees that.
         let _ = keeper.send(ask);
     }
 }

@@ -259,7 +259,7 @@ async fn a_failed_refresh_is_repeated_and_the_old_token_serves_while_it_lives() 
     assert!(provider.asked() >= 2, "after 80 to 85 s");
     assert_eq!(value(&tokens).await, "one");
     pause(2).await;
-    // It has expired. Whoever needs a token gets the provider's error.
+    // It has expired. An authentication gets the provider's error.
     let asked = provider.asked();
     let last = provider.answers.lock().expect("never poisoned").len();
     assert_eq!(asked + last, 4);
