@@ -7,7 +7,7 @@ import json
 import time
 from typing import Any
 
-from tests.support.kafka import RealKafka
+from tests.support.kafka.cluster import RealKafka
 
 
 def token(subject: str = "alice", life_s: float = 3600, **claims: Any) -> str:

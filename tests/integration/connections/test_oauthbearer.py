@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.aio import run
-from tests.integration.clients import read, within
+from tests.integration.support.aio import run
+from tests.integration.support.clients import read, within
 from tests.support.brokers import Brokers
-from tests.support.kafka import VERSIONS, RealKafka
+from tests.support.kafka.cluster import VERSIONS, RealKafka
 from tests.support.oauth import Provider, oauth_options, token
 from tests.support.paths import ROOT
 from tests.support.scram import add_user
