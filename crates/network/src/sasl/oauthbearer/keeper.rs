@@ -216,7 +216,7 @@ impl Keeper {
             let _ = waiting.send(Err(error.clone()));
         }
         // After its end, the next connection asks for a token.
-        if !self.kept.as_ref().is_some_and(|kept| now < kept.expires) {
+        if self.kept.as_ref().is_none_or(|kept| now >= kept.expires) {
             return;
         }
         self.refresh_at = Some(now + RETRY);

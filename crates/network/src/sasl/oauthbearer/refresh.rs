@@ -33,10 +33,11 @@ impl RefreshConfig {
     pub(super) fn after(&self, life: Duration, random: f64) -> Duration {
         let part = self.window_factor + self.window_jitter * random;
         let wished = life.mul_f64(part.clamp(0.0, 1.0));
-        if life < self.min_period + self.buffer {
-            return wished; // there is no room for both
+        match life.checked_sub(self.buffer) {
+            Some(latest) if latest >= self.min_period => wished.max(self.min_period).min(latest),
+            // There is no room for both.
+            _ => wished,
         }
-        wished.max(self.min_period).min(life - self.buffer)
     }
 }
 
