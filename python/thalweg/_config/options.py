@@ -466,9 +466,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or"
-        " OAUTHBEARER. PLAIN sends the password itself, and OAUTHBEARER the token, so use them only"
-        " with SASL_SSL.",
+        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
+        " and OAUTHBEARER. PLAIN sends the password itself, and OAUTHBEARER the token, so use them"
+        " only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
         differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
     ),
@@ -540,7 +540,7 @@ _SECURITY: tuple[Option, ...] = (
         "enable_sasl_oauthbearer_unsecure_jwt",
         False,
         "pca",
-        "Whether the client makes tokens without a signature, from sasl_oauthbearer_config. Brokers"
+        "Makes tokens without a signature. sasl_oauthbearer_config says what they contain. Brokers"
         " accept them only with Kafka's default validator, which is for tests.",
         kafka=None,
         core=False,
@@ -561,13 +561,13 @@ _SECURITY: tuple[Option, ...] = (
         low=0.0,
         high=0.25,
         clients="pca",
-        doc="Random part of a token's life that is added to sasl_login_refresh_window_factor.",
+        doc="Up to this part of a token's life delays a refresh. The part is random.",
     ),
     _ms(
         "sasl_login_refresh_min_period_seconds",
         60,
         "pca",
-        "Seconds to wait at least between two refreshes of a token. If a token lives too short for"
+        "Shortest time between two refreshes, in seconds. If a token lives too short for"
         " this and sasl_login_refresh_buffer_seconds, the client ignores both.",
         high=900,
     ),
@@ -575,7 +575,7 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_login_refresh_buffer_seconds",
         300,
         "pca",
-        "The client refreshes a token at least this many seconds before it expires.",
+        "A token is refreshed so many seconds before it expires.",
         high=3600,
     ),
     _object("sasl_kerberos_name", "pca", "Kerberos name.", kafka=None, ignored=_KERBEROS),
