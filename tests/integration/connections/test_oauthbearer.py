@@ -264,10 +264,14 @@ def test_a_provider_that_hangs_is_named(kafka: RealKafka) -> None:
         end.wait(60)
         return token()
 
-    options = {"socket_connection_setup_timeout_ms": 500, "bootstrap_timeout_ms": 2000}
+    options = {
+        **oauth_options(kafka, provide),
+        "socket_connection_setup_timeout_ms": 500,
+        "bootstrap_timeout_ms": 2000,
+    }
     try:
         with within(8), pytest.raises(KafkaError, match="the token provider"):
-            KafkaAdminClient(**oauth_options(kafka, provide), **options)
+            KafkaAdminClient(**options)
     finally:
         end.set()
 

@@ -66,9 +66,9 @@ def test_javas_login_line_of_oauthbearer_is_taken_or_refused():
     found = resolve("a", {**OAUTH, "sasl_jaas_config": OAUTH_LINE, "oauth_cb": len})
     assert found["enable_sasl_oauthbearer_unsecure_jwt"] is False
     line = OAUTH_LINE.replace("unsecuredLoginStringClaim_sub", "clientSecret")
-    found = problems("a", **OAUTH, sasl_jaas_config=line.replace("alice", "hunter2"))
-    assert any("clientSecret, which is not supported" in each for each in found)
-    assert "hunter2" not in str(found)
+    texts = problems("a", **OAUTH, sasl_jaas_config=line.replace("alice", "hunter2"))
+    assert any("clientSecret, which is not supported" in each for each in texts)
+    assert "hunter2" not in str(texts)
 
 
 @pytest.mark.parametrize(
