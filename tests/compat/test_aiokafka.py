@@ -254,5 +254,5 @@ def test_a_context_that_contradicts_another_option_is_refused():
     "given", [{"capath": "certificates"}, {"cafile": "ca.pem", "cadata": "-----BEGIN"}]
 )
 def test_create_ssl_context_refuses_what_it_cannot_honour(given):
-    with pytest.raises(ValueError, match="join the certificates into one"):
+    with pytest.raises(ValueError, match="put all certificates into one of them"):
         create_ssl_context(**given)
