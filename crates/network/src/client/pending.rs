@@ -71,7 +71,7 @@ impl Sent {
     /// Fails the request because the caller's deadline has passed. A later answer is dropped.
     pub(crate) fn forget(self) {
         let api = self.pending.request.api_key.name();
-        let what = format!("{api}: no response from node {}", self.node);
+        let what = format!("{api}: node {} did not respond in time", self.node);
         self.pending.reply.send(Err(ClientError::TimedOut(what)));
     }
 }
@@ -147,9 +147,9 @@ impl Pending {
             return self.fail(no_brokers(cluster));
         }
         let what = match (&self.request.target, node) {
-            (_, Some((node, _))) => format!("no connection to node {node}"),
-            (RequestTarget::LeastLoaded, None) => "no connection to any node".to_owned(),
-            (target, None) => format!("no broker reported {target:?}"),
+            (_, Some((node, _))) => format!("no connection to node {node} in time"),
+            (RequestTarget::LeastLoaded, None) => "no connection to any node in time".to_owned(),
+            (target, None) => format!("no broker reported {target:?} in time"),
         };
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         let api = self.request.api_key.name();

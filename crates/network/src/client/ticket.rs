@@ -142,7 +142,7 @@ impl<T> Operation for Question<T> {
     fn poll(&mut self, waker: &Waker) -> Option<Outcome<T>> {
         let outcome = self.ticket.poll(waker);
         if outcome.is_none() && is_over(self.deadline) {
-            let text = "the client's I/O thread did not respond".to_owned();
+            let text = "the client's I/O thread did not respond in time".to_owned();
             return Some(Err(ClientError::TimedOut(text)));
         }
         outcome
