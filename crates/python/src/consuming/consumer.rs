@@ -19,7 +19,7 @@ use crate::consuming::heartbeats::Heartbeats;
 use crate::consuming::lookups::{Listed, Target, listed, look_up};
 use crate::consuming::polling::{Core, forked, not_open, offset_object};
 use crate::consuming::{heartbeats, opening};
-use crate::convert::config::duration_ms;
+use crate::convert::options::duration_ms;
 use crate::convert::tables::RecordTable;
 use crate::convert::{errors, types};
 use crate::interpreter::gil;

@@ -11,7 +11,7 @@ use thalweg_consumer::{OffsetReset, Range, RangeReader, RangeStep, TopicPartitio
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::wait::ThreadWait;
 
-use crate::convert::config::{Options, duration_ms};
+use crate::convert::options::{Options, duration_ms};
 use crate::convert::tables::ArrowBatch;
 use crate::convert::{capsules, errors, settings};
 use crate::interpreter::gil;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use thalweg_network::wait::{Blocked, ThreadWait, block_until};
 
-use crate::convert::config::duration_ms;
 use crate::convert::errors;
+use crate::convert::options::duration_ms;
 
 /// Whether a signal's handler raised, and what it raised. Called during a wait.
 fn signalled(raised: &mut Option<PyErr>) -> bool {
