@@ -386,7 +386,7 @@ impl Consumer {
         Ok(self.core(py)?.consumer().records_handed_out())
     }
 
-    /// Returns the records returned of each partition, as (since, from, to, count); for marks.
+    /// Returns (since, from, to, count) of each partition's returned records; for marks.
     #[allow(clippy::type_complexity)]
     fn _handed_out(
         &self,
