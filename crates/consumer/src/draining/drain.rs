@@ -10,8 +10,8 @@
 //! During that time the fetch is out of the table, but still counts as buffered, so the I/O thread
 //! does not fetch from that position.
 //!
-//! A drain returns only what had arrived when it began. If its sink panics, the drain is undone: its
-//! records have not reached the application, so they are fetched and returned again.
+//! A drain returns only what had arrived when it began. If its sink panics, the drain is undone:
+//! its records have not reached the application, so they are fetched and returned again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
