@@ -1,7 +1,7 @@
 //! Conversions between Python objects and the types of the crates.
 //!
 //! ```text
-//! options.rs    the resolved options from Python. settings.rs: the crates' configurations from them
+//! options.rs    resolved options from Python. settings.rs: the crates' configurations from them
 //! tokens.rs     tokens for OAUTHBEARER, from the provider of the application
 //! values.rs     dicts <-> requests and responses by name
 //! types.rs      the classes of `thalweg.structs`
