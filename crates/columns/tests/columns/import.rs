@@ -332,7 +332,8 @@ fn types_that_lie_too_deep_are_refused() {
         import(export_array(&rows).expect("a struct array"))
     };
     assert!(nested(20).is_ok());
-    let found = nested(200);
+    // Deeper types would exhaust the stack of Arrow's own code that builds this array.
+    let found = nested(40);
     assert!(
         matches!(found, Err(ColumnsError::Malformed { .. })),
         "{found:?}"
