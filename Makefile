@@ -155,7 +155,7 @@ EXTENSION_SOURCES := $(shell find crates -not -path '*/tests*' -not -path '*/ben
 EXTENSION := $(STAMPS)/extension $(STAMPS)/extension-release
 $(EXTENSION): $(STAMPS)/venv-demo Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
 	$(say) "the extension module (the first time takes a few minutes)"
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked \
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked --group demo \
 	    --profile $(if $(findstring release,$@),release,dev)
 	@rm -f $(EXTENSION)
 	@touch $@
