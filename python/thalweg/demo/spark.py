@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,17 +38,24 @@ def run(
     """
     from thalweg.demo.data import ROWS
 
-    view.note("Starting Spark ...")
-    spark = session()
+    @contextlib.contextmanager
+    def stage(name: str, rows: int) -> Iterator[None]:
+        with view.busy(name), report.stage(name, rows):
+            yield
+
+    with stage("Start Spark and its Python workers", 0):
+        spark = session()
+        # The first read starts the workers. The target is still empty.
+        _read(spark, bootstrap, target).count()
     try:
-        with report.stage("Spark batch read and delays by carrier and hour", ROWS):
+        with stage("Spark batch read and delays by carrier and hour", ROWS):
             delays = _delays(_flights(_read(spark, bootstrap, source))).cache()
             groups = delays.count()
-        with report.stage("Spark batch write of the result", groups):
+        with stage("Spark batch write of the result", groups):
             _write(delays, bootstrap, target)
-        with report.stage("Spark read of the result", groups):
+        with stage("Spark read of the result", groups):
             rows = _read_back(spark, bootstrap, target)
-        with report.stage("Structured Streaming, by day and carrier", ROWS):
+        with stage("Structured Streaming, by day and carrier", ROWS):
             report.days = _stream(spark, bootstrap, source)
     finally:
         spark.stop()
@@ -131,7 +140,7 @@ def _stream(spark: SparkSession, bootstrap: str, topic: str) -> list[dict[str, A
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", "120000")
+        .option("maxOffsetsPerTrigger", "200000")
         .load()
     )
     windowed = (

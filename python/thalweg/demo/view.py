@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -45,6 +52,19 @@ class View:
             task = bar.add_task(what, total=total)
             yield lambda count: bar.advance(task, count)
 
+    @contextlib.contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Shows what runs and for how long. Afterwards the time stays on the screen."""
+        columns = (
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console) as bar:
+            task = bar.add_task(what, total=1)
+            yield
+            bar.advance(task)
+
     def show(self, report: Report) -> None:
         """Prints the longest delays, and the rate of each stage."""
         worst = Table(title="Longest mean departure delays by carrier and hour")
@@ -62,8 +82,12 @@ class View:
         for name in ("stage", "rows", "seconds", "rows/s"):
             rates.add_column(name, justify="left" if name == "stage" else "right")
         for stage in report.stages:
-            rate = stage.rows / stage.seconds if stage.seconds else 0
-            rates.add_row(stage.name, f"{stage.rows:,}", f"{stage.seconds:.2f}", f"{rate:,.0f}")
+            seconds = f"{stage.seconds:.2f}"
+            if stage.rows:
+                rate = f"{stage.rows / stage.seconds:,.0f}"
+                rates.add_row(stage.name, f"{stage.rows:,}", seconds, rate)
+            else:
+                rates.add_row(stage.name, "", seconds, "")
         self._console.print(worst)
         self._console.print(rates)
         total = sum(row["flights"] for row in report.delays)

@@ -27,7 +27,7 @@ use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, Str};
 
 use crate::client::cluster::ClusterMetadata;
-use crate::convert::config::Options;
+use crate::convert::options::Options;
 use crate::convert::{errors, settings, values};
 use crate::interpreter::{callbacks, gil};
 use crate::operation::{Operation, is_over, run};
@@ -116,7 +116,7 @@ impl Client {
         let asked = Asked {
             target: target(node)?,
             version: version_choice(version, max_version),
-            timeout: timeout_ms.map(crate::convert::config::duration_ms),
+            timeout: timeout_ms.map(crate::convert::options::duration_ms),
         };
         let named = named_request(api, body)?;
         // A body that no version can carry fails at once, with the name of the field.
