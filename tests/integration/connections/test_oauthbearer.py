@@ -336,6 +336,53 @@ def test_two_mechanisms_work_in_one_process(kafka: RealKafka) -> None:
         assert [each.value for each in read(consumer, 1)] == [b"value"]
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, kind: str) -> None:
+    topic = f"oauth-exit-{kind.replace(' ', '-')}"
+    kafka.create_topic(topic)
+    program = f"""
+        import atexit, time
+
+        asked = []
+        # Registered before thalweg, so it runs after thalweg has closed the producer.
+        atexit.register(lambda: print(len(asked)))
+        from tests.support.oauth import token
+        from thalweg import KafkaProducer
+
+        {kind} provide(config):
+            asked.append(None)
+            return token(), time.time()  # by this expiry, each connection needs another token
+
+        producer = KafkaProducer(
+            bootstrap_servers={kafka.bootstrap("SASL_PLAINTEXT")!r},
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=provide,
+            connections_max_idle_ms=1000,
+            linger_ms=60_000,
+        )
+        for _ in range(3):
+            producer.send({topic!r}, b"value")
+        time.sleep(3)  # the client closes its connections
+        print(len(asked))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    before, after = map(int, done.stdout.split())
+    assert after > before, "the client asked for a token at exit"
+    options = oauth_options(kafka, Provider())
+    with KafkaConsumer(**options, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [each.value for each in read(consumer, 3)] == [b"value"] * 3
+
+
 @pytest.mark.parametrize(
     "provider", ["lambda config: time.sleep(60)", "lambda config: asyncio.sleep(60)"]
 )

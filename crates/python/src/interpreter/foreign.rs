@@ -86,20 +86,3 @@ pub(crate) fn wait(timeout: Duration) {
         thread::sleep(LOOK_EVERY);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_provider_may_be_called_at_exit_until_the_clients_are_closed() {
-        end();
-        let call = Foreign::begin_until_wait();
-        assert!(call.is_some(), "the last records may need a token");
-        wait(Duration::ZERO);
-        assert!(Foreign::begin_until_wait().is_none());
-        assert_eq!(state().running.load(Ordering::SeqCst), 1);
-        drop(call);
-        assert_eq!(state().running.load(Ordering::SeqCst), 0);
-    }
-}
