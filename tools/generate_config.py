@@ -108,7 +108,7 @@ client only tries the mechanism that you name.
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
   broker's message. If the client refuses the broker or has no token, `by_client` of this error is
-  true.
+  true. Without a token it is a `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists those that it offers. `IllegalSaslStateError` means that it does not use SASL.
 - **After such an error** the client keeps trying in the background. It works again as soon as a
@@ -162,13 +162,19 @@ seconds since the epoch. If you give none, the client reads it from the token if
 - **Where it runs.** In a thread of its own, so a slow provider delays only the connections that
   wait for its token. An `async` provider of an asyncio client runs in the event loop of that
   client, and one of a synchronous client in a loop of its own. A client makes one call at a time.
-- **If it raises**, calls raise `SaslAuthenticationFailedError`. Its `__cause__` is the exception,
-  and its message contains the text of the exception. If a refresh fails, the client logs a warning,
-  uses the old token while it lives, and tries again after 10 seconds.
+- **If it raises**, calls that need a connection raise `NoCredentialsError`. This is a
+  `SaslAuthenticationFailedError` and a `RetriableError`. Its `__cause__` is the exception, and its
+  message contains the text of the exception. The client keeps trying in the background, and calls
+  the provider once a second at most.
+- **If a refresh fails**, the client logs a warning, uses the old token while it lives, and tries
+  again after 10 seconds.
 - **If it takes longer than `socket_connection_setup_timeout_ms`**, the connection fails. The client
-  keeps a token that arrives later.
+  keeps a token that arrives later. After 60 seconds it gives the call up and may make another one.
 - **If a broker refuses the token**, the error contains the broker's reason, the principal and the
-  expiry. If the token was in use before, the client first tries once with a new one.
+  expiry. If the token was in use before, the client first tries once with a new one. If brokers
+  refuse two tokens within 10 seconds, the client sends the second one until that time is over,
+  instead of calling the provider for each attempt.
+- **At exit**, the client calls the provider if its last records need another connection.
 - **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True` the client makes tokens without a
   signature. Brokers accept them only with Kafka's default validator.
 

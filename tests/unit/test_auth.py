@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 import queue
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -81,6 +83,7 @@ def test_a_jwt_says_when_it_expires_and_whom_it_is_for():
         jwt(exp="soon", sub=5),
         jwt(exp=True),
         jwt(exp=1e400),
+        jwt(exp=10**400),
         f"a.{base64.urlsafe_b64encode(b'[' * 100_000).decode()}.c",
     ],
 )
@@ -104,6 +107,10 @@ def test_other_tokens_are_opaque(value):
         (("t", 1, None, ["a"]), TypeError, "the extensions as a dict of str, not list"),
         (("t", 1, None, {"a": 1}), TypeError, "a dict of str to str"),
         ("", ValueError, "empty token"),
+        ("hunter2\u00e9", ValueError, "a character that is not ASCII"),
+        ("hunter2\udc80", ValueError, "a character that is not ASCII"),
+        (("t", 10**400), TypeError, "the expiry as a finite number"),
+        (("t", 1, None, {"a": "hunter2\udc80"}), ValueError, "an extension with a character"),
     ],
 )
 def test_nonsense_is_named_with_the_provider(returned, kind, words):
@@ -111,6 +118,7 @@ def test_nonsense_is_named_with_the_provider(returned, kind, words):
         read(returned, "Mine.token()")
     assert str(caught.value).startswith("Mine.token() ")
     assert words in str(caught.value)
+    assert "hunter2" not in repr(caught.value)
 
 
 def test_the_repr_of_a_token_hides_it():
@@ -164,6 +172,20 @@ def test_a_provider_runs_in_a_thread_of_its_own():
     answer(provide)
     assert seen[0] is not threading.current_thread()
     assert seen[0].daemon, "the interpreter must not wait for it"
+
+
+def test_calls_share_one_thread():
+    seen: list[int] = []
+
+    def provide(config: str | None) -> str:
+        seen.append(threading.get_ident())
+        return "t"
+
+    source, reply = TokenSource(provide), Reply()
+    for _ in range(3):
+        source.request(reply)
+        reply.answers.get(timeout=10)
+    assert len(set(seen)) == 1, "the interpreter starts no thread at exit"
 
 
 def test_a_request_does_not_wait_for_the_provider():
@@ -221,6 +243,200 @@ def test_whatever_a_provider_raises_is_the_answer(kind):
     reason, error = answer(provide)
     assert error is raised
     assert reason.endswith(f"provide() raised {kind.__name__}: no\\udc80 token")
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
+def test_an_async_provider_is_called_again_whatever_it_raises(kind):
+    raised: list[BaseException] = []
+
+    async def provide(config: str | None) -> str:
+        if raised:
+            return "t"
+        raised.append(kind("no"))
+        raise raised[0]
+
+    source, reply = TokenSource(provide), Reply()
+    source.request(reply)
+    reason, error = reply.answers.get(timeout=10)
+    assert error is raised[0]
+    assert reason.endswith(f"provide() raised {kind.__name__}: no")
+    source.request(reply)
+    assert reply.answers.get(timeout=10)[0] == "t"
+
+
+def test_a_provider_that_stops_its_loop_is_called_again():
+    stopped: list[asyncio.AbstractEventLoop] = []
+
+    async def provide(config: str | None) -> str:
+        if not stopped:
+            stopped.append(asyncio.get_running_loop())
+            stopped[0].stop()
+            await asyncio.sleep(60)
+        return "t"
+
+    source, reply = TokenSource(provide), Reply()
+    source.request(reply)
+    _, error = reply.answers.get(timeout=10)
+    assert isinstance(error, asyncio.CancelledError)
+    limit = time.monotonic() + 10
+    while not stopped[0].is_closed() and time.monotonic() < limit:
+        time.sleep(0.01)
+    source.request(reply)
+    assert reply.answers.get(timeout=10)[0] == "t"
+
+
+def test_an_exception_without_a_text_is_an_answer():
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def provide(config: str | None) -> str:
+        raise Mute
+
+    source, reply = TokenSource(provide), Reply()
+    for _ in range(2):
+        source.request(reply)
+        reason, error = reply.answers.get(timeout=10)
+        assert isinstance(error, Mute)
+        assert reason.endswith("provide() raised Mute: (its text cannot be shown)")
+
+
+def test_a_call_that_hangs_does_not_delay_the_next_one():
+    end = threading.Event()
+    calls = iter(range(100))
+
+    def provide(config: str | None) -> str:
+        if next(calls) == 0:
+            end.wait(10)
+            return "late"
+        return "t"
+
+    source, first, second = TokenSource(provide), Reply(), Reply()
+    source.request(first)
+    source.request(second)
+    assert second.answers.get(timeout=10)[0] == "t"
+    assert first.answers.empty()
+    end.set()
+    assert first.answers.get(timeout=10)[0] == "late"
+
+
+def test_a_coroutine_that_hangs_is_cancelled_by_the_next_call():
+    started: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    async def provide(config: str | None) -> str:
+        started.put(None)
+        await asyncio.sleep(60)
+        return "t"
+
+    source, first = TokenSource(provide), Reply()
+    source.request(first)
+    started.get(timeout=10)
+    source.request(Reply())
+    assert "CancelledError" in first.answers.get(timeout=10)[0]
+    started.get(timeout=10)
+
+
+def test_calls_that_hang_have_a_limit():
+    end = threading.Event()
+    source, reply = TokenSource(lambda config: str(end.wait(10))), Reply()
+    for _ in range(8):
+        source.request(reply)
+    with pytest.raises(RuntimeError, match=r"8 calls of .*<lambda>\(\) hang"):
+        source.request(reply)
+    end.set()
+    for _ in range(8):
+        assert reply.answers.get(timeout=10)[0] == "True"
+    source.request(reply)
+    assert reply.answers.get(timeout=10)[0] == "True"
+
+
+def names_in(error: BaseException) -> list[str]:
+    """Returns the functions in a traceback, and checks that no frame shows the token."""
+    names = []
+    entry = error.__traceback__
+    while entry is not None:
+        assert "hunter2" not in repr(entry.tb_frame.f_locals)
+        names.append(entry.tb_frame.f_code.co_name)
+        entry = entry.tb_next
+    return names
+
+
+def test_a_traceback_has_only_frames_of_the_provider():
+    def fetch() -> str:
+        raise OSError("down")
+
+    def provide(config: str | None) -> str:
+        return fetch()
+
+    async def provide_later(config: str | None) -> str:
+        return fetch()
+
+    assert names_in(answer(provide)[1]) == ["provide", "fetch"]
+    assert names_in(answer(provide_later)[1]) == ["provide_later", "fetch"]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        ("hunter2", 1e12),
+        ("hunter2", 1, 5),
+        ("hunter2", "soon"),
+        "hunter2\u00e9",
+        "hunter2\udc80",
+        b"hunter2",
+        jwt(secret="hunter2") + "\u00e9",
+    ],
+)
+def test_no_frame_of_a_refusal_shows_the_token(returned):
+    reason, error = answer(lambda config: returned)
+    assert names_in(error) == []
+    assert "hunter2" not in reason + repr(error)
+
+
+def test_no_frame_of_failing_extensions_shows_the_token():
+    class Failing(AbstractTokenProvider):
+        def token(self) -> str:
+            return "hunter2"
+
+        def extensions(self) -> dict[str, str]:
+            raise OSError("down")
+
+    assert names_in(answer(Failing())[1]) == ["extensions"]
+
+
+def test_a_principal_with_lone_surrogates_crosses_to_the_core():
+    assert answer(lambda config: ("t", 5, "al\udc80ice"))[2] == "al\\udc80ice"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_provider_is_called_at_exit(kind):
+    program = f"""
+import atexit, queue
+from thalweg.auth.provider import TokenSource
+
+answers = queue.SimpleQueue()
+
+class Reply:
+    def token(self, *answer): answers.put(answer)
+    def failed(self, *answer): answers.put(answer)
+
+{kind} provide(config):
+    return "t"
+
+def at_exit():
+    source.request(Reply())
+    print(answers.get(timeout=5)[0])
+
+# Registered first, so it runs last: after `weakref`, which calls finalizers at exit.
+atexit.register(at_exit)
+source = TokenSource(provide)
+source.request(Reply())
+answers.get(timeout=5)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("t\n", "")
 
 
 def test_a_provider_without_a_name_is_called_by_its_class():

@@ -21,11 +21,13 @@ from thalweg.errors import (
     LogTruncationError,
     MessageSizeTooLargeError,
     NoBrokersAvailable,
+    NoCredentialsError,
     NoError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     RecordTooLargeError,
     RetriableError,
+    SaslAuthenticationFailedError,
     UnknownError,
     UnknownTopicOrPartitionError,
     UnsupportedOperationError,
@@ -115,6 +117,7 @@ def test_errors_compare_by_class_and_arguments():
         (KafkaConfigurationError, (KafkaError, ValueError)),
         (InvalidTopicError, (BrokerResponseError, ValueError)),
         (NoBrokersAvailable, (KafkaTimeoutError,)),
+        (NoCredentialsError, (RetriableError, SaslAuthenticationFailedError)),
         (UnsupportedOperationError, (KafkaError, NotImplementedError)),
     ],
 )
@@ -135,8 +138,9 @@ def test_errors_carry_what_they_are_about():
     assert KafkaTimeoutError("x").possibly_written is False
     assert errors.OutOfOrderSequenceNumberError("x").possibly_written is False
     assert errors.CorruptRecordError("x", topic_partition=where, offset=3).offset == 3
-    assert errors.SaslAuthenticationFailedError("x", by_client=True).by_client is True
-    assert errors.SaslAuthenticationFailedError("x").by_client is False
+    assert SaslAuthenticationFailedError("x", by_client=True).by_client is True
+    assert SaslAuthenticationFailedError("x").by_client is False
+    assert NoCredentialsError("x").by_client is True
 
 
 def test_what_an_error_carries_survives_pickling():

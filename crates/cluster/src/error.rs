@@ -123,12 +123,17 @@ pub enum ConnectionError {
         reason: String,
         fatal: bool,
     },
-    /// `code` is the broker's error code (KIP-152). Without one, the client refused the broker, or
-    /// has no credentials. `error` is what the application's code for credentials raised.
+    /// `code` is the broker's error code (KIP-152). Without one, the client refused the broker.
     #[error("{address}: authentication failed: {message}")]
     Authentication {
         address: String,
         code: Option<ErrorCode>,
+        message: String,
+    },
+    /// The application's code for credentials has supplied none. `error` is what it raised.
+    #[error("{address}: authentication failed: {message}")]
+    NoCredentials {
+        address: String,
         message: String,
         error: Option<Cause>,
     },
@@ -162,6 +167,26 @@ impl ConnectionError {
             Self::Authentication { .. } | Self::Unsupported { .. } => true,
             Self::Tls { fatal, .. } => *fatal,
             _ => false,
+        }
+    }
+
+    /// Whether calls that wait for the connection fail with this error at once. That includes
+    /// [`Self::NoCredentials`], although another attempt can help: the application's own code has
+    /// failed, and the application must hear of it.
+    pub fn fails_calls(&self) -> bool {
+        self.is_fatal() || matches!(self, Self::NoCredentials { .. })
+    }
+
+    /// Returns a text that is the same each time the same problem occurs. The texts of brokers, of
+    /// TLS and of the application may contain times or request IDs.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Authentication { address, code, .. } => {
+                format!("{address}: authentication: {code:?}")
+            }
+            Self::NoCredentials { address, .. } => format!("{address}: no credentials"),
+            Self::Tls { address, .. } => format!("{address}: TLS"),
+            other => other.to_string(),
         }
     }
 }
@@ -218,5 +243,60 @@ impl RequestError {
     /// Whether this request ran out of time.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Disconnected { cause, .. } if matches!(**cause, ConnectionError::RequestTimedOut { .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(message: &str) -> ConnectionError {
+        ConnectionError::Authentication {
+            address: "a:1".to_owned(),
+            code: Some(ErrorCode::SASL_AUTHENTICATION_FAILED),
+            message: message.to_owned(),
+        }
+    }
+
+    fn without_credentials(message: &str) -> ConnectionError {
+        ConnectionError::NoCredentials {
+            address: "a:1".to_owned(),
+            message: message.to_owned(),
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_text_that_counts_seconds_is_the_same_problem() {
+        let (first, second) = ("expired 4 s ago", "expired 5 s ago");
+        assert_eq!(refused(first).problem(), refused(second).problem());
+        assert_eq!(
+            without_credentials(first).problem(),
+            without_credentials(second).problem()
+        );
+        let tls = |reason: &str| ConnectionError::Tls {
+            address: "a:1".to_owned(),
+            reason: reason.to_owned(),
+            fatal: true,
+        };
+        assert_eq!(tls(first).problem(), tls(second).problem());
+        assert_ne!(refused(first).problem(), tls(first).problem());
+        assert_ne!(
+            refused(first).problem(),
+            without_credentials(first).problem()
+        );
+    }
+
+    #[test]
+    fn missing_credentials_fail_calls_and_requests_are_sent_again() {
+        let error = without_credentials("f raised OSError");
+        assert!(error.fails_calls());
+        assert!(!error.is_fatal());
+        let lost = |cause| RequestError::Disconnected {
+            node: 1,
+            cause: Arc::new(cause),
+        };
+        assert!(lost(error).is_retriable());
+        assert!(!lost(refused("wrong")).is_retriable());
     }
 }

@@ -72,6 +72,7 @@ impl ClientError {
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::TimedOut(_) => true,
+            Self::Connection(error) => !error.is_fatal(),
             Self::Request(error) => error.is_retriable(),
             Self::Consumer(error) => error.is_retriable(),
             Self::Broker { code, .. } => code.is_retriable(),

@@ -1,25 +1,26 @@
 """`TokenSource`: calls the application's token provider for the native core.
 
-    core ── request(reply) ──> a thread ──> provider.token(), or the function ──> reply.token()
-                                  └─ a coroutine runs in the event loop ─────────────┘
+    core ── request(reply) ──> a worker's thread ──> the provider ──> reply.token()
 
-The provider never runs in the thread that does the I/O of the clients. Below it there is only
-Python code, so the interpreter can exit while a provider hangs.
+The provider never runs in the thread that does the I/O of the clients.
 """
 
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from thalweg.auth.token import Token, check_extensions, read
+from thalweg.auth.token import Token
+from thalweg.auth.worker import Calls, Reply, Worker
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 __all__ = ["AbstractTokenProvider", "TokenSource"]
+
+# So many calls may hang at a time. Each of them keeps a thread.
+_HANGING_MAX: Final = 8
 
 
 class AbstractTokenProvider(ABC):
@@ -34,22 +35,8 @@ class AbstractTokenProvider(ABC):
         return {}
 
 
-class Reply(Protocol):
-    """What takes an answer: `_core.TokenReply`."""
-
-    def token(
-        self,
-        value: str,
-        expires_at: float | None,
-        principal: str | None,
-        extensions: list[tuple[str, str]],
-    ) -> None: ...
-
-    def failed(self, reason: str, error: BaseException) -> None: ...
-
-
 class TokenSource:
-    """Calls a provider in threads of its own."""
+    """Calls a provider in threads of its own: in one, unless calls hang."""
 
     def __init__(
         self, provider: Any, config: str | None = None, loop: "AbstractEventLoop | None" = None
@@ -63,74 +50,49 @@ class TokenSource:
         """
         method = getattr(provider, "token", None)
         if callable(method):
-            self._name = f"{type(provider).__name__}.token()"
-            self._call = method
-            self._extensions = getattr(provider, "extensions", None)
+            extensions = getattr(provider, "extensions", None)
+            self._calls = Calls(
+                f"{type(provider).__name__}.token()",
+                method,
+                extensions if callable(extensions) else None,
+                loop,
+            )
         else:
-            self._name = f"{getattr(provider, '__qualname__', type(provider).__name__)}()"
-            self._call = lambda: provider(config)
-            self._extensions = None
-        self._loop = loop
+            name = f"{getattr(provider, '__qualname__', type(provider).__name__)}()"
+            self._calls = Calls(name, lambda: provider(config), None, loop)
+        self._workers: list[Worker] = []
+        self._lock = threading.Lock()
+        finalizer = weakref.finalize(self, _end, self._workers, self._calls)
+        # At exit, the last records of the client may still need a token.
+        finalizer.atexit = False
+
+    @property
+    def name(self) -> str:
+        """The name of the provider, for messages."""
+        return self._calls.name
 
     def request(self, reply: Reply) -> None:
-        """Starts to get a token, and returns at once. The core calls it."""
-        threading.Thread(
-            target=self._answer, args=(reply,), name="thalweg-token", daemon=True
-        ).start()
+        """Starts to get a token, and returns at once. The core calls it.
 
-    def _answer(self, reply: Reply) -> None:
-        try:
-            token = self._token()
-            extensions = list((token.extensions or {}).items())
-            reply.token(token.value, token.expires_at, token.principal, extensions)
-        except BaseException as error:
-            # Lone surrogates cannot cross to the core.
-            text = f"{self._name} raised {type(error).__name__}: {error}"
-            reply.failed(text.encode("utf-8", "backslashreplace").decode(), error)
+        If an earlier call is still running, the core has given it up.
 
-    def _token(self) -> Token:
-        returned = self._call()
-        if isawaitable(returned):
-            returned = self._awaited(returned)
-        token = read(returned, self._name)
-        if token.extensions is None and callable(self._extensions):
-            name = self._name.removesuffix("token()") + "extensions()"
-            extensions = self._extensions()
-            check_extensions(extensions, name)
-            token = Token(token.value, token.expires_at, token.principal, extensions)
-        return token
-
-    def _awaited(self, awaitable: Awaitable[object]) -> object:
-        from asyncio import run_coroutine_threadsafe
-
-        async def awaited() -> object:
-            return await awaitable
-
-        loop = self._loop
-        if loop is None:
-            # Kept, because what a provider opens in a loop works in no other.
-            loop = self._loop = self._own_loop()
-        coroutine = awaited()
-        try:
-            future = run_coroutine_threadsafe(coroutine, loop)
-        except RuntimeError:  # the loop is closed
-            coroutine.close()
-            if hasattr(awaitable, "close"):
-                awaitable.close()
-            raise
-        return future.result()
-
-    def _own_loop(self) -> "AbstractEventLoop":
-        from asyncio import new_event_loop
-
-        loop = new_event_loop()
-        threading.Thread(target=_run, args=(loop,), name="thalweg-token-loop", daemon=True).start()
-        weakref.finalize(self, lambda: loop.call_soon_threadsafe(loop.stop))
-        return loop
+        Raises:
+            RuntimeError: If too many calls hang.
+        """
+        with self._lock:
+            free = next((each for each in self._workers if not each.is_busy), None)
+            if free is None:
+                self._calls.give_up()
+                if len(self._workers) == _HANGING_MAX:
+                    raise RuntimeError(
+                        f"{_HANGING_MAX} calls of {self.name} hang. Give its requests a timeout"
+                    )
+                free = Worker(self._calls)
+                self._workers.append(free)
+            free.start(reply)
 
 
-def _run(loop: "AbstractEventLoop") -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+def _end(workers: list[Worker], calls: Calls) -> None:
+    for worker in workers:
+        worker.end()
+    calls.end()

@@ -48,7 +48,7 @@ def read(returned: object, name: str) -> Token:
 
     Raises:
         TypeError: If it is nothing that a provider may return.
-        ValueError: If it is empty, or its expiry is in milliseconds.
+        ValueError: If it is empty or not ASCII, or its expiry is in milliseconds.
     """
     match returned:
         case Token():
@@ -74,6 +74,9 @@ def _check(token: Any, name: str) -> None:
         raise TypeError(f"{name} {_EXPECTED}, not a token of type {type(token.value).__name__}")
     if not token.value:
         raise ValueError(f"{name} returned an empty token")
+    if not token.value.isascii():
+        # The error of a later conversion would contain the token.
+        raise ValueError(f"{name} returned a token with a character that is not ASCII")
     if token.expires_at is not None:
         if not _is_number(token.expires_at):
             kind = type(token.expires_at).__name__
@@ -87,15 +90,21 @@ def _check(token: Any, name: str) -> None:
         raise TypeError(
             f"{name} must return the principal as str, not {type(token.principal).__name__}"
         )
-    check_extensions(token.extensions, name)
+    _check_extensions(token.extensions, name)
 
 
-def check_extensions(given: object, name: str) -> None:
-    """Checks the types of extensions.
+def with_extensions(token: Token, extensions: Any, name: str) -> Token:
+    """Returns a token with extensions, which come from the application.
 
     Raises:
         TypeError: If they are not a mapping of str to str, or None.
+        ValueError: If they are not ASCII.
     """
+    _check_extensions(extensions, name)
+    return replace(token, extensions=extensions)
+
+
+def _check_extensions(given: object, name: str) -> None:
     if given is None:
         return
     if not isinstance(given, Mapping):
@@ -104,11 +113,17 @@ def check_extensions(given: object, name: str) -> None:
         )
     if not all(isinstance(each, str) for pair in given.items() for each in pair):
         raise TypeError(f"{name} must return the extensions as a dict of str to str")
+    if not all(each.isascii() for pair in given.items() for each in pair):
+        raise ValueError(f"{name} returned an extension with a character that is not ASCII")
 
 
 def _is_number(value: object) -> bool:
-    is_real = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int that no float can hold
+        return False
 
 
 def _claims(value: str) -> dict[str, Any]:

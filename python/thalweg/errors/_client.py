@@ -9,7 +9,11 @@ from thalweg.errors._base import (
     KafkaError,
     RetriableError,
 )
-from thalweg.errors._broker import MessageSizeTooLargeError, UnsupportedVersionError
+from thalweg.errors._broker import (
+    MessageSizeTooLargeError,
+    SaslAuthenticationFailedError,
+    UnsupportedVersionError,
+)
 from thalweg.structs import TopicPartition
 
 __all__ = [
@@ -31,6 +35,7 @@ __all__ = [
     "LogTruncationError",
     "MetadataEmptyBrokerList",
     "NoBrokersAvailable",
+    "NoCredentialsError",
     "NoOffsetForPartitionError",
     "NodeNotReadyError",
     "QuotaViolationError",
@@ -139,6 +144,18 @@ class NoBrokersAvailable(KafkaTimeoutError):
         """Takes the message, and the cause for each address."""
         super().__init__(*args)
         self.addresses = dict(addresses or {})
+
+
+class NoCredentialsError(RetriableError, SaslAuthenticationFailedError):
+    """The token provider raised, did not answer, or returned something else than a token.
+
+    The `__cause__` is what the provider raised. The client calls the provider again when it next
+    needs a token, so a later call can succeed.
+    """
+
+    def __init__(self, *args: object, by_client: bool = True) -> None:
+        """Takes the message. The client itself finds this error."""
+        super().__init__(*args, by_client=by_client)
 
 
 class RecordTooLargeError(MessageSizeTooLargeError):

@@ -28,7 +28,7 @@ from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.aio.abc import AbstractTokenProvider
 from thalweg.auth import Token
 from thalweg.config import InsecureConnectionWarning
-from thalweg.errors import KafkaError, SaslAuthenticationFailedError
+from thalweg.errors import KafkaError, NoCredentialsError, SaslAuthenticationFailedError
 
 CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
 PROTOCOLS = ["SASL_PLAINTEXT", "SASL_SSL"]
@@ -200,10 +200,12 @@ def test_what_a_provider_raises_is_the_cause(kafka: RealKafka, client: Any) -> N
     def provide(config: str | None) -> str:
         raise raised
 
-    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+    with within(8), pytest.raises(NoCredentialsError) as caught:
         client(**oauth_options(kafka, provide))
     assert caught.value.__cause__ is raised
     assert caught.value.by_client
+    assert isinstance(caught.value, SaslAuthenticationFailedError)
+    assert caught.value.retriable
     assert "provide() raised OSError: the identity provider is down" in str(caught.value)
 
 
@@ -214,7 +216,7 @@ def test_what_a_provider_raises_is_the_cause_in_asyncio(kafka: RealKafka) -> Non
 
     async def program() -> None:
         producer = AIOKafkaProducer(**oauth_options(kafka, Down()))
-        with pytest.raises(SaslAuthenticationFailedError, match=r"Down\.token\(\)") as caught:
+        with pytest.raises(NoCredentialsError, match=r"Down\.token\(\)") as caught:
             await producer.start()
         assert isinstance(caught.value.__cause__, OSError)
 
@@ -235,7 +237,7 @@ def test_what_a_provider_raises_is_the_cause_in_asyncio(kafka: RealKafka) -> Non
 def test_nonsense_of_a_provider_is_named(
     kafka: RealKafka, returned: Any, kind: type[Exception], words: str
 ) -> None:
-    with within(8), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
+    with within(8), pytest.raises(NoCredentialsError, match=words) as caught:
         KafkaAdminClient(**oauth_options(kafka, lambda config: returned))
     assert isinstance(caught.value.__cause__, kind)
 
@@ -252,7 +254,7 @@ def test_nonsense_of_a_provider_is_named(
 def test_a_token_that_cannot_be_sent_is_not_shown(
     kafka: RealKafka, returned: Any, words: str
 ) -> None:
-    with within(8), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
+    with within(8), pytest.raises(NoCredentialsError, match=words) as caught:
         KafkaAdminClient(**oauth_options(kafka, lambda config: returned))
     assert "hunter2" not in str(caught.value)
 
@@ -288,6 +290,31 @@ def test_a_client_is_cured_when_its_provider_is(kafka: RealKafka) -> None:
     good.set()
     with KafkaProducer(**oauth_options(kafka, provide)) as producer:
         producer.send("oauth-cured", b"value").get(30)
+
+
+def test_a_client_survives_an_outage_of_its_provider(kafka: RealKafka) -> None:
+    kafka.create_topic("oauth-outage")
+    down = threading.Event()
+
+    def provide(config: str | None) -> tuple[str, float]:
+        if down.is_set():
+            raise OSError("the identity provider is down")
+        return token(), time.time()  # by this expiry, each connection needs another token
+
+    options = {**oauth_options(kafka, provide), "connections_max_idle_ms": 1000}
+    with KafkaAdminClient(**options) as admin, KafkaProducer(**options) as producer:
+        producer.send("oauth-outage", b"before").get(30)
+        time.sleep(3)  # the clients close their connections
+        down.set()
+        waiting = producer.send("oauth-outage", b"during")
+        with within(8), pytest.raises(NoCredentialsError, match="is down"):
+            admin.list_topics()
+        time.sleep(2)
+        assert not waiting.is_done
+        down.clear()
+        assert waiting.get(30).offset == 1
+        time.sleep(2)
+        assert "oauth-outage" in admin.list_topics()
 
 
 def test_tokens_are_refreshed_before_they_expire(kafka: RealKafka) -> None:
@@ -334,6 +361,53 @@ def test_two_mechanisms_work_in_one_process(kafka: RealKafka) -> None:
         producer.send("oauth-and-scram", b"value").get(30)
         consumer.assign([TopicPartition("oauth-and-scram", 0)])
         assert [each.value for each in read(consumer, 1)] == [b"value"]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, kind: str) -> None:
+    topic = f"oauth-exit-{kind.replace(' ', '-')}"
+    kafka.create_topic(topic)
+    program = f"""
+        import atexit, time
+
+        asked = []
+        # Registered before thalweg, so it runs after thalweg has closed the producer.
+        atexit.register(lambda: print(len(asked)))
+        from tests.support.oauth import token
+        from thalweg import KafkaProducer
+
+        {kind} provide(config):
+            asked.append(None)
+            return token(), time.time()  # by this expiry, each connection needs another token
+
+        producer = KafkaProducer(
+            bootstrap_servers={kafka.bootstrap("SASL_PLAINTEXT")!r},
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=provide,
+            connections_max_idle_ms=1000,
+            linger_ms=60_000,
+        )
+        for _ in range(3):
+            producer.send({topic!r}, b"value")
+        time.sleep(3)  # the client closes its connections
+        print(len(asked))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    before, after = map(int, done.stdout.split())
+    assert after > before, "the client asked for a token at exit"
+    options = oauth_options(kafka, Provider())
+    with KafkaConsumer(**options, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [each.value for each in read(consumer, 3)] == [b"value"] * 3
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ impl Cluster {
             Change::Failed { key, error } => {
                 self.requests.request_update();
                 self.coordinators.invalidate_node(key.0, now);
-                if error.is_fatal() {
+                // Without credentials for this connection, the others still work.
+                if error.is_fatal() || (error.fails_calls() && !self.connections.any_ready()) {
                     self.fatal = Some(Arc::clone(&error));
                     self.shared.publish_fatal(error);
                 }

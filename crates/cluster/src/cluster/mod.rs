@@ -179,7 +179,8 @@ impl Cluster {
         self.connections.get((node, purpose))?.last_error.clone()
     }
 
-    /// Returns an authentication or certificate failure that no later success has cured.
+    /// Returns an authentication or certificate failure that no later success has cured, or why no
+    /// connection has credentials.
     pub fn fatal_error(&self) -> Option<&Arc<ConnectionError>> {
         self.fatal.as_ref()
     }

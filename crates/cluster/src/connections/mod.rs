@@ -266,13 +266,17 @@ impl Connections {
         else {
             return;
         };
-        if matches!(error, ConnectionError::Authentication { .. }) {
+        if matches!(
+            error,
+            ConnectionError::Authentication { .. } | ConnectionError::NoCredentials { .. }
+        ) {
             self.metrics.refused(now);
         }
-        let fatal = error.is_fatal();
+        // The outcome would be the same at every address.
+        let is_final = error.fails_calls();
         let error = Arc::new(error);
         connection.last_error = Some(Arc::clone(&error));
-        if !fatal && address + 1 < addresses {
+        if !is_final && address + 1 < addresses {
             self.connect(key, address + 1, nodes, now);
             return;
         }

@@ -115,7 +115,7 @@ impl SharedMetadata {
         self.lock().changes
     }
 
-    /// Returns the error that keeps the client from every broker, if waiting cannot cure it.
+    /// Returns the error that keeps the client from every broker, if calls need not wait for its end.
     pub fn fatal_error(&self) -> Option<Arc<ConnectionError>> {
         self.lock().fatal.clone()
     }

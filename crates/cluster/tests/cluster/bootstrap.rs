@@ -99,7 +99,6 @@ fn a_wrong_password_is_fatal_at_once_and_cured_by_a_success() {
         address: "a:1".to_owned(),
         code: Some(ErrorCode::SASL_AUTHENTICATION_FAILED),
         message: "Invalid username or password".to_owned(),
-        error: None,
     };
     bench.event(Event::ConnectFailed {
         conn: attempt.conn,
@@ -113,6 +112,37 @@ fn a_wrong_password_is_fatal_at_once_and_cured_by_a_success() {
     bench.advance_to_deadline(Duration::from_millis(60));
     bench.accept_next();
     bench.answer_metadata(&brokers(1, &[]));
+    assert!(bench.cluster.fatal_error().is_none());
+    assert!(bench.cluster.shared_metadata().fatal_error().is_none());
+}
+
+#[test]
+fn missing_credentials_fail_calls_only_while_no_connection_works() {
+    let without_credentials = |conn| Event::ConnectFailed {
+        conn,
+        error: ConnectionError::NoCredentials {
+            address: "a:1".to_owned(),
+            message: "the provider is down".to_owned(),
+            error: None,
+        },
+    };
+    let mut bench = Bench::new(config("a:1"));
+    let attempt = bench.take_attempt();
+    bench.event(without_credentials(attempt.conn));
+    assert!(bench.cluster.fatal_error().is_some());
+    assert!(bench.cluster.shared_metadata().fatal_error().is_some());
+    bench.advance_to_deadline(Duration::from_millis(60));
+    bench.accept_next();
+    bench.answer_metadata(&brokers(2, &[]));
+    assert!(bench.cluster.shared_metadata().fatal_error().is_none());
+
+    assert!(!bench.cluster.is_ready(2, Purpose::General, bench.now));
+    bench.turn();
+    let attempt = bench.take_attempt();
+    assert_eq!(attempt.node, 2);
+    bench.event(without_credentials(attempt.conn));
+    let error = bench.cluster.connection_error(2, Purpose::General);
+    assert!(error.is_some(), "calls to this node fail");
     assert!(bench.cluster.fatal_error().is_none());
     assert!(bench.cluster.shared_metadata().fatal_error().is_none());
 }

@@ -223,9 +223,11 @@ impl<R: Role> Actor<R> {
         };
         if log::is_enabled(Logger::Network, level) {
             let connection = self.connection_in_words(*conn);
-            let message = format!("{connection} {what}: {error}");
-            if self.repeated.is_news(&message, clock::now()) {
-                log::emit(Logger::Network, level, || message);
+            let problem = format!("{connection} {what}: {}", error.problem());
+            if self.repeated.is_news(&problem, clock::now()) {
+                log::emit(Logger::Network, level, || {
+                    format!("{connection} {what}: {error}")
+                });
             }
         }
     }

@@ -137,7 +137,13 @@ impl Pending {
                 .cloned()
                 .filter(|_| !cluster.is_connected()),
         };
-        if let Some(cause) = cause.as_ref().filter(|cause| cause.is_fatal()) {
+        // The next attempt may have credentials, so their absence counts only until then.
+        let is_latest =
+            node.is_none_or(|(node, purpose)| cluster.is_backing_off(node, purpose, now));
+        if let Some(cause) = cause
+            .as_ref()
+            .filter(|cause| cause.is_fatal() || (cause.fails_calls() && is_latest))
+        {
             return self.fail(ClientError::Connection(Arc::clone(cause)));
         }
         if now < self.deadline {

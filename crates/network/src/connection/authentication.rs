@@ -7,7 +7,7 @@
 use std::panic::resume_unwind;
 
 use bytes::Bytes;
-use thalweg_cluster::{ApiVersions, Cause, ConnectionError, SetupStep};
+use thalweg_cluster::{ApiVersions, ConnectionError, SetupStep};
 use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
@@ -120,7 +120,8 @@ impl Handshake<'_> {
     }
 
     /// Returns the error of an exchange that the broker has ended. Some mechanisms have the reason
-    /// within the exchange, and a broker may close the connection after it.
+    /// within the exchange, and a broker may close the connection after it. If the connection breaks
+    /// before that, the credentials may be good.
     fn refusal(
         &self,
         mechanism: &Mechanism,
@@ -133,19 +134,18 @@ impl Handshake<'_> {
             ConnectionError::Authentication { code: Some(refused), .. } if refused == code
         );
         let is_closed = matches!(error, ConnectionError::Connect { .. });
-        if !is_refusal && !is_closed {
+        if !is_refusal && !(is_closed && session.is_refused()) {
             return error.into();
         }
         let refused = session.refused();
-        let (error, is_refusal) = match &refused.words {
-            Some(words) => {
-                let reason = with_advice(words, mechanism);
-                (self.refused(mechanism, code, &reason), true)
-            }
-            None => (error, is_refusal),
+        let error = match &refused.words {
+            Some(words) => self.refused(mechanism, code, &with_advice(words, mechanism)),
+            None => error,
         };
-        let try_again = is_refusal && refused.try_again;
-        Failed { error, try_again }
+        Failed {
+            error,
+            try_again: refused.try_again,
+        }
     }
 
     /// Returns the error of a session.
@@ -155,37 +155,25 @@ impl Handshake<'_> {
                 let code = ErrorCode::SASL_AUTHENTICATION_FAILED;
                 self.refused(mechanism, code, &with_advice(&said, mechanism))
             }
-            SaslError::ByClient(reason) => {
-                self.authentication_error(mechanism, None, &reason, None)
-            }
-            SaslError::NoToken(TokenError { reason, cause }) => {
-                self.authentication_error(mechanism, None, &reason, cause)
-            }
+            SaslError::ByClient(reason) => ConnectionError::Authentication {
+                address: self.label.clone(),
+                code: None,
+                message: in_context(mechanism, &reason),
+            },
+            SaslError::NoToken(TokenError { reason, cause }) => ConnectionError::NoCredentials {
+                address: self.label.clone(),
+                message: in_context(mechanism, &reason),
+                error: cause,
+            },
         }
     }
 
     /// Returns the error for an error code of the broker.
     fn refused(&self, mechanism: &Mechanism, code: ErrorCode, reason: &str) -> ConnectionError {
-        self.authentication_error(mechanism, Some(code), reason, None)
-    }
-
-    fn authentication_error(
-        &self,
-        mechanism: &Mechanism,
-        code: Option<ErrorCode>,
-        reason: &str,
-        error: Option<Cause>,
-    ) -> ConnectionError {
-        let name = mechanism.name();
-        let message = match mechanism.username() {
-            Some(user) => format!("{name} as user '{}': {reason}", shown(user)),
-            None => format!("{name}: {reason}"),
-        };
         ConnectionError::Authentication {
             address: self.label.clone(),
-            code,
-            message,
-            error,
+            code: Some(code),
+            message: in_context(mechanism, reason),
         }
     }
 }
@@ -207,6 +195,15 @@ async fn step(
             Ok(panic) => resume_unwind(panic),
             Err(_) => Err(SaslError::ByClient("the I/O thread ended".to_owned())),
         },
+    }
+}
+
+/// Adds the mechanism and the user to a reason.
+fn in_context(mechanism: &Mechanism, reason: &str) -> String {
+    let name = mechanism.name();
+    match mechanism.username() {
+        Some(user) => format!("{name} as user '{}': {reason}", shown(user)),
+        None => format!("{name}: {reason}"),
     }
 }
 

@@ -148,7 +148,12 @@ pub(crate) trait Session: Send {
         false
     }
 
-    /// Takes note that the broker has ended the exchange with an error.
+    /// Whether the broker has refused the credentials within the exchange.
+    fn is_refused(&self) -> bool {
+        false
+    }
+
+    /// Takes note that the broker has refused the credentials.
     fn refused(&mut self) -> Refused {
         Refused::default()
     }

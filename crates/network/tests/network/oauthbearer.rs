@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_cluster::ConnectionError;
+use thalweg_cluster::{ConnectionError, Idle, Purpose};
 use thalweg_network::sasl::{
     OAuthBearerConfig, RefreshConfig, SaslConfig, Secret, Token, TokenError, TokenProvider,
     TokenReply,
 };
-use thalweg_network::{ClientConfig, ClientError, SecurityProtocol, WallClock};
+use thalweg_network::{
+    Client, ClientConfig, ClientError, Request, RequestTarget, SecurityProtocol, WallClock,
+};
 use thalweg_protocol::messages::sasl_authenticate::{
     SaslAuthenticateRequest, SaslAuthenticateResponse,
 };
@@ -20,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::broker::{Broker, Got, Reaction};
 use crate::handshake::outcome;
+use crate::requests::heartbeat;
 
 const INVALID: &str = r#"{"status":"invalid_token"}"#;
 
@@ -47,11 +50,34 @@ impl TokenProvider for Numbered {
     }
 }
 
-struct Raises;
+/// Supplies tokens of unknown expiry, so that each connection asks, and raises in one of its calls.
+struct DownOnce {
+    down_in: usize,
+    calls: AtomicUsize,
+}
 
-impl TokenProvider for Raises {
+impl DownOnce {
+    fn new(down_in: usize) -> Arc<Self> {
+        Arc::new(Self {
+            down_in,
+            calls: AtomicUsize::new(0),
+        })
+    }
+}
+
+impl TokenProvider for DownOnce {
     fn request(&self, reply: TokenReply) {
-        reply.send(Err(TokenError::new("f raised OSError: down", None)));
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        reply.send(if number == self.down_in {
+            Err(TokenError::new("f raised OSError: down", None))
+        } else {
+            Ok(Token {
+                value: Secret::new("token"),
+                expires_at_ms: None,
+                principal: None,
+                extensions: Vec::new(),
+            })
+        });
     }
 }
 
@@ -104,6 +130,14 @@ fn authenticate(got: &Got, answer: &dyn Fn(&[u8]) -> Says) -> Reaction {
             ..SaslAuthenticateResponse::default()
         }),
         Says::Closes => Reaction::BytesThenClose(Vec::new()),
+    }
+}
+
+/// A request that needs a second connection to the broker.
+fn on_another_connection() -> Request {
+    Request {
+        purpose: Some(Purpose::Rebalance),
+        ..heartbeat(RequestTarget::Node(1))
     }
 }
 
@@ -214,7 +248,7 @@ async fn a_hostile_broker_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_token_of_the_cache_is_replaced_at_once() {
-    // Accepts the first token on its first connection only.
+    // Accepts the first token on one connection only.
     let accepted = AtomicUsize::new(0);
     let broker = broker(move |message| {
         if is_end(message) {
@@ -228,22 +262,85 @@ async fn a_refused_token_of_the_cache_is_replaced_at_once() {
     });
     let provider = Arc::new(Numbered::default());
     let config = config(&broker, Arc::clone(&provider) as Arc<dyn TokenProvider>);
-    // The bootstrap connection takes the first token. That to node 1 needs the second.
-    outcome(&broker, &config).await.expect("a second token");
-    assert!(provider.supplied.load(Ordering::Relaxed) <= 2);
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let first = client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    first.await.expect("the first token");
+    let second = client.view().request(on_another_connection());
+    second.await.expect("a second token");
+    assert_eq!(provider.supplied.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_raises_fails_the_call_at_once() {
+async fn a_connection_that_breaks_keeps_the_token() {
+    // Breaks the first two attempts.
+    let messages = AtomicUsize::new(0);
+    let broker = broker(move |_| {
+        if messages.fetch_add(1, Ordering::Relaxed) < 2 {
+            Says::Closes
+        } else {
+            Says::Bytes(Vec::new())
+        }
+    });
+    let provider = Arc::new(Numbered::default());
+    let config = config(&broker, Arc::clone(&provider) as Arc<dyn TokenProvider>);
+    outcome(&broker, &config).await.expect("the third attempt");
+    assert!(broker.got(ApiKey::SASL_AUTHENTICATE).len() >= 3);
+    assert_eq!(provider.supplied.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_refuses_every_token_does_not_make_the_provider_busy() {
+    let broker = broker(|_| Says::Refusal);
+    let provider = Arc::new(Numbered::default());
+    let config = config(&broker, Arc::clone(&provider) as Arc<dyn TokenProvider>);
+    let client = Client::start_here(broker.parts(&config), Idle);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    drop(client);
+    let supplied = provider.supplied.load(Ordering::Relaxed);
+    assert!((3..=14).contains(&supplied), "{supplied} calls in a minute");
+    let attempts = broker.got(ApiKey::SASL_AUTHENTICATE).len();
+    assert!(attempts > 10, "{attempts}, so that a cure is seen soon");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_raises_fails_the_call_at_once_and_the_client_recovers() {
     let broker = broker(|_| Says::Bytes(Vec::new()));
-    let config = config(&broker, Arc::new(Raises));
-    let (code, text) = refusal(&broker, &config).await;
-    assert_eq!(code, None);
+    let config = config(&broker, DownOnce::new(1));
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let ask = || client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    let start = Instant::now();
+    let error = ask().await.expect_err("the provider is down");
+    assert!(start.elapsed() < Duration::from_secs(1));
+    let ClientError::Connection(cause) = &error else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(**cause, ConnectionError::NoCredentials { .. }),
+        "{cause}"
+    );
+    let text = error.to_string();
     assert!(
         text.contains("OAUTHBEARER: f raised OSError: down"),
         "{text}"
     );
+    assert!(error.is_retriable());
     assert!(broker.got(ApiKey::SASL_AUTHENTICATE).is_empty());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    ask().await.expect("the provider is up again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_failure_of_the_provider_does_not_fail_a_call() {
+    let broker = broker(|_| Says::Bytes(Vec::new()));
+    let config = config(&broker, DownOnce::new(2));
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let first = client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    first.await.expect("the provider is up");
+    let ask = || client.view().request(on_another_connection());
+    ask().await.expect_err("the provider is down");
+    // Nothing else uses this connection, so the client has not tried it again.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    ask().await.expect("the provider is up again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -127,17 +127,15 @@ fn connection_instance<'py>(
     text: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let made = instance(py, connection_class(error), text)?;
-    if let ConnectionError::Authentication {
-        code: None,
-        error: cause,
-        ..
-    } = error
-    {
-        made.setattr("by_client", true)?;
-        let raised = cause.as_ref().and_then(Cause::downcast_ref::<PyErr>);
-        if let Some(raised) = raised {
-            made.setattr("__cause__", raised.value(py))?;
+    match error {
+        ConnectionError::Authentication { code: None, .. } => made.setattr("by_client", true)?,
+        ConnectionError::NoCredentials { error: cause, .. } => {
+            let raised = cause.as_ref().and_then(Cause::downcast_ref::<PyErr>);
+            if let Some(raised) = raised {
+                made.setattr("__cause__", raised.value(py))?;
+            }
         }
+        _ => {}
     }
     Ok(made)
 }
@@ -149,6 +147,7 @@ fn connection_class(error: &ConnectionError) -> &'static str {
             Some(ErrorCode::ILLEGAL_SASL_STATE) => "IllegalSaslStateError",
             _ => "SaslAuthenticationFailedError",
         },
+        ConnectionError::NoCredentials { .. } => "NoCredentialsError",
         ConnectionError::Unsupported { .. } => "UnsupportedVersionError",
         ConnectionError::Malformed(_) => "KafkaProtocolError",
         ConnectionError::WrongCorrelationId { .. } | ConnectionError::Unsolicited(_) => {

@@ -1,11 +1,11 @@
 //! Tokens for OAUTHBEARER: passes the network crate's questions to Python, and the answers back.
 //!
 //! ```text
-//! keeper of tokens ── blocking thread, GIL ──▶ TokenSource.request(reply)   starts a Python thread
+//! keeper of tokens ── blocking thread, GIL ──▶ TokenSource.request(reply)   wakes a Python thread
 //!        ▲                                                                             │
 //!        └──────────────────── reply.token(...), reply.failed(...) ◀───────────────────┘
 //! ```
-//! The provider runs in a Python thread that has no Rust frames below it (`thalweg.auth.tokens`). So
+//! The provider runs in a Python thread that has no Rust frames below it (`thalweg.auth.worker`). So
 //! the interpreter can end that thread at exit, however long the provider hangs.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,29 +43,26 @@ pub(crate) fn oauthbearer(options: &mut Options<'_>) -> PyResult<Option<OAuthBea
     }))
 }
 
-/// A `thalweg.auth.tokens.TokenSource`.
+/// A `thalweg.auth.provider.TokenSource`.
 struct PythonTokens(Py<PyAny>);
 
 impl TokenProvider for PythonTokens {
     fn request(&self, reply: sasl::TokenReply) {
+        // Before the thread waits for the interpreter's lock. The last records may need a token.
+        let Some(_foreign) = Foreign::begin_until_wait() else {
+            let reason = "the token provider cannot be called, because the interpreter exits";
+            return reply.send(Err(TokenError::new(reason, None)));
+        };
         let reply = TokenReply(Mutex::new(Some(reply)));
         // After the end of the interpreter, the reply is dropped, which is an answer as well.
         Python::try_attach(|py| {
             let Ok(reply) = Bound::new(py, reply) else {
                 return;
             };
-            if let Err(error) = self.ask(py, &reply) {
+            if let Err(error) = self.0.call_method1(py, "request", (&reply,)) {
                 reply.get().fail(py, &error);
             }
         });
-    }
-}
-
-impl PythonTokens {
-    fn ask(&self, py: Python<'_>, reply: &Bound<'_, TokenReply>) -> PyResult<()> {
-        let _foreign = Foreign::begin(py)?;
-        self.0.call_method1(py, "request", (reply,))?;
-        Ok(())
     }
 }
 

@@ -4,9 +4,11 @@
 //! the interpreter's lock. With Rust frames below, that aborts the process. So at exit no other
 //! thread starts a new call of application code, and the exit waits for a limited time until the
 //! running calls end. Once such a thread is back in its own Python code, it can be ended safely.
+//! Only token providers may still be called, until the clients are closed: a client whose token has
+//! expired needs another one to send its last records.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,8 @@ struct State {
     running: AtomicUsize,
     /// The thread that ends the interpreter, once it does.
     ended_by: OnceLock<ThreadId>,
+    /// The clients are closed, and the exit waits for the calls that are running.
+    awaited: AtomicBool,
 }
 
 fn state() -> &'static State {
@@ -51,6 +55,16 @@ impl Foreign {
         }
         Ok(begun)
     }
+
+    /// Marks the start of a call that may also start at exit, until [`wait`]. Returns `None` after
+    /// that. Call it before the thread takes the interpreter's lock.
+    pub(crate) fn begin_until_wait() -> Option<Self> {
+        let state = state();
+        // Counted first: either `wait` sees this call, or this call sees that `wait` has begun.
+        state.running.fetch_add(1, Ordering::SeqCst);
+        let begun = Self(state);
+        (!state.awaited.load(Ordering::SeqCst)).then_some(begun)
+    }
 }
 
 impl Drop for Foreign {
@@ -59,13 +73,14 @@ impl Drop for Foreign {
     }
 }
 
-/// Prevents other threads from starting application code from now on.
+/// Prevents other threads from starting application code from now on, except token providers.
 pub(crate) fn end() {
     let _ = state().ended_by.set(thread::current().id());
 }
 
 /// Waits without the interpreter's lock until running code has ended, at most `timeout`.
 pub(crate) fn wait(timeout: Duration) {
+    state().awaited.store(true, Ordering::SeqCst);
     let until = Instant::now() + timeout;
     while state().running.load(Ordering::SeqCst) > 0 && Instant::now() < until {
         thread::sleep(LOOK_EVERY);

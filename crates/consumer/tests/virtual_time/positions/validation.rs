@@ -201,7 +201,6 @@ fn a_leader_that_refuses_this_client_is_told_of_and_the_others_are_read() {
         address: "node 2".into(),
         code: Some(ErrorCode::SASL_AUTHENTICATION_FAILED),
         message: "expired".into(),
-        error: None,
     };
     broker.down.insert(2, refused);
     let mut world = World::new(config(), broker);

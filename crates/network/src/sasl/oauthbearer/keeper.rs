@@ -7,7 +7,8 @@
 //! ```
 //! The provider is asked at the first authentication, then in the background before the token
 //! expires. If nobody knows when a token expires, the provider is asked for each authentication, and
-//! connections that wait at the same time share a token.
+//! connections that wait at the same time share a token. After failures there are pauses, in which
+//! connections get the last answer, because each connection tries again about once a second.
 
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
@@ -22,14 +23,23 @@ use super::{OAuthBearerConfig, messages};
 use crate::clock::{self, WallClock};
 use crate::log::{self, Level, Logger};
 
-/// The wait after a failed refresh, as in Java and librdkafka.
+/// The wait after a failed refresh, as in Java and librdkafka. If brokers refuse two tokens within
+/// this time, the rest of it is a pause.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// The pause after the provider has failed and there is no token.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The limit on one call of the provider. A token that comes within it, but too late for the
+/// connections that waited, serves the next one.
+const CALL_MAX: Duration = Duration::from_secs(60);
 
 /// A token for one authentication.
 #[derive(Debug, Clone)]
 pub(super) struct SuppliedToken {
     pub(super) token: Arc<Token>,
-    /// Whether the provider supplied it before this authentication asked for one.
+    /// Whether the provider supplied it before this authentication asked for one, so that another
+    /// token may be better.
     pub(super) cached: bool,
 }
 
@@ -94,17 +104,31 @@ struct Kept {
     expires: Instant,
 }
 
+/// A call of the provider.
+struct Call {
+    answer: oneshot::Receiver<Result<Token, TokenError>>,
+    given_up_at: Instant,
+}
+
+/// What connections get instead of a call of the provider.
+struct Pause {
+    until: Instant,
+    answer: Result<SuppliedToken, TokenError>,
+}
+
 struct Keeper {
     config: OAuthBearerConfig,
     client_id: String,
     wall_clock: WallClock,
     kept: Option<Kept>,
-    /// The provider's answer, if the provider was asked.
-    asked: Option<oneshot::Receiver<Result<Token, TokenError>>>,
-    /// Connections that wait for that answer.
+    call: Option<Call>,
+    /// Connections that wait for the answer to the call.
     waiting: Vec<Waiting>,
     refresh_at: Option<Instant>,
-    /// The last warning, which is not repeated.
+    pause: Option<Pause>,
+    /// A token that a broker refused, and when. The second one within [`RETRY`] starts a pause.
+    refused: Option<(Arc<Token>, Instant)>,
+    /// The last warning without its digits, which may count seconds. It is not repeated.
     warned: Option<String>,
 }
 
@@ -115,9 +139,11 @@ impl Keeper {
             client_id: tokens.client_id.clone(),
             wall_clock: tokens.wall_clock,
             kept: None,
-            asked: None,
+            call: None,
             waiting: Vec::new(),
             refresh_at: None,
+            pause: None,
+            refused: None,
             warned: None,
         }
     }
@@ -126,7 +152,7 @@ impl Keeper {
         loop {
             tokio::select! {
                 biased;
-                answer = answered(&mut self.asked) => self.take(answer),
+                answer = answered(&mut self.call) => self.take(answer),
                 ask = asks.recv() => match ask {
                     Some(Ask::Token(waiting)) => self.supply(waiting),
                     Some(Ask::Refused(token)) => self.forget(&token),
@@ -141,20 +167,28 @@ impl Keeper {
     }
 
     fn supply(&mut self, waiting: Waiting) {
-        if let Some(kept) = &self.kept
-            && clock::now() < kept.expires
-        {
-            let token = Arc::clone(&kept.token);
-            let _ = waiting.send(Ok(SuppliedToken {
-                token,
-                cached: true,
-            }));
+        if let Some(answer) = self.known(clock::now()) {
+            let _ = waiting.send(answer);
             return;
         }
         // Attempts that ran out of time have left.
         self.waiting.retain(|waiting| !waiting.is_closed());
         self.waiting.push(waiting);
         self.ask_provider();
+    }
+
+    /// Returns the answer for a connection if it needs no call of the provider.
+    fn known(&self, now: Instant) -> Option<Result<SuppliedToken, TokenError>> {
+        if let Some(kept) = &self.kept
+            && now < kept.expires
+        {
+            return Some(Ok(SuppliedToken {
+                token: Arc::clone(&kept.token),
+                cached: true,
+            }));
+        }
+        let pause = self.pause.as_ref()?;
+        (now < pause.until).then(|| pause.answer.clone())
     }
 
     fn forget(&mut self, token: &Arc<Token>) {
@@ -164,14 +198,34 @@ impl Keeper {
             self.kept = None;
             self.refresh_at = None;
         }
+        let now = clock::now();
+        match &self.refused {
+            // Several connections sent it.
+            Some((refused, _)) if Arc::ptr_eq(refused, token) => {}
+            // A third token would hardly be better. The broker may accept this one later.
+            Some((_, at)) if now < *at + RETRY => {
+                self.pause = Some(Pause {
+                    until: *at + RETRY,
+                    answer: Ok(SuppliedToken {
+                        token: Arc::clone(token),
+                        cached: false,
+                    }),
+                });
+            }
+            _ => self.refused = Some((Arc::clone(token), now)),
+        }
     }
 
     fn ask_provider(&mut self) {
-        if self.asked.is_some() {
+        if self.call.is_some() {
             return;
         }
         let (reply, answer) = oneshot::channel();
-        self.asked = Some(answer);
+        let given_up_at = clock::now() + CALL_MAX;
+        self.call = Some(Call {
+            answer,
+            given_up_at,
+        });
         let provider = Arc::clone(&self.config.provider);
         // The provider may have to wait for the interpreter's lock.
         tokio::task::spawn_blocking(move || provider.request(TokenReply(reply)));
@@ -179,7 +233,7 @@ impl Keeper {
 
     /// Takes the provider's answer.
     fn take(&mut self, answer: Result<Token, TokenError>) {
-        self.asked = None;
+        self.call = None;
         match answer.and_then(checked) {
             Ok(token) => self.keep(Arc::new(token)),
             Err(error) => self.fail(error),
@@ -196,7 +250,7 @@ impl Keeper {
                 cached: false,
             }));
         }
-        self.warned = None;
+        (self.warned, self.pause) = (None, None);
         (self.kept, self.refresh_at) = (None, None);
         let Some(expires_at_ms) = token.expires_at_ms else {
             return;
@@ -215,33 +269,44 @@ impl Keeper {
         for waiting in self.waiting.drain(..) {
             let _ = waiting.send(Err(error.clone()));
         }
-        // After its end, the next connection asks for a token.
         if self.kept.as_ref().is_none_or(|kept| now >= kept.expires) {
+            self.pause = Some(Pause {
+                until: now + PAUSE,
+                answer: Err(error),
+            });
             return;
         }
         self.refresh_at = Some(now + RETRY);
-        if self.warned.as_ref() != Some(&error.reason) {
+        let is_digit = |char: char| char.is_ascii_digit();
+        let words = error.reason.replace(is_digit, "");
+        if self.warned.as_ref() != Some(&words) {
             log::emit(Logger::Network, Level::Warning, || {
                 let client = &self.client_id;
                 format!("{client}: the token could not be refreshed: {error}. It still works")
             });
-            self.warned = Some(error.reason);
+            self.warned = Some(words);
         }
     }
 }
 
 /// Waits for the provider's answer.
-async fn answered(
-    asked: &mut Option<oneshot::Receiver<Result<Token, TokenError>>>,
-) -> Result<Token, TokenError> {
-    match asked {
-        Some(answer) => answer.await.unwrap_or_else(|_| {
-            Err(TokenError::new(
-                "the token provider ended without a token",
-                None,
-            ))
-        }),
-        None => pending().await,
+async fn answered(call: &mut Option<Call>) -> Result<Token, TokenError> {
+    let Some(call) = call else {
+        return pending().await;
+    };
+    match tokio::time::timeout_at(call.given_up_at.into(), &mut call.answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(TokenError::new(
+            "the token provider ended without a token",
+            None,
+        )),
+        Err(_) => Err(TokenError::new(
+            &format!(
+                "the token provider did not answer within {} s. Give its requests a timeout",
+                CALL_MAX.as_secs()
+            ),
+            None,
+        )),
     }
 }
 

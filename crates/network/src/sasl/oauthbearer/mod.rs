@@ -103,6 +103,10 @@ impl Session for OAuthBearer {
         }
     }
 
+    fn is_refused(&self) -> bool {
+        matches!(self.state, State::Refused(_))
+    }
+
     fn refused(&mut self) -> Refused {
         self.tokens.refused(&self.supplied.token);
         let words = match &self.state {

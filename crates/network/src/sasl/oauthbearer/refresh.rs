@@ -5,6 +5,10 @@ use std::time::Duration;
 /// The life of a token counts as a year at most.
 const LIFE_MAX: Duration = Duration::from_secs(365 * 86_400);
 
+/// No token is refreshed more often than this. A provider may return the same token until it
+/// expires, so that its life gets shorter each time.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+
 /// Kafka's options `sasl.login.refresh.*`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefreshConfig {
@@ -33,11 +37,12 @@ impl RefreshConfig {
     pub(super) fn after(&self, life: Duration, random: f64) -> Duration {
         let part = self.window_factor + self.window_jitter * random;
         let wished = life.mul_f64(part.clamp(0.0, 1.0));
-        match life.checked_sub(self.buffer) {
+        let allowed = match life.checked_sub(self.buffer) {
             Some(latest) if latest >= self.min_period => wished.max(self.min_period).min(latest),
             // There is no room for both.
             _ => wished,
-        }
+        };
+        allowed.max(PERIOD_MIN)
     }
 }
 
@@ -74,7 +79,17 @@ mod tests {
         // Both do not fit.
         assert_eq!(seconds(&config, 300, 0.0), 240);
         assert_eq!(seconds(&config, 5, 0.0), 4);
-        assert_eq!(seconds(&config, 0, 1.0), 0);
+    }
+
+    #[test]
+    fn a_tiny_life_is_not_refreshed_in_a_loop() {
+        let config = RefreshConfig {
+            min_period: Duration::ZERO,
+            ..RefreshConfig::default()
+        };
+        for life in [Duration::ZERO, Duration::from_millis(1), config.buffer] {
+            assert!(config.after(life, 0.0) >= PERIOD_MIN, "{life:?}");
+        }
     }
 
     #[test]

@@ -307,6 +307,105 @@ async fn a_refused_token_is_forgotten_and_another_is_tried_if_it_was_not_new() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn brokers_that_refuse_every_token_cost_few_calls() {
+    for expires_at_ms in [Some(3_600_000), Some(-1), None] {
+        let answers = (0..100).map(|number| {
+            Ok(Token {
+                expires_at_ms,
+                ..token(&number.to_string())
+            })
+        });
+        let provider = Scripted::new(answers);
+        let tokens = tokens(&provider);
+        for _ in 0..60 {
+            let mut session = OAuthBearer::start(&tokens, wall_clock())
+                .await
+                .expect("a token");
+            session.refused();
+            pause(1).await;
+        }
+        let asked = provider.asked();
+        assert!((6..=14).contains(&asked), "{asked} calls in a minute");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_pause_connections_get_the_refused_token_and_no_second_attempt() {
+    let provider =
+        Scripted::new(["one", "two", "three"].map(|value| Ok(expiring(value, 3_600_000))));
+    let tokens = tokens(&provider);
+    for (expected, seconds) in [("one", 1), ("two", 1), ("two", 9), ("three", 0)] {
+        let mut session = OAuthBearer::start(&tokens, wall_clock())
+            .await
+            .expect("a token");
+        assert_eq!(session.supplied.token.value.reveal(), expected);
+        assert!(!session.refused().try_again);
+        pause(seconds).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_two_connections_sent_counts_once() {
+    let provider = Scripted::new(["one", "two"].map(|value| Ok(expiring(value, 3_600_000))));
+    let tokens = tokens(&provider);
+    let start = || OAuthBearer::start(&tokens, wall_clock());
+    let mut first = start().await.expect("a token");
+    let mut second = start().await.expect("a token");
+    first.refused();
+    assert!(second.refused().try_again);
+    assert_eq!(value(&tokens).await, "two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_fails_is_not_called_again_for_a_second() {
+    let down = Err(TokenError::new("down", None));
+    let provider = Scripted::new([down, Ok(expiring("one", 3_600_000))]);
+    let tokens = tokens(&provider);
+    for _ in 0..50 {
+        let error = tokens.get().await.expect_err("down");
+        assert_eq!(error.to_string(), "down");
+    }
+    assert_eq!(provider.asked(), 1);
+    pause(1).await;
+    assert_eq!(value(&tokens).await, "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_is_given_up() {
+    let provider = Scripted::new([]);
+    let tokens = tokens(&provider);
+    let start = clock::now();
+    let error = tokens.get().await.expect_err("no answer");
+    assert!(
+        error.reason.contains("did not answer within 60 s"),
+        "{error}"
+    );
+    assert!(clock::now() - start >= Duration::from_secs(60));
+    pause(2).await;
+    let answers = [Ok(expiring("one", 3_600_000))];
+    provider
+        .answers
+        .lock()
+        .expect("never poisoned")
+        .extend(answers);
+    assert_eq!(value(&tokens).await, "one");
+    assert_eq!(provider.asked(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_hangs_is_given_up_and_repeated() {
+    let provider = Scripted::new([Ok(expiring("one", 1_000_000))]);
+    let tokens = tokens(&provider);
+    assert_eq!(value(&tokens).await, "one");
+    pause(699).await;
+    assert_eq!(provider.asked(), 1);
+    // 60 s for the call and 10 s until the next one.
+    pause(75).await;
+    assert_eq!(provider.asked(), 3);
+    assert_eq!(value(&tokens).await, "one");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_token_is_kept_for_the_next_connection() {
     let provider = Scripted::new([]);
     let tokens = tokens(&provider);
@@ -343,6 +442,7 @@ async fn a_provider_that_drops_the_question_or_returns_nonsense_is_an_error() {
     let error = tokens.get().await.expect_err("nonsense");
     assert!(error.reason.contains("cannot be sent"), "{error}");
     assert!(!error.reason.contains("hunter2"), "{error}");
+    pause(2).await;
     let ask = tokens.get();
     let drop_it = async {
         pause(1).await;

@@ -41,7 +41,8 @@ impl Token {
 /// Supplies the tokens of one client.
 pub trait TokenProvider: Send + Sync {
     /// Starts to get a token. It may block for a moment, but it must not wait for the token: it
-    /// answers through `reply`, from any thread. A client has one call in flight at most.
+    /// answers through `reply`, from any thread. A client has one call in flight at most. If there
+    /// is no answer within a minute, the client gives the call up and may start another one.
     fn request(&self, reply: TokenReply);
 }
 
