@@ -102,18 +102,19 @@ client only tries the mechanism that you name.
   network can log in with what they read. An `InsecureConnectionWarning` says so, unless all
   `bootstrap_servers` are loopback addresses.
 - **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
-  records do not. A host between the client and the broker can also pass the exchange on, and then
-  use the connection.
+  records do not. An attacker between the client and the broker can also forward the authentication,
+  and then use the authenticated connection.
 - **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
   broker's message. If the client refuses the broker or has no token, `by_client` of this error is
   true. Without a token it is a `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
-  which lists those that it offers. `IllegalSaslStateError` means that it does not use SASL.
+  which lists the mechanisms that it offers. If the listener does not use SASL, calls raise
+  `IllegalSaslStateError`.
 - **After such an error** the client keeps trying in the background. It works again as soon as a
   broker accepts it.
-- **Delegation tokens** (KIP-48) log in with SCRAM and `sasl_scram_tokenauth=True`.
+- **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`.
 
 ### Tokens
 
@@ -146,30 +147,35 @@ def connect() -> KafkaProducer[bytes, bytes]:
 |---|---|
 | an object with `token()`, as in kafka-python and aiokafka | `token()` and its `extensions()` |
 | a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
-| the text `"module:name"` | `name()` once, which returns one of the above |
+| the str `"module:name"` | `name()` once, which returns one of the above |
 
-Use a text for the command line, and for Spark, whose executors must be able to import the module.
+Use `"module:name"` for the command line and for Spark. Spark's executors must be able to import the
+module.
 
-A provider returns the token as `str`, a `thalweg.auth.Token`, or a tuple `(token, expiry,
-principal, extensions)` of two or more. `token()` and the function may be `async`. The expiry is in
-seconds since the epoch. If you give none, the client reads it from the token if that is a JWT.
+A provider returns the token as `str`, a `thalweg.auth.Token`, or a tuple
+`(token, expiry, principal, extensions)`. The tuple may end after the expiry or the principal.
+`token()` and the function may be `async`. The expiry is in seconds since the epoch. If you give no
+expiry and the token is a JWT, the client reads the expiry from the token.
 
-- **When the provider is called.** First when the first connection authenticates. Then in the
-  background after 80 to 85% of the token's life, at least 300 seconds before it expires. If the
-  token lives less than 360 seconds, only the part of its life counts. The options
-  `sasl_login_refresh_*` change this. All connections of a client share the token. If its expiry is
-  unknown, the client calls the provider for each authentication.
-- **Where it runs.** In a thread of its own, so a slow provider delays only the connections that
-  wait for its token. An `async` provider of an asyncio client runs in the event loop of that
-  client, and one of a synchronous client in a loop of its own. A client makes one call at a time.
-- **If it raises**, calls that need a connection raise `NoCredentialsError`. This is a
+- **When the client calls the provider.** The first call is when the first connection authenticates.
+  Later calls are in the background: after 80 to 85% of the token's lifetime, or 300 seconds before
+  it expires if this is earlier. If the lifetime is shorter than 360 seconds, the client ignores the
+  300 seconds. The options `sasl_login_refresh_*` change these values. All connections of a client
+  share the token. If the token's expiry is unknown, the client calls the provider for each
+  authentication.
+- **Where the provider runs.** It runs in its own thread, so a slow provider delays only the
+  connections that wait for its token. With an asyncio client, an `async` provider runs in the event
+  loop of the client. With a synchronous client, it runs in its own event loop. A client never calls
+  its provider twice at the same time.
+- **If the provider raises**, calls that need a connection raise `NoCredentialsError`. This is a
   `SaslAuthenticationFailedError` and a `RetriableError`. Its `__cause__` is the exception, and its
   message contains the text of the exception. The client keeps trying in the background, and calls
   the provider once a second at most.
-- **If a refresh fails**, the client logs a warning, uses the old token while it lives, and tries
+- **If a refresh fails**, the client logs a warning, uses the old token until it expires, and tries
   again after 10 seconds.
-- **If it takes longer than `socket_connection_setup_timeout_ms`**, the connection fails. The client
-  keeps a token that arrives later. After 60 seconds it gives the call up and may make another one.
+- **If the provider takes longer than `socket_connection_setup_timeout_ms`**, the connection fails.
+  The client keeps a token that arrives later. After 60 seconds the client gives the call up, and
+  may call the provider again.
 - **If a broker refuses the token**, the error contains the broker's reason, the principal and the
   expiry. If the token was in use before, the client first tries once with a new one. If brokers
   refuse two tokens within 10 seconds, the client sends the second one until that time is over,
@@ -221,7 +227,7 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 | logger | messages |
 |---|---|
 | `thalweg.producer` | a producer closed and lost records, a callback raised |
-| `thalweg.consumer` | a topic or partition is missing, a consumer left because of too few polls |
+| `thalweg.consumer` | a topic or partition is missing, a consumer left because it polled too late |
 | `thalweg.coordinator` | a commit failed, a listener raised. INFO: joins, assignments, leaves |
 | `thalweg.network` | a connection failed or was lost, with client id, node id and address |
 

@@ -168,7 +168,7 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "How the client resolves the names of bootstrap servers."
         " 'resolve_canonical_bootstrap_servers_only' first resolves each name to the host"
-        " names of all its addresses (KIP-235). In both cases the client tries all addresses"
+        " names of all its addresses (KIP-235). With both values the client tries all addresses"
         " of a name in turn (KIP-602).",
     ),
     _ms(
@@ -336,7 +336,7 @@ _METADATA: tuple[Option, ...] = (
         True,
         "pc",
         "Whether a metadata request may create the topic. The brokers must allow it, too."
-        " Kafka's own producer has no such option: its requests always may.",
+        " Kafka's own producer has no such option: its requests may always create topics.",
     ),
 )
 
@@ -491,7 +491,8 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_jaas_config",
         "pca",
         "JAAS configuration of a Java client. The client reads user name, password and tokenauth"
-        " from it, and for OAUTHBEARER the claims of tokens without a signature.",
+        " from it. With OAUTHBEARER, it reads the claims that it writes into tokens without a"
+        " signature.",
         core=False,
         secret=True,
     ),
@@ -508,8 +509,8 @@ _SECURITY: tuple[Option, ...] = (
         kind="int",
         default=131072,
         clients="pca",
-        doc="Most iterations of SCRAM that a broker may ask for. The client refuses a broker that"
-        " asks for more, or for fewer than 4096. Kafka allows at most 16384.",
+        doc="Maximum number of SCRAM iterations that a broker may request. The client refuses a"
+        " broker that requests more, or fewer than 4096. Kafka allows at most 16384.",
         low=4096,
         high=INT32_MAX,
         kafka=None,
@@ -521,8 +522,9 @@ _SECURITY: tuple[Option, ...] = (
         nullable=True,
         clients="pca",
         doc="What supplies the tokens for OAUTHBEARER. An object with token(), which may be async,"
-        " or a function of sasl_oauthbearer_config. Or the name 'module:factory' of a function or"
-        " class that makes one. See [Tokens](#tokens).",
+        " or a function that gets sasl_oauthbearer_config as its argument. Or the name"
+        " 'module:factory' of a function or class that creates such an object or function. See"
+        " [Tokens](#tokens).",
         kafka=None,
         aliases=("oauth_cb",),
         secret=True,
@@ -531,8 +533,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_config",
         "pca",
-        "Argument of a function that supplies tokens. With enable_sasl_oauthbearer_unsecure_jwt it"
-        " is 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
+        "Argument for sasl_oauth_token_provider if that is a function. If you set"
+        " enable_sasl_oauthbearer_unsecure_jwt, write"
+        " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
     ),
@@ -540,8 +543,8 @@ _SECURITY: tuple[Option, ...] = (
         "enable_sasl_oauthbearer_unsecure_jwt",
         False,
         "pca",
-        "Makes tokens without a signature. sasl_oauthbearer_config says what they contain. Brokers"
-        " accept them only with Kafka's default validator, which is for tests.",
+        "Whether to create tokens without a signature. sasl_oauthbearer_config says what they"
+        " contain. Brokers accept them only with Kafka's default validator, which is for tests.",
         kafka=None,
         core=False,
     ),
@@ -552,7 +555,7 @@ _SECURITY: tuple[Option, ...] = (
         low=0.5,
         high=1.0,
         clients="pca",
-        doc="The client refreshes a token after this part of its life.",
+        doc="When to refresh a token, as a fraction of its lifetime.",
     ),
     Option(
         name="sasl_login_refresh_window_jitter",
@@ -561,21 +564,23 @@ _SECURITY: tuple[Option, ...] = (
         low=0.0,
         high=0.25,
         clients="pca",
-        doc="Up to this part of a token's life delays a refresh. The part is random.",
+        doc="Maximum random delay of each refresh. It is a fraction of the token's lifetime.",
     ),
     _ms(
         "sasl_login_refresh_min_period_seconds",
         60,
         "pca",
-        "Shortest time between two refreshes, in seconds. If a token lives too short for"
-        " this and sasl_login_refresh_buffer_seconds, the client ignores both.",
+        "Shortest time between two refreshes, in seconds. If the lifetime of a token is shorter"
+        " than the sum of this option and sasl_login_refresh_buffer_seconds, the client ignores"
+        " both.",
         high=900,
     ),
     _ms(
         "sasl_login_refresh_buffer_seconds",
         300,
         "pca",
-        "A token is refreshed so many seconds before it expires.",
+        "Minimum time from refresh to expiry, in seconds. The client refreshes a token at least"
+        " this long before it expires.",
         high=3600,
     ),
     _object("sasl_kerberos_name", "pca", "Kerberos name.", kafka=None, ignored=_KERBEROS),
@@ -685,7 +690,7 @@ _DELIVERY: tuple[Option, ...] = (
     _text(
         "transactional_id",
         "p",
-        "Makes the producer transactional. After a restart, a producer uses the same id again.",
+        "Makes the producer transactional. After a restart of your program, set the same id again.",
     ),
     _ms(
         "transaction_timeout_ms",
@@ -918,7 +923,7 @@ _GROUP: tuple[Option, ...] = (
         " 'cooperative-sticky', Java's names for these, or classes or instances of"
         " AbstractPartitionAssignor.",
         annotation="str | Sequence[Any]",
-        differs="Kafka's names the same two assignors by their classes.",
+        differs="Kafka's default names the same two assignors by their classes.",
     ),
     _ms(
         "session_timeout_ms",
