@@ -216,7 +216,9 @@ _CONNECTION: tuple[Option, ...] = (
         "reconnect_backoff_max_ms",
         1000,
         "pca",
-        "Longest pause before the client connects again. Jitter adds up to 20%.",
+        "Longest pause before the client connects again. Jitter subtracts up to 20%. After a failed"
+        " authentication the client waits this long at once, because many directories lock a user"
+        " after a few wrong passwords.",
     ),
     _ms(
         "retry_backoff_ms",
