@@ -26,7 +26,7 @@ KINDS = {
     "float": "float",
     "int": "int",
     "object": "Any",
-    "pem": "str",
+    "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
 }
@@ -77,7 +77,8 @@ The defaults are those of Kafka 4.3, unless the column "meaning" gives a reason 
 [migrating-from-kafka-python.md](migrating-from-kafka-python.md) lists the defaults that differ from
 kafka-python's. Other words in this column:
 
-- **Secret**: no log, error or repr shows the value.
+- **Secret**: no log, error, repr or traceback shows the value. You may give a `thalweg.Secret` in
+  place of the text, so that your own variables do not show it either.
 - **Ignored**: the option has no effect. If you set it, you get an `IgnoredOptionWarning`.
 - **Deprecated**: the option has no purpose in thalweg. If you set it, you get a
   `DeprecationWarning`.
@@ -249,6 +250,8 @@ def annotation(row: Option) -> str:
         return row.annotation
     else:
         text = KINDS[row.kind]
+    if row.secret and text == "str":
+        text = "str | Secret"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -257,6 +260,8 @@ def core_annotation(row: Option) -> str:
     if row.name in CORE_TYPES:
         return CORE_TYPES[row.name]
     text = "str" if row.kind == "choice" else KINDS[row.kind]
+    if row.secret and text == "str":
+        text = "Secret"
     return f"{text} | None" if row.nullable else text
 
 
@@ -283,6 +288,7 @@ def render_types() -> str:
         "from collections.abc import Callable, Sequence",
         "from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict",
         "",
+        "from thalweg._config.secret import Secret",
         "from thalweg.partitioner import Partitioner",
         "",
         "if TYPE_CHECKING:",

@@ -6,7 +6,7 @@
 It accepts kafka-python's keywords, Kafka's dotted names, and librdkafka's names if they have the
 same meaning. `_config/` has the table of options (`options.py`), and what checks each value
 (`coerce.py`) and all of them together (`rules.py`). Secrets never appear in a message, repr or
-warning.
+warning, and no variable of a frame holds one while something can fail (`concealment.py`).
 """
 
 import itertools
@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
+from thalweg._config.concealment import concealed, hide, names_of
 from thalweg._config.findings import (
     Findings,
     IgnoredOptionWarning,
@@ -28,6 +29,7 @@ from thalweg._config.findings import (
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
 from thalweg._config.rules import apply_rules
+from thalweg._config.secret import Secret, revealed
 from thalweg._config.suggestions import did_you_mean
 from thalweg.errors import KafkaConfigurationError
 
@@ -153,13 +155,13 @@ class Config(dict[str, Any]):
         if self["enable_sasl_oauthbearer_unsecure_jwt"]:
             from thalweg.auth.unsecured import UnsecuredTokens
 
-            provider = UnsecuredTokens(config)
-        return TokenSource(provider, config, loop)
+            provider = UnsecuredTokens(revealed(config))
+        return TokenSource(provider, revealed(config), loop)
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
     if row.kind == "pem":
-        return isinstance(value, str) and is_text(value)
+        return isinstance(value, Secret) or (isinstance(value, str) and is_text(value))
     return row.secret and value is not None
 
 
@@ -174,9 +176,7 @@ def _names(client: Client) -> dict[str, Option]:
     """Returns every name that an option of this client has, with its row."""
     found: dict[str, Option] = {}
     for row in options_of(client).values():
-        for name in (row.name.replace("_", "."), row.dotted, *row.aliases, row.name):
-            if name:
-                found[name] = row
+        found.update(dict.fromkeys(names_of(row), row))
     return found
 
 
@@ -214,6 +214,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
     spelt: dict[str, str] = {}
     for name, value in _spelt_out(given):
         row = known.get(name)
+        value = hide(row, value)
         if row is None:
             found.problem(_unknown(client, name))
         elif value is None and row.name == "bootstrap_servers":
@@ -275,6 +276,7 @@ def resolve(
         KafkaConfigurationError: If a name is unknown, a value is wrong, or options contradict each
             other. `problems` has one entry for each of these.
     """
+    given = concealed(given)
     found = Findings(called or CLIENTS[client])
     read = _read_names(client, given, found)
     values: dict[str, Any] = {}
@@ -327,6 +329,7 @@ def configured(
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
     """
+    given = concealed(given)
     config = resolve(client, given, called, unused, checks)
     config.name_client()
     for each in config["interceptor_classes"]:

@@ -80,6 +80,7 @@ NAMES = {
         serialized_value_size timestamp topic topic_partition
     """,
     "RecordTable": "column_names nbytes num_rows to_pandas to_polars to_pyarrow",
+    "Secret": "reveal",
     "Serializer": "close serialize",
     "SubscriptionPattern": "",
     "TopicPartition": "partition topic",

@@ -537,6 +537,7 @@ _SECURITY: tuple[Option, ...] = (
         " is 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
+        secret=True,
     ),
     _flag(
         "enable_sasl_oauthbearer_unsecure_jwt",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from thalweg import _core, _logging
 from thalweg._client import closing
 from thalweg._client.arguments import keywords_only
+from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
 from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
@@ -80,6 +81,7 @@ class KafkaAdminClient(
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(**config)
 
     @property

@@ -30,6 +30,7 @@ from thalweg._client.arguments import (
     constructor_topics,
     partitions_named,
 )
+from thalweg._config.concealment import concealed, mappings_hidden
 from thalweg._config.option_help import options_listed
 from thalweg._core import ConsumerRecord
 from thalweg.aio import _completions
@@ -157,6 +158,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
     else:
 
         def __init__(self, *topics, loop=None, **configs):
+            topics, configs = mappings_hidden(topics), concealed(configs)
             names = constructor_topics("AIOKafkaConsumer", topics)
             if loop is not None:
                 text = "loop is deprecated: a consumer belongs to the loop in which start() runs"
@@ -188,6 +190,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(*topics, **config)
 
     # ------------------------------------------------------------------ its life

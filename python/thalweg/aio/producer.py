@@ -22,6 +22,7 @@ from thalweg import _core, _logging, metrics
 from thalweg._client import closing, transactions
 from thalweg._client.arguments import duration_given, keywords_only
 from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg.aio import _completions
@@ -135,6 +136,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(**config)
 
     async def start(self) -> None:

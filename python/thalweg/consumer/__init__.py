@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 from thalweg import _logging, metrics
 from thalweg._client import closing, consuming
 from thalweg._client.arguments import constructor_topics, partitions_given, shown
+from thalweg._config.concealment import concealed, mappings_hidden
 from thalweg._config.option_help import options_listed
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, configured, options_of
@@ -131,6 +132,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     else:
 
         def __init__(self, *topics, **configs):
+            topics, configs = mappings_hidden(topics), concealed(configs)
             self._start(topics, configs)
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
@@ -157,6 +159,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(*topics, **config)
 
     # ------------------------------------------------------------------ what is read

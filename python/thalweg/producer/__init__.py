@@ -20,6 +20,7 @@ from thalweg import _core, _logging, metrics
 from thalweg._client import closing, transactions
 from thalweg._client.arguments import duration_given, keywords_only
 from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
 from thalweg._core import (
     BatchMetadata,
@@ -143,6 +144,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(**config)
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
