@@ -114,6 +114,10 @@ client only tries the mechanism that you name.
   which lists those that it offers. `IllegalSaslStateError` means that it does not use SASL.
 - **After such an error** the client keeps trying in the background. It works again as soon as a
   broker accepts it.
+- **To change a password while a client runs**, call `set_sasl_credentials(username, password)`. The
+  client uses them for its next authentication. Connections that exist stay. Or set
+  `sasl_plain_password` to a function without arguments, which returns the password: the client
+  calls it for each authentication, in a thread of its own.
 - **Delegation tokens** (KIP-48) log in with SCRAM and `sasl_scram_tokenauth=True`.
 
 ### Tokens
@@ -251,7 +255,7 @@ def annotation(row: Option) -> str:
     else:
         text = KINDS[row.kind]
     if row.secret and text == "str":
-        text = "str | Secret"
+        text = "str | Secret | Callable[[], str | Secret]"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -261,7 +265,8 @@ def core_annotation(row: Option) -> str:
         return CORE_TYPES[row.name]
     text = "str" if row.kind == "choice" else KINDS[row.kind]
     if row.secret and text == "str":
-        text = "Secret"
+        text = '"Secret | PasswordSource'
+        return f'{text} | None"'
     return f"{text} | None" if row.nullable else text
 
 
@@ -292,6 +297,7 @@ def render_types() -> str:
         "from thalweg.partitioner import Partitioner",
         "",
         "if TYPE_CHECKING:",
+        "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),

@@ -31,7 +31,7 @@ from thalweg._config.pem import is_text
 from thalweg._config.rules import apply_rules
 from thalweg._config.secret import Secret, revealed
 from thalweg._config.suggestions import did_you_mean
-from thalweg.errors import KafkaConfigurationError
+from thalweg.errors import IllegalStateError, KafkaConfigurationError
 
 __all__ = [
     "Config",
@@ -137,6 +137,10 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
+        if callable(self["sasl_plain_password"]):
+            from thalweg.auth.password import PasswordSource
+
+            values["sasl_plain_password"] = PasswordSource(self["sasl_plain_password"])
         if self.client == "p":
             values["partitioner"] = native_partitioner(self["partitioner"])
         if self.client == "c":
@@ -144,6 +148,36 @@ class Config(dict[str, Any]):
             values["auto_offset_reset"] = kind
             values["auto_offset_reset_by_duration_ms"] = duration_ms(duration) if duration else None
         return values
+
+    def set_credentials(self, username: str, password: Any, client: Any) -> None:
+        """Changes the user name and the password of PLAIN and SCRAM.
+
+        Args:
+            username: The user name.
+            password: The password, a Secret of any type.
+            client: The native client, or None if it is not open yet.
+
+        Raises:
+            TypeError: If one of them is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM.
+        """
+        mechanism = self["sasl_mechanism"]
+        if mechanism in (None, "OAUTHBEARER"):
+            raise IllegalStateError(
+                "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
+                f" SCRAM-SHA-512. This client has {mechanism}"
+            )
+        for name, given in (("username", username), ("password", password.reveal())):
+            kind, has_nul = type(given).__name__, isinstance(given, str) and "\0" in given
+            del given  # no frame of an error has it
+            if kind != "str":
+                raise TypeError(f"{name} must be a str, not {kind}")
+            if has_nul and (mechanism == "PLAIN" or name == "username"):
+                raise ValueError(f"{name} must not contain a NUL character")
+        if client is not None:
+            client.set_sasl_credentials(username, password)
+        self.update(sasl_plain_username=username, sasl_plain_password=password)
 
     def _token_source(self, loop: Any) -> Any:
         """Returns what supplies the core with tokens, or None for other mechanisms."""

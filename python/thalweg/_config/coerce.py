@@ -320,4 +320,6 @@ def coerce(option: Option, value: Any) -> Any:
         if option.kind == "choice" and option.nullable:
             return option.choices[0]
         return None
+    if option.secret and option.kind == "str" and callable(value):
+        return value  # a function that supplies the text when it is needed
     return hide(option, COERCE[option.kind](option, revealed(value)))

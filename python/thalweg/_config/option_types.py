@@ -9,6 +9,7 @@ from thalweg._config.secret import Secret
 from thalweg.partitioner import Partitioner
 
 if TYPE_CHECKING:
+    from thalweg.auth.password import PasswordSource
     from thalweg.auth.provider import TokenSource
 
 ClientDnsLookup: TypeAlias = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
@@ -57,18 +58,18 @@ class ProducerConfig(TypedDict, total=False):
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | None
+    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | None
+    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | Secret | None
-    sasl_jaas_config: str | Secret | None
+    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
+    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | Secret | None
+    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -160,18 +161,18 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | None
+    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | None
+    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | Secret | None
-    sasl_jaas_config: str | Secret | None
+    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
+    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | Secret | None
+    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -270,18 +271,18 @@ class AdminConfig(TypedDict, total=False):
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | None
+    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | None
+    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | Secret | None
-    sasl_jaas_config: str | Secret | None
+    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
+    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | Secret | None
+    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -346,7 +347,7 @@ class CoreProducerConfig(TypedDict):
     ssl_crlfile: str | Secret | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: Secret | None
+    sasl_plain_password: "Secret | PasswordSource | None"
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: "TokenSource | None"
@@ -407,7 +408,7 @@ class CoreConsumerConfig(TypedDict):
     ssl_crlfile: str | Secret | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: Secret | None
+    sasl_plain_password: "Secret | PasswordSource | None"
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: "TokenSource | None"
@@ -466,7 +467,7 @@ class CoreClientConfig(TypedDict):
     ssl_crlfile: str | Secret | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: Secret | None
+    sasl_plain_password: "Secret | PasswordSource | None"
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: "TokenSource | None"

@@ -484,7 +484,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_plain_password",
         "pca",
-        "Password for PLAIN and SCRAM.",
+        "Password for PLAIN and SCRAM. Or a function without arguments that returns it. The client"
+        " calls the function for each authentication.",
         kafka=None,
         aliases=("sasl.password",),
         secret=True,
@@ -533,8 +534,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_config",
         "pca",
-        "Argument of a function that supplies tokens. With enable_sasl_oauthbearer_unsecure_jwt it"
-        " is 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
+        "Argument of a function that supplies tokens, or a function that returns it. With"
+        " enable_sasl_oauthbearer_unsecure_jwt it is 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
         secret=True,

@@ -79,7 +79,11 @@ class SaslRules:
                 continue  # the problem of sasl_jaas_config says enough
             if value is None:
                 self.found.problem(f"sasl_mechanism={mechanism!r} needs {name}")
-            elif "\0" in value and (mechanism == "PLAIN" or name == "sasl_plain_username"):
+            elif (
+                not callable(value)
+                and "\0" in value
+                and (mechanism == "PLAIN" or name == "sasl_plain_username")
+            ):
                 self.found.problem(f"{name} must not contain a NUL character")
 
     def _token_provider(self) -> None:
@@ -98,7 +102,7 @@ class SaslRules:
             if "sasl_oauth_token_provider" not in self.found.named:
                 self.found.problem("sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider")
         elif unsecured:
-            wrong = problem(revealed(config) or "")
+            wrong = "must be a str" if callable(config) else problem(revealed(config) or "")
             if wrong is not None:
                 self.found.problem(f"sasl_oauthbearer_config {wrong}")
             self.found.warn(
@@ -139,6 +143,12 @@ class SaslRules:
     def _jaas(self) -> None:
         line = self.values["sasl_jaas_config"]
         if line is None:
+            return
+        if callable(line):
+            self.found.problem(
+                "sasl_jaas_config must be a str. To supply the password when it is needed, set"
+                " sasl_plain_password to a function"
+            )
             return
         try:
             login = read_login(line.reveal())

@@ -10,7 +10,7 @@ Python code, so the interpreter can exit while a provider hangs.
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,13 +52,17 @@ class TokenSource:
     """Calls a provider in threads of its own."""
 
     def __init__(
-        self, provider: Any, config: str | None = None, loop: "AbstractEventLoop | None" = None
+        self,
+        provider: Any,
+        config: str | Callable[[], str] | None = None,
+        loop: "AbstractEventLoop | None" = None,
     ) -> None:
         """Takes the provider, which is not called yet.
 
         Args:
             provider: An object with a method `token`, or a function of one argument.
-            config: The argument of the function: the option sasl_oauthbearer_config.
+            config: The argument of the function: the option sasl_oauthbearer_config. A function
+                returns the argument of each call.
             loop: Where the coroutines of the provider run. None: in a loop of its own.
         """
         method = getattr(provider, "token", None)
@@ -68,7 +72,7 @@ class TokenSource:
             self._extensions = getattr(provider, "extensions", None)
         else:
             self._name = f"{getattr(provider, '__qualname__', type(provider).__name__)}()"
-            self._call = lambda: provider(config)
+            self._call = lambda: provider(config() if callable(config) else config)
             self._extensions = None
         self._loop = loop
 

@@ -30,6 +30,7 @@ from thalweg._client import closing, consuming
 from thalweg._client.arguments import constructor_topics, partitions_given, shown
 from thalweg._config.concealment import concealed, mappings_hidden
 from thalweg._config.option_help import options_listed
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, configured, options_of
 from thalweg.consumer._offsets import ConsumerOffsets, alone
@@ -309,6 +310,19 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         """
         if refresh:
             self._core_client.metadata([], self._limit(timeout_ms))
+
+    def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
+        """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. The name is confluent-kafka's.
+
+        Raises:
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
+            TypeError: If an argument is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+        """
+        password = hidden(revealed(password))
+        self.config.set_credentials(username, password, self._core_client)
 
     def metrics(self, raw: bool = False) -> Any:
         """Returns the metrics of this consumer under Kafka's names.

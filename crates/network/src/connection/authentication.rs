@@ -29,8 +29,8 @@ impl Handshake<'_> {
         awaiting(SetupStep::Authentication);
         self.sasl_handshake(mechanism, versions).await?;
         let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
-        if mechanism.needs_token() {
-            awaiting(SetupStep::Token);
+        if let Some(step) = mechanism.awaits() {
+            awaiting(step);
         }
         let mut session = mechanism
             .start()
@@ -178,7 +178,7 @@ impl Handshake<'_> {
     ) -> ConnectionError {
         let name = mechanism.name();
         let message = match mechanism.username() {
-            Some(user) => format!("{name} as user '{}': {reason}", shown(user)),
+            Some(user) => format!("{name} as user '{}': {reason}", shown(&user)),
             None => format!("{name}: {reason}"),
         };
         ConnectionError::Authentication {
