@@ -535,7 +535,8 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_oauthbearer_config",
         "pca",
         "Argument of a function that supplies tokens, or a function that returns it. With"
-        " enable_sasl_oauthbearer_unsecure_jwt it is 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
+        " enable_sasl_oauthbearer_unsecure_jwt it is"
+        " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
         secret=True,
