@@ -102,12 +102,12 @@ impl<'py> Options<'py> {
 /// Returns the text of a str or a `thalweg.Secret`. The error does not show it.
 pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     let revealed = if given.is_instance_of::<PyString>() {
-        given.clone()
+        Ok(given.clone())
     } else {
-        given.call_method0("reveal")?
+        given.call_method0("reveal")
     };
     revealed
-        .extract()
+        .and_then(|text| text.extract::<String>())
         .map_err(|_| PyTypeError::new_err(format!("option {name}: expected a str")))
 }
 
