@@ -58,7 +58,7 @@ help:
 
 # ---- The two commands ----------------------------------------------------------------------
 
-demo: doctor-demo build
+demo: doctor-demo $(STAMPS)/extension
 	$(say) "the demo"
 	@mkdir -p artifacts
 	$(PY) -m thalweg demo --output artifacts $(DEMO)
@@ -131,12 +131,17 @@ doctor-demo:
 doctor-test:
 	@sh tools/doctor test
 
+# The packages that the demo needs come first, so that the demo does not wait for the others.
 venv: $(STAMPS)/venv
-$(STAMPS)/venv: pyproject.toml $(CONSTRAINTS)
-	$(say) "Python packages into $(VENV) (about 700 MB, a minute or two)"
+$(STAMPS)/venv-demo: pyproject.toml $(CONSTRAINTS)
+	$(say) "Python packages of the demo into $(VENV) (about 600 MB, a minute)"
 	@mkdir -p $(STAMPS)
 	test -x $(PY) || "$$(sh tools/doctor --print python)" -m venv $(VENV)
 	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) --group demo
+	@touch $@
+$(STAMPS)/venv: $(STAMPS)/venv-demo
+	$(say) "Python packages for development into $(VENV) (about 100 MB, half a minute)"
 	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) --group dev
 	@touch $@
 
@@ -148,7 +153,7 @@ build: venv $(STAMPS)/extension
 build-release: venv $(STAMPS)/extension-release
 EXTENSION_SOURCES := $(shell find crates -not -path '*/tests*' -not -path '*/benches*' -not -name '*.md')
 EXTENSION := $(STAMPS)/extension $(STAMPS)/extension-release
-$(EXTENSION): $(STAMPS)/venv Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
+$(EXTENSION): $(STAMPS)/venv-demo Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
 	$(say) "the extension module (the first time takes a few minutes)"
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --locked \
 	    --profile $(if $(findstring release,$@),release,dev)

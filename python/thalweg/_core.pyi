@@ -182,8 +182,8 @@ class Timer:
 def call_every(seconds: float, f: Callable[[], object]) -> Timer:
     """Calls f() on the callback thread every `seconds`. Logs what it raises.
 
-    Late calls are not repeated. Do not call it at exit. A forked child has no timers of its
-    parent."""
+    Calls that would come too late are skipped. Do not call it at exit. A forked child has none of
+    its parent's timers."""
 
 # ---------------------------------------------------------------- producing/producer.rs
 
@@ -396,7 +396,7 @@ class AsyncProducer(Generic[_K, _V]):
         If it need not wait, it appends the record without a task switch. After some hundred such
         sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`; the
         errors are raised by the await. If it is cancelled before the append, the record is not
-        sent. To cancel the returned future does not cancel the record.
+        sent. Cancelling the returned future does not cancel the record.
         """
 
     def _send_many(
@@ -471,8 +471,8 @@ class JobCall:
     """A coroutine of a consumer.
 
     It may sleep as long as its consumer lives, in a reference cycle through its task, so the
-    garbage collector must be able to traverse it. Calls of producers are too many for that, and end
-    soon."""
+    garbage collector must be able to traverse it. A producer makes too many calls for that, and
+    they end soon."""
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -488,8 +488,8 @@ class RecordFuture(Awaitable[RecordMetadata]):
     """The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
 
     You can also pass it to `gather`, `wait`, `shield` and `wait_for`. It completes when the batch
-    of the record completes. To cancel it does not cancel the record. If no code asks for its error,
-    the loop's exception handler gets it."""
+    of the record completes. Cancelling it does not cancel the record. If no code asks for its
+    error, the loop's exception handler gets it."""
 
     _asyncio_future_blocking: bool
     @property
@@ -999,8 +999,8 @@ class Consumer(Generic[_K_co, _V_co]):
 
     def _old_heartbeat_is_under_way(self) -> bool:
         """Whether a heartbeat from before the last `_heartbeat`, `_join` or `_stop_heartbeat` is
-        still in flight. None of those is sent after these calls. When it is not in flight any more,
-        a waiting call runs `before_poll`."""
+        still in flight. After these calls, no such heartbeat is sent. When it is not in flight any
+        more, a waiting call runs `before_poll`."""
 
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms has passed without a poll."""
@@ -1008,7 +1008,7 @@ class Consumer(Generic[_K_co, _V_co]):
     def _handed_out(
         self, partitions: Sequence[tuple[str, int]]
     ) -> list[tuple[int, int, int, int] | None]:
-        """Returns the records returned of each partition, as (since, from, to, count); for marks.
+        """Returns (since, from, to, count) of each partition's returned records; for marks.
 
         `since` is a number that each assignment, seek or reset changes. `from` and `to` are the
         positions before the first record and after the last one. None: no record was returned."""

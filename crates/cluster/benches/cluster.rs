@@ -1,6 +1,6 @@
-//! Measures how long the I/O thread needs for new leaders that an answer names (KIP-951).
+//! Measures how long the I/O thread needs for new leaders that a response names (KIP-951).
 //!
-//! The goal is 50 ms when one answer moves 3,300 of 10,000 partitions.
+//! The goal is 50 ms when one response moves 3,300 of 10,000 partitions.
 #![allow(
     dead_code,
     reason = "the harness is shared with the tests, which use more of it"

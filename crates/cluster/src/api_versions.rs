@@ -9,7 +9,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Str, versions};
 use crate::error::UnsupportedVersion;
 use crate::request::NodeId;
 
-/// A broker's answer to `ApiVersions`: its API ranges and its finalized features (KIP-584).
+/// A broker's response to `ApiVersions`: its API ranges and its finalized features (KIP-584).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiVersions {
     /// Sorted by key.
@@ -46,7 +46,7 @@ impl ApiVersions {
         all.finalized_features = response
             .finalized_features
             .iter()
-            // The features live as long as the connection, so they must not keep the answer
+            // The features live as long as the connection, so they must not keep the response
             // alive.
             .map(|f| {
                 let name = f.name.detached();
@@ -122,7 +122,7 @@ impl ApiVersions {
         })
     }
 
-    /// Whether an `ApiVersions` answer says that our version of it was too new (KIP-511).
+    /// Whether an `ApiVersions` response says that our version of it was too new (KIP-511).
     pub fn wants_older(response: &ApiVersionsResponse) -> bool {
         ErrorCode(response.error_code) == ErrorCode::UNSUPPORTED_VERSION
     }

@@ -56,7 +56,7 @@ impl ClusterConfig {
         ] {
             *time = (*time).min(DURATION_MAX);
         }
-        // With less, a connection or an answer would have no time to arrive.
+        // With less, a connection or a response would have no time to arrive.
         for time in [
             &mut self.connections_max_idle,
             &mut self.metadata_recovery_rebootstrap_trigger,

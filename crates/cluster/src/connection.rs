@@ -3,7 +3,7 @@
 //! ```text
 //!                  is_ready                Connected
 //!   Disconnected ───────────▶ Connecting ───────────▶ Ready
-//!     ▲  ▲ backoff               │ failed:              │ lost, timed out, wrong answer
+//!     ▲  ▲ backoff               │ failed:              │ lost, timed out, wrong response
 //!     │  └───────────────────────┘ next address, else   │
 //!     └─────────────────────────────────────────────────┘ all in flight fails as retriable
 //! ```
@@ -19,7 +19,7 @@ use crate::error::{ConnectionError, SetupStep};
 use crate::event::ConnectionId;
 use crate::request::RequestId;
 
-/// A request that was written (or is being written) and waits for its answer.
+/// A request that was written (or is being written) and waits for its response.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) id: RequestId,
@@ -53,19 +53,19 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) state: State,
-    /// Attempts in a row that failed on all addresses, or broke before any answer.
+    /// Attempts in a row that failed on all addresses, or broke before any response.
     pub(crate) failures: u32,
     /// No attempt starts before this time.
     pub(crate) retry_at: Option<Instant>,
     /// Somebody asked for it while it was not ready: connect as soon as the backoff is over.
     pub(crate) wanted: bool,
     pub(crate) throttled_until: Option<Instant>,
-    /// In the order of writing. Answers come in the same order.
+    /// In the order of writing. Responses come in the same order.
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// Requests that expect no answer and are not completely written yet.
+    /// Requests that expect no response and are not completely written yet.
     pub(crate) unwritten: VecDeque<InFlight>,
     pub(crate) last_used: Instant,
-    /// Kept until an answer arrives: a broker that accepts and then closes is not a success.
+    /// Kept until a response arrives: a broker that accepts and then closes is not a success.
     pub(crate) last_error: Option<Arc<ConnectionError>>,
     next_correlation_id: i32,
 }

@@ -135,7 +135,7 @@ impl Coordinators {
         }
     }
 
-    /// Notes that no usable answer came. The lookup is due again after a backoff.
+    /// Notes that no usable response came. The lookup is due again after a backoff.
     pub(crate) fn failed(&mut self, key: &CoordinatorKey, now: Instant) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.in_flight = false;
@@ -145,7 +145,7 @@ impl Coordinators {
         }
     }
 
-    /// Applies an answer. Returns the coordinator's node and address if the answer names one.
+    /// Applies a response. Returns the coordinator's node and address if the response names one.
     pub(crate) fn answered(
         &mut self,
         key: &CoordinatorKey,
@@ -166,7 +166,7 @@ impl Coordinators {
         if told.error != ErrorCode::NONE {
             entry.state = Coordinator::Failed {
                 error: told.error,
-                // Detached, because the slice would keep the answer in memory.
+                // Detached, because the slice would keep the response in memory.
                 message: told.message.as_ref().map(Str::detached),
             };
             return None;
@@ -184,7 +184,7 @@ impl Coordinators {
     }
 }
 
-/// The same facts from either form of the answer.
+/// The same facts from either form of the response.
 struct Told {
     error: ErrorCode,
     message: Option<Str>,

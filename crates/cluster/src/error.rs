@@ -190,7 +190,7 @@ fn range(range: Option<&RangeInclusive<i16>>) -> String {
     )
 }
 
-/// Why a request has no answer.
+/// Why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RequestError {
     /// The connection broke while the request was in flight, so its outcome is unknown.
@@ -217,7 +217,7 @@ impl RequestError {
         }
     }
 
-    /// Whether the broker may have acted on the request although no answer came.
+    /// Whether the broker may have acted on the request although no response came.
     pub fn possibly_written(&self) -> bool {
         matches!(self, Self::Disconnected { .. })
     }

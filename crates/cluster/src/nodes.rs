@@ -79,7 +79,7 @@ impl Nodes {
             .collect()
     }
 
-    /// Adds a node that an answer named before the metadata did (a coordinator or a new leader).
+    /// Adds a node that a response named before the metadata did (a coordinator or a new leader).
     pub(crate) fn learn(&mut self, id: NodeId, address: Address) {
         self.known.insert(id, address);
     }

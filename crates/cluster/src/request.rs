@@ -1,4 +1,4 @@
-//! Requests to send and answers received, as bytes with a label.
+//! Requests to send and responses received, as bytes with a label.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use thalweg_protocol::{ApiKey, EncodeError, Message, Reader, Request, frame};
 /// Kafka's node id. Bootstrap addresses have negative ids: -1, -2 and so on.
 pub type NodeId = i32;
 
-/// What a connection is for. A slow answer on one connection does not delay the others.
+/// What a connection is for. A slow response on one connection does not delay the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
     Produce,
@@ -79,14 +79,14 @@ pub struct Outgoing {
     pub api_key: ApiKey,
     pub version: i16,
     pub body: Body,
-    /// From sending to the answer. When it has passed, the connection is closed.
+    /// From sending to the response. When it has passed, the connection is closed.
     pub timeout: Duration,
     /// False for Produce with acks=0, which is done when the socket has taken its last byte.
     pub expects_response: bool,
 }
 
 impl Outgoing {
-    /// Makes a typed request in one piece that expects an answer.
+    /// Makes a typed request in one piece that expects a response.
     pub fn new<R: Request>(
         request: &R,
         version: i16,
@@ -122,19 +122,19 @@ impl Frame {
     }
 }
 
-/// An answer without its header, for the sender of the request to decode.
+/// A response without its header, for the sender of the request to decode.
 #[derive(Debug)]
 pub struct ResponseBody {
     pub node: NodeId,
     pub purpose: Purpose,
     pub api_key: ApiKey,
     pub version: i16,
-    /// Empty for a request that expects no answer.
+    /// Empty for a request that expects no response.
     pub reader: Reader,
 }
 
 impl ResponseBody {
-    /// Decodes the answer to a request of type `R`.
+    /// Decodes the response to a request of type `R`.
     pub fn decode<R: Request>(mut self) -> Result<R::Response, thalweg_protocol::DecodeError> {
         debug_assert_eq!(R::KEY, self.api_key, "response of another API");
         R::Response::decode(&mut self.reader, self.version)

@@ -28,10 +28,10 @@ impl Job for NoJob {
 
 /// A core that a client's actor drives: the producer's sender, the consumer's fetcher, or [`Idle`].
 ///
-/// One turn of the actor: it passes events to the cluster, calls [`Cluster::poll`], passes answers
-/// to `on_response` and finished jobs to `job_done`, then calls `poll`, then carries out actions
-/// and jobs until none is left. Then it sleeps until an event, a notification, or the earlier of
-/// the two `next_deadline`s.
+/// One turn of the actor: it passes events to the cluster, calls [`Cluster::poll`], passes
+/// responses to `on_response` and finished jobs to `job_done`, then calls `poll`, then carries out
+/// actions and jobs until none is left. Then it sleeps until an event, a notification, or the
+/// earlier of the two `next_deadline`s.
 pub trait Role: Send + 'static {
     type Job: Job;
 
@@ -41,7 +41,7 @@ pub trait Role: Send + 'static {
     /// Does what is due: sends requests by [`Cluster::send`] and expires what is too old.
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64);
 
-    /// Takes the answer to a request that this role sent, or the error that replaces it.
+    /// Takes the response to a request that this role sent, or the error that replaces it.
     fn on_response(
         &mut self,
         id: RequestId,

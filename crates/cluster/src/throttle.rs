@@ -1,10 +1,10 @@
-//! Throttle times in answers (KIP-219): the client itself holds back its requests.
+//! Throttle times in responses (KIP-219): the client itself holds back its requests.
 
 use std::time::Duration;
 
 use thalweg_protocol::{ApiKey, Reader};
 
-/// APIs whose answer begins with `throttle_time_ms`, with the first version for which the broker
+/// APIs whose response begins with `throttle_time_ms`, with the first version for which the broker
 /// expects the client to wait. In Produce responses it comes last, and the producer reports it.
 const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
     (ApiKey::FETCH, 8),
@@ -33,11 +33,11 @@ const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
     (ApiKey::CONSUMER_GROUP_HEARTBEAT, 0),
 ];
 
-/// A damaged answer must not silence a node: records wait only for `delivery_timeout_ms`, by
+/// A damaged response must not silence a node: records wait only for `delivery_timeout_ms`, by
 /// default two minutes. A broker that wants more time stops reading from the connection until then.
 const THROTTLE_MAX: Duration = Duration::from_secs(60);
 
-/// Returns how long the answer asks us to hold back. It does not consume the body.
+/// Returns how long the response asks us to hold back. It does not consume the body.
 pub(crate) fn throttle_time(key: ApiKey, version: i16, body: &Reader) -> Duration {
     let leads = LEADING_THROTTLE_TIME
         .iter()

@@ -1,11 +1,17 @@
 //! Reads any column of bytes or text row by row, without converting the whole column.
 
+use std::fmt::Display;
+
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
+    PrimitiveArray,
 };
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 
 use crate::error::ColumnsError;
 
@@ -201,48 +207,78 @@ impl HeadersColumn {
 }
 
 /// Converts an integer column of any width to `i32`. A value that does not fit is an error.
-pub(crate) fn partitions(
-    array: &ArrayRef,
-) -> Result<arrow_array::PrimitiveArray<Int32Type>, ColumnsError> {
-    if !array.data_type().is_integer() && *array.data_type() != DataType::Null {
-        return Err(ColumnsError::ColumnType {
+pub(crate) fn partitions(array: &ArrayRef) -> Result<PrimitiveArray<Int32Type>, ColumnsError> {
+    match array.data_type() {
+        DataType::Int8 => partitions_of::<Int8Type>(array),
+        DataType::Int16 => partitions_of::<Int16Type>(array),
+        DataType::Int32 => Ok(array.as_primitive::<Int32Type>().clone()),
+        DataType::Int64 => partitions_of::<Int64Type>(array),
+        DataType::UInt8 => partitions_of::<UInt8Type>(array),
+        DataType::UInt16 => partitions_of::<UInt16Type>(array),
+        DataType::UInt32 => partitions_of::<UInt32Type>(array),
+        DataType::UInt64 => partitions_of::<UInt64Type>(array),
+        DataType::Null => Ok(PrimitiveArray::new_null(array.len())),
+        other => Err(ColumnsError::ColumnType {
             name: "partition".to_owned(),
-            found: array.data_type().to_string(),
+            found: other.to_string(),
             expected: "an integer type",
-        });
+        }),
     }
-    let cast = arrow_cast::cast_with_options(array, &DataType::Int32, &strict())?;
-    Ok(cast.as_primitive::<Int32Type>().clone())
+}
+
+fn partitions_of<T>(array: &ArrayRef) -> Result<PrimitiveArray<Int32Type>, ColumnsError>
+where
+    T: ArrowPrimitiveType<Native: TryInto<i32> + Display>,
+{
+    convert(array.as_primitive::<T>(), |value| {
+        let reason = || format!("{value} is out of range: a partition has 32 bits");
+        value.try_into().map_err(|_| ("partition", reason()))
+    })
+}
+
+/// Converts each value that is not null. An error names the row.
+fn convert<T: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    convert: impl Fn(T::Native) -> Result<O::Native, (&'static str, String)>,
+) -> Result<PrimitiveArray<O>, ColumnsError> {
+    let mut row = 0;
+    let converted: Result<PrimitiveArray<O>, _> = array
+        .iter()
+        .enumerate()
+        .map(|(index, value)| {
+            row = index;
+            value.map(&convert).transpose()
+        })
+        .collect();
+    converted.map_err(|(name, reason)| ColumnsError::Row { row, name, reason })
 }
 
 /// Converts timestamps of any unit, or integers, to milliseconds since the Unix epoch.
-pub(crate) fn timestamps_ms(
-    array: &ArrayRef,
-) -> Result<arrow_array::PrimitiveArray<Int64Type>, ColumnsError> {
-    use arrow_schema::TimeUnit::Millisecond;
-    let milliseconds = match array.data_type() {
-        // The time zone stays, only the unit changes. Without a zone the times count as UTC.
-        DataType::Timestamp(_, zone) => {
-            let to = DataType::Timestamp(Millisecond, zone.clone());
-            arrow_cast::cast_with_options(array, &to, &strict())?
-        }
-        DataType::Int64 | DataType::Null => ArrayRef::clone(array),
-        other => {
-            return Err(ColumnsError::ColumnType {
+///
+/// Without a time zone, times count as UTC. Parts of a millisecond are cut off.
+pub(crate) fn timestamps_ms(array: &ArrayRef) -> Result<PrimitiveArray<Int64Type>, ColumnsError> {
+    let DataType::Timestamp(unit, _) = array.data_type() else {
+        return match array.data_type() {
+            DataType::Int64 => Ok(array.as_primitive::<Int64Type>().clone()),
+            DataType::Null => Ok(PrimitiveArray::new_null(array.len())),
+            other => Err(ColumnsError::ColumnType {
                 name: "timestamp".to_owned(),
                 found: other.to_string(),
                 expected: "timestamp of any unit, or int64 milliseconds",
-            });
-        }
+            }),
+        };
     };
-    let longs = arrow_cast::cast_with_options(&milliseconds, &DataType::Int64, &strict())?;
-    Ok(longs.as_primitive::<Int64Type>().clone())
-}
-
-/// Returns options that make a value that does not fit an error instead of a null.
-fn strict() -> arrow_cast::CastOptions<'static> {
-    arrow_cast::CastOptions {
-        safe: false,
-        ..Default::default()
+    // The same numbers, without their unit.
+    let data = array.to_data().into_builder().data_type(DataType::Int64);
+    let times = PrimitiveArray::<Int64Type>::from(data.build()?);
+    match unit {
+        TimeUnit::Second => convert(&times, |time| {
+            let reason = || format!("{time} s is out of range: milliseconds have 64 bits");
+            time.checked_mul(1_000)
+                .ok_or_else(|| ("timestamp", reason()))
+        }),
+        TimeUnit::Millisecond => Ok(times),
+        TimeUnit::Microsecond => Ok(times.unary(|time| time / 1_000)),
+        TimeUnit::Nanosecond => Ok(times.unary(|time| time / 1_000_000)),
     }
 }

@@ -78,7 +78,7 @@ impl CodecPool {
     }
 
     /// Returns a number of jobs that keeps every thread busy while results travel back and the I/O
-    /// thread reads an answer of megabytes. With many more, decoded data would have left the CPU
+    /// thread reads a response of megabytes. With many more, decoded data would have left the CPU
     /// caches before it is drained.
     pub(crate) fn jobs_max_per_client(&self) -> usize {
         self.threads * JOBS_PER_THREAD_MAX

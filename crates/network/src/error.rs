@@ -15,8 +15,9 @@ pub enum ClientError {
     /// No bootstrap address could be reached in time. Lists each address with its cause.
     #[error("no brokers available: {}", causes(.0))]
     NoBrokersAvailable(Vec<(Address, String)>),
-    /// The time is over. The text says what the call was waiting for.
-    #[error("timed out: {0}")]
+    /// The time is over. The text says what the call was waiting for, and that it did not come in
+    /// time.
+    #[error("{0}")]
     TimedOut(String),
     /// Authentication, certificates or versions: another attempt does not help.
     #[error("{0}")]

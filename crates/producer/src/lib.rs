@@ -5,7 +5,7 @@
 //!   ───────────────────                    ──────────────
 //!   Accumulator::append ──▶ partition      Sender::poll: ready, drain, close, send
 //!        │   ▲              queues ──────▶      │        ▲
-//!        │   └ BufferPool ◀── chunks ───────────┤        │ answers, errors, codec jobs
+//!        │   └ BufferPool ◀── chunks ───────────┤        │ responses, errors, codec jobs
 //!        ▼                                      ▼        │
 //!   BatchCompletion ◀────────── one outcome ── batches in flight
 //! ```

@@ -102,7 +102,7 @@ def _decoded(kind: Any, data: bytes) -> Any:
         return data
     try:
         return kind.decode(data)
-    except (KafkaProtocolError, UnicodeDecodeError):
+    except KafkaProtocolError:
         return data
 
 

@@ -259,11 +259,18 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             autocommit: False skips the commit.
 
         Raises:
-            IllegalStateError: If it is awaited in another event loop.
+            IllegalStateError: If it is awaited in another event loop, or by a coroutine of this
+                consumer's rebalance listener.
         """
         if not self._started or self._pid != os.getpid():
             return
         self._check_loop()
+        if asyncio.current_task() in self._tasks:
+            # The two would wait for each other.
+            raise IllegalStateError(
+                "a rebalance listener must not await stop(), which waits until the listener has"
+                " returned. Use asyncio.create_task(consumer.stop())"
+            )
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop(autocommit))
         await asyncio.shield(self._stopping)

@@ -203,8 +203,12 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         if completions is None or loop is None or self._stopped or self._pid != os.getpid():
             return
         failed_before = records_failed(super().metrics())
-        await self._close(timeout)
-        self._stopped_with(loop, completions, failed_before)
+        try:
+            await self._close(timeout)
+        finally:
+            # The core may be closed although the close failed. If it was cancelled, it continues.
+            if self.closed:
+                self._stopped_with(loop, completions, failed_before)
 
     def _stopped_with(
         self, loop: asyncio.AbstractEventLoop, completions: _core.Completions, failed_before: int

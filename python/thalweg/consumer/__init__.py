@@ -367,8 +367,10 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         try:
             run(self._driver.close(autocommit, limit))
         finally:
-            self._shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
-            self._watch.close()
+            try:
+                self._shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
+            finally:
+                self._watch.close()
 
     def __enter__(self) -> Self:
         return self

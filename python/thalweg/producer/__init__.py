@@ -167,11 +167,16 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         pid = os.getpid()
         failed_before = records_failed(super().metrics()) if self._open_in == pid else 0
         began = time.monotonic()
-        super().close(timeout)
-        # Looked at once more: another thread may have closed it meanwhile.
-        if self._open_in != pid:
-            return
-        self._open_in = 0
+        try:
+            super().close(timeout)
+        finally:
+            # Looked at once more: another thread may have closed it meanwhile.
+            if self.closed and self._open_in == pid:
+                self._open_in = 0
+                self._closed_with(timeout, began, failed_before)
+
+    def _closed_with(self, timeout: float | None, began: float, failed_before: int) -> None:
+        """Waits for the callbacks, and closes everything but the core."""
         left = records_failed(super().metrics()) - failed_before
         if left:
             log.warning("%r was closed with %d records not acknowledged", self, left)

@@ -11,6 +11,7 @@ from tests.integration.support.aio import made, run, until
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
 from thalweg import AsyncConsumerRebalanceListener, TopicPartition
+from thalweg.errors import ConsumerStoppedError, IllegalStateError
 
 
 def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
@@ -101,6 +102,50 @@ def test_who_unsubscribes_while_a_listener_is_told_reads_nothing(broker: Broker)
             await until(lambda: not heard.at_work)
             await asyncio.sleep(0.05)
             assert consumer.assignment() == set()
+
+    run(program())
+
+
+@pytest.mark.parametrize("when", ["assigned", "revoked"])
+def test_a_listener_that_awaits_the_stop_of_its_consumer_gets_an_error_at_once(
+    start_embedded: Any, when: str
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("stopped")
+    raised: list[IllegalStateError] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    class Stopping(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            if when == "revoked":
+                await self.stop()
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            if when == "assigned":
+                await self.stop()
+
+        async def stop(self) -> None:
+            with pytest.raises(IllegalStateError, match="must not await stop") as caught:
+                await consumer.stop()
+            raised.append(caught.value)
+            # As the error says.
+            tasks.append(asyncio.create_task(consumer.stop()))
+
+    consumer = made(broker, group_id="g")
+
+    async def program() -> None:
+        await consumer.start()
+        consumer.subscribe(["stopped"], listener=Stopping())
+        reading = asyncio.ensure_future(consumer.getone())
+        await until(consumer.assignment)
+        if when == "revoked":
+            await asyncio.wait_for(consumer.stop(), 20)
+        await until(lambda: tasks)
+        await asyncio.wait_for(tasks[0], 20)
+        [ended] = await asyncio.gather(reading, return_exceptions=True)
+        assert isinstance(ended, ConsumerStoppedError)
+        assert len(raised) == 1
+        assert consumer.closed
 
     run(program())
 

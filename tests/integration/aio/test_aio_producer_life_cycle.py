@@ -16,7 +16,9 @@ from tests.support.brokers import Broker
 from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
-from thalweg.errors import IllegalStateError, KafkaTimeoutError
+from thalweg.aio import AIOKafkaProducer
+from thalweg.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from thalweg.serializer import JsonSerializer
 
 
 @one_real_broker
@@ -55,6 +57,37 @@ def test_stop_with_a_limit_counts_what_is_left(
     with caplog.at_level(logging.WARNING, "thalweg"):
         run(program())
         assert "stopped with 7 records not acknowledged" in caplog.text
+
+
+def test_a_stop_that_fails_releases_the_loop_and_closes_the_serializer(
+    silent: EmbeddedBroker,
+) -> None:
+    closed: list[object] = []
+
+    class Own(JsonSerializer):
+        def close(self) -> None:
+            closed.append(self)
+
+    class Failing(AIOKafkaProducer[Any, Any]):
+        async def _close(self, timeout: float | None = None) -> None:
+            await super()._close(timeout)
+            raise KafkaError("the client failed")
+
+    async def program() -> None:
+        loop = asyncio.get_running_loop()
+        servers = silent.bootstrap_servers
+        producer = Failing(bootstrap_servers=servers, value_serializer=Own())
+        await producer.start()
+        assert producer._completions is not None
+        descriptor = producer._completions.fileno()
+        with pytest.raises(KafkaError, match="the client failed"):
+            await producer.stop()
+        assert len(closed) == 1
+        assert not loop.remove_reader(descriptor), "the loop watches it no longer"
+        await producer.stop()
+        assert len(closed) == 1
+
+    run(program())
 
 
 def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:

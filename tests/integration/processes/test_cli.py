@@ -69,6 +69,13 @@ def test_a_broker_serves_until_it_is_told_to_end(number: signal.Signals) -> None
             broker.kill()
 
 
+def test_a_broker_that_cannot_listen_names_the_address() -> None:
+    # An address of documentation examples, which no host has.
+    status, output, errors = thalweg("broker", "--host", "192.0.2.1", "--port", "9092")
+    assert (status, output) == (1, b"")
+    assert errors.startswith("thalweg broker: node 1: cannot listen on 192.0.2.1:9092: ")
+
+
 def test_lines_are_produced_and_read_back(embedded: Broker) -> None:
     topic = embedded.create_topic("cli")
     bootstrap = embedded.bootstrap_servers

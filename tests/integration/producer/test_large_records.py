@@ -41,6 +41,9 @@ def test_a_record_over_max_request_size_is_refused_at_once(
     producer.partitions_for(topic)
     with within(2), pytest.raises(RecordTooLargeError, match="max_request_size"):
         producer.send(topic, bytes(2_000_000))
+    # The size is wrong whatever the partition is.
+    with within(2), pytest.raises(RecordTooLargeError, match="max_request_size"):
+        producer.send(topic, bytes(2_000_000), partition=-1)
     assert producer.send(topic, b"small").get(20).offset == 0
 
 

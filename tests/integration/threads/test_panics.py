@@ -1,4 +1,4 @@
-"""A panic of the native code that runs a callback ends that callback, and no other.
+"""A panic of the native code ends one callback, or one poll, and no other.
 
 Rust code panics again when it meets its own `PanicException`. So a function of the application that
 raises it makes the calling thread panic.
@@ -6,13 +6,14 @@ raises it makes the calling thread panic.
 
 import asyncio
 import logging
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.waiting import wait_until
-from thalweg import KafkaProducer, _core
+from thalweg import KafkaConsumer, KafkaProducer, TopicPartition, _core
 from thalweg._logging import refresh
 from thalweg.aio import AIOKafkaProducer
 from thalweg.broker import EmbeddedBroker
@@ -82,6 +83,44 @@ def test_callbacks_of_records_outlive_one_that_panics() -> None:
             future.add_callback(lambda _, number=number: called.append(number))
         producer.flush()
         wait_until(lambda: len(called) == 4 * len(_panics()), what="the callbacks after them")
+
+
+def test_a_poll_after_a_deserializer_that_panics_returns_its_records() -> None:
+    left = 2 * len(_panics())
+
+    def deserialize(value: bytes) -> bytes:
+        nonlocal left
+        if value == b"3" and left:
+            left -= 1
+            _panic()
+        return value
+
+    with (
+        EmbeddedBroker() as broker,
+        KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        broker.create_topic("t")
+        sent = [b"%d" % number for number in range(6)]
+        for each in sent:
+            producer.send("t", each)
+        producer.flush()
+        with KafkaConsumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            value_deserializer=deserialize,
+        ) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            values: list[bytes] = []
+            end = time.monotonic() + 30
+            while len(values) < len(sent):
+                assert time.monotonic() < end, "the partition is silent"
+                try:
+                    polled = consumer.poll(timeout_ms=500)
+                except tuple(_panics()):
+                    continue
+                values += [record.value for records in polled.values() for record in records]
+            assert values == sent
+            assert left == 0
 
 
 # The class of another native module counts as an ordinary exception.

@@ -1,4 +1,4 @@
-"""Marks of finished records: commits stop before the first record that is not finished."""
+"""Marks of processed records: commits stop before the first record that is not processed."""
 
 import contextlib
 import random
@@ -57,7 +57,7 @@ class Log:
         return None if found is None else found.offset
 
 
-def test_a_commit_stops_before_the_first_unfinished_record() -> None:
+def test_a_commit_stops_before_the_first_unprocessed_record() -> None:
     log = Log()
     log.hand_out(10)
     log.mark(3, 1, 5)
@@ -90,7 +90,7 @@ def test_a_mark_may_come_before_anybody_has_looked_at_what_was_handed_out() -> N
     assert log.committed() == 7
 
 
-def test_gaps_in_the_log_are_no_unfinished_records() -> None:
+def test_gaps_in_the_log_are_no_unprocessed_records() -> None:
     log = Log(offsets=[0, 1, 5, 9])
     log.hand_out(10)
     log.mark(9, 0, 5)
@@ -232,7 +232,7 @@ def test_a_late_mark_does_not_take_back_what_others_committed() -> None:
     assert log.committed() == 101
 
 
-def test_a_commit_bears_the_epoch_of_the_last_finished_record() -> None:
+def test_a_commit_bears_the_epoch_of_the_last_processed_record() -> None:
     log = Log()
     log.hand_out(4)
     log.marks.add([record(2, 7), record(0, 5), record(1, 6)])
@@ -271,7 +271,7 @@ def test_marks_beyond_the_limit_take_no_memory(monkeypatch: pytest.MonkeyPatch) 
         with contextlib.suppress(IllegalStateError):
             log.mark(offset)
     ((_, state),) = log.marks._partitions.items()
-    assert len(state.finished) == 10
+    assert len(state.processed) == 10
     log.mark(0, 2)
     assert log.committed() == 4
 
@@ -279,12 +279,12 @@ def test_marks_beyond_the_limit_take_no_memory(monkeypatch: pytest.MonkeyPatch) 
 def test_a_look_that_another_thread_has_overtaken_counts_for_nothing() -> None:
     state = _marks._Partition(-1)
     for offset in range(0, 40, 2):  # every other offset has no record
-        state.finished.add(offset, 0)
+        state.processed.add(offset, 0)
     state.look(_marks.HandedOut(1, 0, 40, 20))
     state.look(_marks.HandedOut(1, 0, 20, 10))
     assert state.seen == (40, 20)
     assert state.finish() is not None
-    state.finished.add(40, 0)
+    state.processed.add(40, 0)
     state.look(_marks.HandedOut(1, 0, 41, 21))
     found = state.finish()
     assert found is not None
@@ -301,28 +301,28 @@ def test_a_log_with_gaps_does_not_come_to_the_limit(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_no_order_of_marks_commits_an_unfinished_record_or_stalls(seed: int) -> None:
+def test_no_order_of_marks_commits_an_unprocessed_record_or_stalls(seed: int) -> None:
     chance = random.Random(seed)
     density = chance.choice([1.0, 1.0, 0.9, 0.3])
     log = Log(offsets=[each for each in range(400) if chance.random() < density])
-    unfinished: list[int] = []
+    unprocessed: list[int] = []
     best = 0
     for _ in range(200):
         action = chance.random()
         if action < 0.3:
-            unfinished += log.hand_out(log.position + chance.randrange(8))
-        elif action < 0.85 and unfinished:
-            log.mark(unfinished.pop(chance.randrange(len(unfinished))))
+            unprocessed += log.hand_out(log.position + chance.randrange(8))
+        elif action < 0.85 and unprocessed:
+            log.mark(unprocessed.pop(chance.randrange(len(unprocessed))))
         elif action < 0.87:
             log.seek(chance.randrange(log.position + 1))
-            unfinished.clear()
+            unprocessed.clear()
         else:
             found = log.committed()
-            assert found is None or all(found <= each for each in unfinished)
+            assert found is None or all(found <= each for each in unprocessed)
             assert found is None or found >= best
             best = found or best
-    while unfinished:
-        log.mark(unfinished.pop())
+    while unprocessed:
+        log.mark(unprocessed.pop())
     found = log.committed()
     handed_out = [each for each in log.offsets if each < log.position]
     if handed_out and handed_out[-1] >= max(best, log.start) and log.records:

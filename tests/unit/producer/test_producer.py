@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.errors import KafkaConfigurationError
+from thalweg.errors import KafkaConfigurationError, KafkaError
 from thalweg.interceptor import ProducerInterceptor
 from thalweg.partitioner import DefaultPartitioner, Partitioner
 from thalweg.serializer import JsonSerializer, Serializer
@@ -154,6 +154,24 @@ def test_closing_closes_what_the_user_gave_once_even_if_one_raises(make, caplog)
     assert closed == [key, value]
     assert producer.calls[0] == ("close", 3)
     assert "raised" in caplog.text
+
+
+def test_a_close_that_fails_closes_what_the_user_gave(fake, monkeypatch):
+    closed = []
+
+    class Own(JsonSerializer):
+        def close(self):
+            closed.append(self)
+
+    def fails(self, timeout=None):
+        self.closed = True
+        raise KafkaError("the client failed")
+
+    monkeypatch.setattr(fake.core.Producer, "close", fails)
+    producer = fake.producer.KafkaProducer(value_serializer=Own())
+    with pytest.raises(KafkaError, match="the client failed"):
+        producer.close()
+    assert len(closed) == 1
 
 
 def test_a_negative_timeout_is_refused(make):

@@ -1,4 +1,4 @@
-//! The network's half of the cluster: events and time go in, actions and answers come out.
+//! The network's half of the cluster: events and time go in, actions and responses come out.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,7 +41,7 @@ impl Cluster {
         self.connections.actions.pop_front()
     }
 
-    /// Returns the next answer to a role's request. The cluster handles answers to its own
+    /// Returns the next response to a role's request. The cluster handles responses to its own
     /// requests.
     pub fn poll_response(&mut self) -> Option<Completed> {
         if self.responses.is_empty() {

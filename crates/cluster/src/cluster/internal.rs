@@ -1,4 +1,4 @@
-//! The requests that the cluster itself sends, and how it uses the answers.
+//! The requests that the cluster itself sends, and how it uses the responses.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -126,7 +126,7 @@ impl Cluster {
     }
 
     /// Requests an update, after the backoff, because the metadata is stale: a leader is unknown,
-    /// or an answer said so.
+    /// or a response said so.
     pub fn request_update(&mut self) {
         self.requests.request_update();
     }
@@ -161,7 +161,7 @@ impl Cluster {
         connection.is_some_and(|connection| !connection.is_ready() && connection.conn().is_some())
     }
 
-    /// Returns the number of requests that were sent and not answered yet.
+    /// Returns the number of requests that were sent and have no response yet.
     pub fn in_flight(&self, node: NodeId, purpose: Purpose) -> usize {
         self.connections
             .get((node, purpose))
@@ -218,7 +218,7 @@ impl Cluster {
         })
     }
 
-    /// True as soon as one answer has named the brokers.
+    /// True as soon as one response has named the brokers.
     pub fn is_bootstrapped(&self) -> bool {
         self.metadata.version > 0
     }
@@ -285,8 +285,9 @@ impl Cluster {
         self.connections.send((node, purpose), outgoing, now)
     }
 
-    /// Holds back requests on this connection (KIP-219). Answers that begin with `throttle_time_ms`
-    /// do this themselves. In Produce responses it comes last, so the producer calls this.
+    /// Holds back requests on this connection (KIP-219). Responses that begin with
+    /// `throttle_time_ms` do this themselves. In Produce responses it comes last, so the producer
+    /// calls this.
     pub fn throttle(
         &mut self,
         node: NodeId,

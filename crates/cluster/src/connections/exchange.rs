@@ -1,4 +1,4 @@
-//! Requests and answers on established connections.
+//! Requests and responses on established connections.
 
 use std::time::{Duration, Instant};
 

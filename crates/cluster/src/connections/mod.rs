@@ -27,7 +27,7 @@ pub(crate) type Key = (NodeId, Purpose);
 /// A last safeguard: roles themselves limit their connections for other purposes than Produce.
 const IN_FLIGHT_MAX_OTHER: usize = 100;
 
-/// A request that has its answer, or will never get one.
+/// A request that has its response, or will never get one.
 pub(crate) type Completed = (RequestId, Result<ResponseBody, RequestError>);
 
 /// What happened to a connection, as the rest of the cluster needs to know it.

@@ -25,7 +25,7 @@ pub struct LeaderHint {
 /// Returns a snapshot with these leaders, and the number of hints that changed it. Returns `None`
 /// if no hint changed anything.
 ///
-/// `endpoints` are the addresses that the answer gives for leaders.
+/// `endpoints` are the addresses that the response gives for leaders.
 pub(crate) fn with_leaders(
     old: &Metadata,
     hints: &[LeaderHint],

@@ -1,8 +1,8 @@
-//! Merges an answer into the old snapshot and so makes the new one. The rules about epochs and
+//! Merges a response into the old snapshot and so makes the new one. The rules about epochs and
 //! topic ids are in this file.
 //!
-//! The strings of an answer are slices of its frame, and a snapshot lives long. So the new snapshot
-//! reuses the old one's strings where they are equal, and copies the others.
+//! The strings of a response are slices of its frame, and a snapshot lives long. So the new
+//! snapshot reuses the old one's strings where they are equal, and copies the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 use super::snapshot::{Metadata, Node, Partition, Topic};
 use crate::request::NodeId;
 
-/// A known topic survives fewer than this many answers that omit it (a restarting broker omits
+/// A known topic survives fewer than this many responses that omit it (a restarting broker omits
 /// topics).
 const MISSING_ANSWERS_MAX: u32 = 3;
 
-/// Which topics an answer covers.
+/// Which topics a response covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MergeScope {
     /// Only those that it names. All others stay as they are.
     Partial,
-    /// All topics. The snapshot drops a topic that the answer does not name.
+    /// All topics. The snapshot drops a topic that the response does not name.
     Full,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn known_or_detached(old: &Metadata, node: &Node) -> Arc<Node> {
     }
 }
 
-/// Merges one topic of the answer. Returns true if the metadata must be requested again.
+/// Merges one topic of the response. Returns true if the metadata must be requested again.
 fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic) -> bool {
     let Some(name) = name(old, told) else {
         return false;
@@ -142,9 +142,9 @@ fn name(old: &Metadata, told: &MetadataResponseTopic) -> Option<Str> {
     Some(known.unwrap_or_else(|| name.detached()))
 }
 
-/// Whether the partitions can be those of a topic. Kafka numbers them from 0 to n - 1, and a topic has
-/// at least one. An answer with any other index is damaged, and a table as long as its largest index
-/// could take all memory.
+/// Whether the partitions can be those of a topic. Kafka numbers them from 0 to n - 1, and a topic
+/// has at least one. A response with any other index is damaged, and a table as long as its largest
+/// index could take all memory.
 fn has_sound_partitions(told: &MetadataResponseTopic) -> bool {
     let count = told.partitions.len();
     let mut indexes = told.partitions.iter().map(|part| part.partition_index);

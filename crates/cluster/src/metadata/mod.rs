@@ -5,7 +5,7 @@
 //!                                                              │
 //!   SharedMetadata (Arc swap, version, waiters) ◀── merge ◀── MetadataResponse
 //! ```
-//! The snapshot is immutable and shared. Each answer makes a new one that reuses what did not
+//! The snapshot is immutable and shared. Each response makes a new one that reuses what did not
 //! change.
 
 mod hints;

@@ -1,8 +1,9 @@
 //! Decides when to request metadata, and for which topics.
 //!
 //! The client requests metadata at the start, when a topic is missing, when somebody reports stale
-//! metadata (a leader is unknown, or an answer said so), and when the last full answer is too old.
-//! Only one request is in flight at a time. Whatever is wanted meanwhile waits for the next one.
+//! metadata (a leader is unknown, or a response said so), and when the last full response is too
+//! old. Only one request is in flight at a time. Whatever is wanted meanwhile waits for the next
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ pub(crate) struct MetadataQuery {
     pub(crate) scope: MergeScope,
     /// `None` means all topics that exist.
     pub(crate) topics: Option<Vec<Str>>,
-    /// The answer settles the numbered refreshes of other threads up to this number.
+    /// The response settles the numbered refreshes of other threads up to this number.
     pub(crate) answers: u64,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Requests {
     /// The number of the newest refresh that another thread requested.
     asked: u64,
     last_full_success: Option<Instant>,
-    /// Since when metadata has been wanted and no answer has come (KIP-1102).
+    /// Since when metadata has been wanted and no response has come (KIP-1102).
     failing_since: Option<Instant>,
     failures: u32,
     next_allowed: Option<Instant>,
@@ -209,7 +210,7 @@ impl Requests {
         query
     }
 
-    /// Notes that an answer was merged.
+    /// Notes that a response was merged.
     pub(crate) fn succeeded(&mut self, changed: bool, incomplete: bool, now: Instant) {
         let Some(query) = self.in_flight.take() else {
             return;
@@ -227,7 +228,7 @@ impl Requests {
         self.next_allowed = Some(now + wait);
     }
 
-    /// Notes that no usable answer came. The same request is due again after a backoff.
+    /// Notes that no usable response came. The same request is due again after a backoff.
     pub(crate) fn failed(&mut self, now: Instant) {
         if let Some(query) = self.in_flight.take() {
             match query.scope {

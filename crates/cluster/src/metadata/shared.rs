@@ -91,7 +91,7 @@ impl SharedMetadata {
     }
 
     /// Whether brokers have answered this refresh. A newer snapshot alone does not prove it: its
-    /// answer may already have been in flight when the refresh was requested.
+    /// response may already have been in flight when the refresh was requested.
     pub fn is_answered(&self, number: u64) -> bool {
         self.lock().updates_answered >= number
     }
@@ -144,7 +144,7 @@ impl SharedMetadata {
     }
 
     /// Notes that the refreshes up to this number are answered. The actor calls it before it
-    /// publishes the answer.
+    /// publishes the response.
     pub(crate) fn note_answered(&self, number: u64) {
         let mut inner = self.lock();
         inner.updates_answered = inner.updates_answered.max(number);

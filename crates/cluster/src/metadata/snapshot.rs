@@ -38,10 +38,10 @@ pub struct Topic {
     /// `Uuid::ZERO` if the broker is too old to report it.
     pub id: Uuid,
     pub is_internal: bool,
-    /// Sorted by index. Every index is less than the number of partitions in the broker's answer.
+    /// Sorted by index. Every index is less than the number of partitions in the broker's response.
     pub partitions: Vec<Partition>,
-    /// How many answers in a row have omitted the topic. A restarting broker reports less than it
-    /// should, so the topic stays for a few such answers.
+    /// How many responses in a row have omitted the topic. A restarting broker reports less than it
+    /// should, so the topic stays for a few such responses.
     pub missing_answers: u32,
 }
 
@@ -70,7 +70,7 @@ impl Topic {
 /// A snapshot of what the brokers last reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Counts the snapshots made so far. 0 means that no answer has come yet.
+    /// Counts the snapshots made so far. 0 means that no response has come yet.
     pub version: u64,
     pub cluster_id: Option<Str>,
     pub controller: Option<NodeId>,

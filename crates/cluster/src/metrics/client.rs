@@ -94,7 +94,7 @@ impl ClientMetrics {
         node.traffic.outgoing.record(bytes as f64, now);
     }
 
-    /// Records an answer. `latency` is given only for the role's own requests.
+    /// Records a response. `latency` is given only for the role's own requests.
     pub(crate) fn answered(
         &self,
         node: NodeId,

@@ -1,7 +1,7 @@
 //! Metrics under Kafka's names: sampled windows, and what a client's connections did.
 //!
 //! ```text
-//!   I/O thread: one value for each request or answer ──▶ Sampled (one lock) ──▶ snapshot(now)
+//!   I/O thread: one value for each request or response ──▶ Sampled (one lock) ──▶ snapshot(now)
 //! ```
 //! Nothing here is written once for each record of a batch. Averages, maxima and rates are computed
 //! as in Kafka's `SampledStat`. A snapshot holds the metrics of the moment when it is taken.

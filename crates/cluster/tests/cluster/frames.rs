@@ -1,4 +1,4 @@
-//! Strings read from an answer are slices of its frame. What is kept must not keep the frame.
+//! Strings read from a response are slices of its frame. What is kept must not keep the frame.
 
 use std::sync::{Arc, Weak};
 
@@ -41,7 +41,7 @@ fn is_freed(watch: &Weak<()>) -> bool {
     watch.upgrade().is_none()
 }
 
-/// Answers a request. The returned reference shows whether the answer's frame is freed.
+/// Answers a request. The returned reference shows whether the response's frame is freed.
 fn answer<R: Request>(bench: &mut Bench, to: &Written, response: &R::Response) -> Weak<()> {
     let bytes = frame::encode_response(to.key, to.version, to.correlation_id, response)
         .expect("the test's answer is good");

@@ -47,7 +47,7 @@ fn a_leader_hint_is_taken_if_it_is_newer() {
     assert_eq!(bench.cluster.metadata().leader("t", 0), Some(44));
     assert_eq!(bench.cluster.metadata().version, before + 2);
     assert_eq!(bench.ready(44, Purpose::Produce).to, "n44:1");
-    // An answer that is older than the hint does not undo it.
+    // A response that is older than the hint does not undo it.
     update(&mut bench, &[topic("t", 1, &[(1, 6)])]);
     assert_eq!(epoch(&bench, "t", 0), Some(7));
 }
@@ -63,7 +63,7 @@ fn all_hints_of_an_answer_make_one_snapshot() {
         hint("t", 1, 2, 4),
         hint("t", 2, 44, 9),
         hint("t", 3, 45, 9),
-        // A damaged answer names a partition twice. The newest epoch counts.
+        // A damaged response names a partition twice. The newest epoch counts.
         hint("u", 3, 2, 5),
         hint("t", 0, 3, 7),
     ];

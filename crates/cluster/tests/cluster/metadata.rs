@@ -1,4 +1,4 @@
-//! When metadata is requested, and which parts of an answer are accepted.
+//! When metadata is requested, and which parts of a response are accepted.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -187,7 +187,7 @@ fn without_topic_ids_the_epochs_decide() {
     old_broker.partitions[0].leader_id = 2;
     update(&mut bench, &[old_broker.clone()]);
     assert_eq!(bench.cluster.metadata().leader("t", 0), Some(1));
-    // Answers of brokers that report no epochs are accepted.
+    // Responses of brokers that report no epochs are accepted.
     old_broker.partitions[0].leader_epoch = -1;
     update(&mut bench, &[old_broker]);
     assert_eq!(bench.cluster.metadata().leader("t", 0), Some(2));

@@ -178,7 +178,7 @@ fn a_request_without_an_answer_is_done_when_it_is_written() {
     let (done, result) = bench.responses.remove(0);
     assert_eq!(done, id);
     assert_eq!(result.expect("done").reader.remaining(), 0);
-    // Answers to later requests are not mistaken for an answer to this one.
+    // Responses to later requests are not mistaken for a response to this one.
     let (second, written) = bench.send(1, Purpose::Produce, TIMEOUT);
     bench.answer_heartbeat(&written);
     assert_eq!(bench.responses.remove(0).0, second);

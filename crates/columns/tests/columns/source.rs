@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, ListBuilder, MapBuilder, StringBuilder, StructBuilder};
+use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_array::*;
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 use thalweg_columns::{ArrowSource, ColumnsError, Layout, export_stream, import_stream};
@@ -176,6 +178,42 @@ fn partitions_of_any_width_and_times_of_any_unit_are_taken() {
     }
 }
 
+#[test]
+fn numbers_that_do_not_fit_are_refused_with_their_row() {
+    let value: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
+    let wrong: Vec<(&str, ArrayRef, &str)> = vec![
+        (
+            "partition",
+            Arc::new(Int64Array::from(vec![None, Some(1), Some(1 << 31)])),
+            "row 2: column \"partition\": 2147483648 is out of range: a partition has 32 bits",
+        ),
+        (
+            "partition",
+            Arc::new(UInt64Array::from(vec![
+                None,
+                Some(u64::MAX),
+                Some(u64::MAX),
+            ])),
+            "row 1: column \"partition\": 18446744073709551615 is out of range: \
+             a partition has 32 bits",
+        ),
+        (
+            "timestamp",
+            Arc::new(TimestampSecondArray::from(vec![
+                Some(0),
+                None,
+                Some(i64::MIN),
+            ])),
+            "row 2: column \"timestamp\": -9223372036854775808 s is out of range: \
+             milliseconds have 64 bits",
+        ),
+    ];
+    for (name, column, text) in wrong {
+        let refused = source(vec![("value", Arc::clone(&value)), (name, column)]);
+        assert_eq!(refused.expect_err("out of range").to_string(), text);
+    }
+}
+
 fn header_list() -> ListArray {
     let fields = vec![
         Field::new("key", DataType::Utf8, true),
@@ -206,18 +244,25 @@ fn push_pair(pairs: &mut StructBuilder, key: &str, value: Option<&[u8]>) {
     pairs.append(true);
 }
 
+/// Returns the same lists with offsets of 64 bits.
+fn wider(list: &ListArray) -> LargeListArray {
+    let DataType::List(item) = list.data_type() else {
+        panic!("{}", list.data_type());
+    };
+    let offsets = list.offsets().iter().map(|offset| i64::from(*offset));
+    LargeListArray::new(
+        Arc::clone(item),
+        OffsetBuffer::new(offsets.collect()),
+        Arc::clone(list.values()),
+        list.nulls().cloned(),
+    )
+}
+
 #[test]
 fn headers_come_as_lists_or_maps() {
     let value: ArrayRef = Arc::new(StringArray::from(vec!["r0", "r1", "r2", "r3"]));
     let list: ArrayRef = Arc::new(header_list());
-    let large = arrow_cast::cast(
-        &list,
-        &DataType::LargeList(match list.data_type() {
-            DataType::List(item) => Arc::clone(item),
-            other => panic!("{other}"),
-        }),
-    )
-    .expect("a wider list");
+    let large: ArrayRef = Arc::new(wider(list.as_list::<i32>()));
     let mut maps = MapBuilder::new(None, StringBuilder::new(), BinaryBuilder::new());
     for row in [
         vec![("a", Some("1")), ("a", None)],

@@ -125,6 +125,12 @@ impl CompletedFetch {
         }
     }
 
+    /// Drops all that is left, and moves back to a position.
+    pub(crate) fn restart_at(&mut self, position: FetchPosition) {
+        self.slots.clear();
+        (self.next_offset, self.leader_epoch) = (position.offset, position.leader_epoch);
+    }
+
     /// Walks the batches of `data` once, and puts those that need a codec into `jobs`.
     pub(crate) fn open(
         partition: TopicPartition,

@@ -10,7 +10,10 @@
 //! During that time the fetch is out of the table, but still counts as buffered, so the I/O thread
 //! does not fetch from that position.
 //!
-//! A drain returns only what had arrived when it began.
+//! A drain returns only what had arrived when it began. If its sink panics, the drain is undone:
+//! its records have not reached the application, so they are fetched and returned again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::decoding::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
 use crate::draining::sink::{BatchInfo, Offer, RecordSink};
@@ -71,7 +74,15 @@ pub(crate) fn drain<S: RecordSink>(
     let (horizon, mut next) = partitions.begin_drain(only)?;
     while let Some(mut taken) = next {
         let slots_before = taken.fetch.slots.len();
-        let (records, stop) = take(&mut taken.fetch, records_max - drained.records, sink);
+        let room = records_max - drained.records;
+        let took = catch_unwind(AssertUnwindSafe(|| take(&mut taken.fetch, room, sink)));
+        let (records, stop) = match took {
+            Ok(took) => took,
+            Err(panic) => {
+                partitions.undo_drain(taken);
+                resume_unwind(panic);
+            }
+        };
         taken.records = records;
         drained.records += records;
         drained.freed |= taken.fetch.slots.len() < slots_before;

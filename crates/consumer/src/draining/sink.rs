@@ -34,6 +34,7 @@ pub struct BatchInfo<'a> {
     pub bytes_max: usize,
 }
 
+/// If a sink panics, all records of its drain are passed to a sink again later.
 pub trait RecordSink {
     /// Begins a run of records of one batch, so that the sink can reserve space. `Refused` ends
     /// the drain.

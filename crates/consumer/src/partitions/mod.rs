@@ -325,6 +325,17 @@ impl Partitions {
         self.settled().take_back();
     }
 
+    /// Undoes the running drain, whose sink has panicked while records of `taken` went into it.
+    pub(crate) fn undo_drain(&self, taken: TakenFetch) {
+        let TakenFetch { fetch, from, .. } = taken;
+        let mut guard = self.lock();
+        guard.note_taken(fetch.handle, fetch.stamp, from, 0);
+        guard.drop_later(fetch);
+        guard.take_back();
+        drop(guard);
+        self.signals.notify();
+    }
+
     /// Drops errors that seeks and assignments have made stale. They would not be raised anyway.
     pub(crate) fn drop_stale_errors(&self) {
         let mut guard = self.lock();

@@ -17,6 +17,7 @@
 //! fetch that waits until the position reaches it. If the broker answers that request with an
 //! error, the error is ignored: the later fetch from the position will get it again.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::MutexGuard;
 
 use super::{Guard, Partitions, Rest, State, TakenFetch};
@@ -119,7 +120,17 @@ impl Partitions {
             self.end(steps, Rest::First);
             return None;
         }
-        let (records, stop) = take(&mut steps.taken.fetch, 1, sink);
+        let fetch = &mut steps.taken.fetch;
+        let before = fetch.position();
+        let (records, stop) = match catch_unwind(AssertUnwindSafe(|| take(fetch, 1, sink))) {
+            Ok(took) => took,
+            Err(panic) => {
+                // The record did not reach the application: fetch it again.
+                fetch.restart_at(before);
+                self.end(steps, Rest::Empty);
+                resume_unwind(panic);
+            }
+        };
         steps.taken.records += records;
         if stop == Stop::Refused {
             self.end(steps, Rest::Last);

@@ -10,6 +10,7 @@ mod leader_changes;
 mod memory;
 mod model;
 mod one_partition;
+mod panics;
 mod positions;
 mod ranges;
 mod reading_ahead;

@@ -6,8 +6,8 @@
 //!   │  actions ─▶ sockets, jobs ─▶ pool  until nothing is left
 //!   └─ sleep until a notification or the next deadline
 //! ```
-//! A panic in a turn ends this client. Every caller that waits for it gets the panic's message. The I/O
-//! thread and the other clients continue.
+//! A panic in a turn ends this client. Every caller that waits for it gets the panic's message. The
+//! I/O thread and the other clients continue.
 
 use std::collections::BTreeMap;
 use std::future::{Future as _, poll_fn};
@@ -39,7 +39,7 @@ const ROUNDS_MAX: usize = 8;
 /// The actor wakes this often even without a deadline. Nothing depends on it.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// After this time without any answer, the client logs a warning. It does so earlier if all
+/// After this time without any response, the client logs a warning. It does so earlier if all
 /// addresses have failed.
 const BOOTSTRAP_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
@@ -265,7 +265,7 @@ impl<R: Role> Actor<R> {
                 Step::Done => {}
             }
         }
-        // The caller's deadline may pass before the connection's. The answer is then dropped.
+        // The caller's deadline may pass before the connection's. The response is then dropped.
         let late: Vec<RequestId> = self
             .sent
             .iter()

@@ -73,7 +73,7 @@ fn set_in(body: &mut Value, name: &str, value: &Value) {
 }
 
 impl Response {
-    /// Decodes the answer into a value with Kafka's field names.
+    /// Decodes the response into a value with Kafka's field names.
     pub fn decode_by_name(mut self) -> Result<Value, ClientError> {
         let found = dynamic::decode_response_body(self.api_key, self.version, &mut self.reader)?;
         Ok(found)

@@ -80,8 +80,11 @@ impl Operation for Close {
             let failure = view.failure().filter(|_| !begun.had_failed);
             return Some(failure.map_or(Ok(()), Err));
         }
-        is_over(begun.deadline)
-            .then(|| Err(ClientError::TimedOut("the client did not close".to_owned())))
+        is_over(begun.deadline).then(|| {
+            Err(ClientError::TimedOut(
+                "the client did not close in time".to_owned(),
+            ))
+        })
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -1,7 +1,7 @@
 //! The actor's queues: events of its connections, commands of other threads, calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ impl Ending {
         why.map(|why| ClientError::Failed(Arc::clone(why)))
     }
 
-    /// Returns the error for a call that the client no longer answers.
+    /// Returns the error for a call to which the client no longer responds.
     pub(crate) fn error(&self) -> ClientError {
         self.failure().unwrap_or(ClientError::Closed)
     }
@@ -73,15 +73,16 @@ pub(crate) struct Inbox {
     close_waiters: Mutex<Vec<Waker>>,
 }
 
+fn locked<T>(queue: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn push<T>(queue: &Mutex<Vec<T>>, item: T) {
-    queue
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(item);
+    locked(queue).push(item);
 }
 
 fn take<T>(queue: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *locked(queue))
 }
 
 impl Inbox {
@@ -138,7 +139,12 @@ impl Inbox {
 
     /// Returns `Some` if the client is closed. Otherwise `waker` is woken when it is.
     pub(crate) fn poll_closed(&self, waker: &Waker) -> Option<()> {
-        push(&self.close_waiters, waker.clone());
+        let mut waiters = locked(&self.close_waiters);
+        // Each caller polls many times.
+        if !waiters.iter().any(|waiter| waiter.will_wake(waker)) {
+            waiters.push(waker.clone());
+        }
+        drop(waiters);
         self.is_closed().then_some(())
     }
 }
@@ -191,5 +197,36 @@ impl<T> JobResults<T> {
 
     pub(crate) fn take(&self) -> Vec<T> {
         take(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_polls_often_is_woken_once() {
+        let inbox = Inbox::new(Arc::new(Notifier::new()));
+        let callers = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+        let wakers = callers.each_ref().map(|it| Waker::from(Arc::clone(it)));
+        for waker in wakers.iter().cycle().take(100) {
+            assert_eq!(inbox.poll_closed(waker), None);
+        }
+        inbox.set_closed();
+        assert_eq!(inbox.poll_closed(&wakers[0]), Some(()));
+        let woken = callers.map(|it| it.0.load(Ordering::SeqCst));
+        assert_eq!(woken, [1, 1]);
     }
 }

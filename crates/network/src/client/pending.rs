@@ -1,5 +1,5 @@
-//! A single request until it is answered: finds its broker, waits for the connection, agrees on a
-//! version.
+//! A single request until it has its response: finds its broker, waits for the connection, agrees
+//! on a version.
 //!
 //! ```text
 //!   Pending ── advance: node known, connected, version agreed ──▶ Sent ──▶ reply
@@ -26,7 +26,7 @@ pub(crate) struct Pending {
     pub(crate) request: Request,
     pub(crate) reply: Reply<Response>,
     pub(crate) deadline: Instant,
-    /// How long the answer may take before the connection is treated as dead.
+    /// How long the response may take before the connection is treated as dead.
     pub(crate) wire_timeout: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Sent {
         self.pending.deadline
     }
 
-    /// Passes on the answer. Returns a read whose connection was lost, to be sent again.
+    /// Passes on the response. Returns a read whose connection was lost, to be sent again.
     pub(crate) fn answered(
         self,
         result: Result<ResponseBody, RequestError>,
@@ -68,10 +68,10 @@ impl Sent {
         None
     }
 
-    /// Fails the request because the caller's deadline has passed. A later answer is dropped.
+    /// Fails the request because the caller's deadline has passed. A later response is dropped.
     pub(crate) fn forget(self) {
         let api = self.pending.request.api_key.name();
-        let what = format!("{api}: no response from node {}", self.node);
+        let what = format!("{api}: node {} did not respond in time", self.node);
         self.pending.reply.send(Err(ClientError::TimedOut(what)));
     }
 }
@@ -147,9 +147,9 @@ impl Pending {
             return self.fail(no_brokers(cluster));
         }
         let what = match (&self.request.target, node) {
-            (_, Some((node, _))) => format!("no connection to node {node}"),
-            (RequestTarget::LeastLoaded, None) => "no connection to any node".to_owned(),
-            (target, None) => format!("no broker reported {target:?}"),
+            (_, Some((node, _))) => format!("no connection to node {node} in time"),
+            (RequestTarget::LeastLoaded, None) => "no connection to any node in time".to_owned(),
+            (target, None) => format!("no broker reported {target:?} in time"),
         };
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         let api = self.request.api_key.name();

@@ -72,7 +72,8 @@ const WAITS: [ApiKey; 2] = [ApiKey::JOIN_GROUP, ApiKey::SYNC_GROUP];
 /// Encodes the body in the agreed version. It may be called again after a lost connection.
 pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
-/// Called with an answer on the I/O thread, before the caller gets the answer. It must not block.
+/// Called with a response on the I/O thread, before the caller gets the response. It must not
+/// block.
 pub type OnAnswer = Box<dyn FnOnce(&Response) + Send>;
 
 /// One request.
@@ -81,7 +82,7 @@ pub struct Request {
     pub api_key: ApiKey,
     pub version: VersionChoice,
     pub encode: EncodeBody,
-    /// The limit for everything: finding the broker, connecting, the answer. `None` means the
+    /// The limit for everything: finding the broker, connecting, the response. `None` means the
     /// client's `request_timeout`.
     pub timeout: Option<Duration>,
     /// `None` means `Group` for coordinators (`Rebalance` for APIs that wait there), otherwise
@@ -143,7 +144,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// The answer to a request, ready to be decoded.
+/// The response to a request, ready to be decoded.
 #[derive(Debug, Clone)]
 pub struct Response {
     pub node: NodeId,
@@ -153,7 +154,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Decodes the answer to a request of type `R`.
+    /// Decodes the response to a request of type `R`.
     pub fn decode<R: thalweg_protocol::Request>(
         mut self,
     ) -> Result<R::Response, thalweg_protocol::DecodeError> {

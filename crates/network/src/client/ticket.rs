@@ -1,4 +1,4 @@
-//! The answer to a request from another thread. The caller polls it, or has it wake a waker.
+//! The reply to a request from another thread. The caller polls it, or has it wake a waker.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub struct Ticket<T> {
     slot: Arc<OneShot<Outcome<T>>>,
 }
 
-/// The actor's end. If it is dropped without an answer, the caller gets the reason why the client
+/// The actor's end. If it is dropped without a reply, the caller gets the reason why the client
 /// ended.
 pub(crate) struct Reply<T: Send + 'static> {
     slot: Arc<OneShot<Outcome<T>>>,
@@ -142,7 +142,7 @@ impl<T> Operation for Question<T> {
     fn poll(&mut self, waker: &Waker) -> Option<Outcome<T>> {
         let outcome = self.ticket.poll(waker);
         if outcome.is_none() && is_over(self.deadline) {
-            let text = "the client's I/O thread did not respond".to_owned();
+            let text = "the client's I/O thread did not respond in time".to_owned();
             return Some(Err(ClientError::TimedOut(text)));
         }
         outcome

@@ -83,7 +83,7 @@ impl ClientView {
         &self.metadata
     }
 
-    /// Sends a request. The returned ticket gets its answer.
+    /// Sends a request. The returned ticket gets its response.
     pub fn request(&self, request: Request) -> Ticket<Response> {
         if let Err(error) = self.check() {
             return Ticket::done(Err(error));
@@ -148,7 +148,7 @@ impl ClientView {
     /// Forgets a coordinator that no longer is one. The next request looks it up again.
     pub fn forget_coordinator(&self, kind: CoordinatorType, key: &str) {
         let key = key.to_owned();
-        // Nobody waits for the answer. A closed client has nothing to forget.
+        // Nobody waits for the reply. A closed client has nothing to forget.
         drop(
             self.with_cluster(move |cluster, now| cluster.invalidate_coordinator(kind, &key, now)),
         );

@@ -84,7 +84,7 @@ impl ConsumerClient {
         &self.consumer
     }
 
-    /// Makes a waiting poll do its coordinator work, because an answer has come.
+    /// Makes a waiting poll do its coordinator work, because a response has come.
     pub fn reenter(&self) {
         self.heartbeats.reentry().ask();
     }
@@ -125,7 +125,7 @@ impl ConsumerClient {
     }
 
     /// Sends a `JoinGroup`. When the group admits the member, the heartbeats of `plan` start with
-    /// the generation and the member id of the answer.
+    /// the generation and the member id of the response.
     pub fn join(&self, request: Request, plan: HeartbeatPlan) -> Ticket<Response> {
         self.heartbeats.join(&self.client, request, plan)
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 /// The kind of a call that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
-    /// The application asks for more records, so it has finished those that it has.
+    /// The application asks for more records, so it has processed those that it has.
     Poll,
     /// The application still uses the records of the last poll.
     Other,

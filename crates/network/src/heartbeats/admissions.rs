@@ -1,6 +1,6 @@
-//! Heartbeats that start with the answer to a `JoinGroup`, before Python looks at that answer.
+//! Heartbeats that start with the response to a `JoinGroup`, before Python looks at that response.
 //!
-//! From that answer on, the group counts the session time again. An application that is busy
+//! From that response on, the group counts the session time again. An application that is busy
 //! computing may look at it only minutes later.
 
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use thalweg_protocol::dynamic::Value;
 use super::manager::HeartbeatPlan;
 use crate::client::Response;
 
-/// The fields that identify a member, in the answer to a `JoinGroup` and in a `Heartbeat`.
+/// The fields that identify a member, in the response to a `JoinGroup` and in a `Heartbeat`.
 const GENERATION: &str = "GenerationId";
 const MEMBER: &str = "MemberId";
 
@@ -20,7 +20,7 @@ const MEMBER: &str = "MemberId";
 pub(super) struct Admissions(Mutex<Option<(u64, HeartbeatPlan)>>);
 
 impl Admissions {
-    /// Stores the plan of an admitted member. Does nothing if the answer refuses the member.
+    /// Stores the plan of an admitted member. Does nothing if the response refuses the member.
     pub(super) fn note(&self, generation: u64, mut plan: HeartbeatPlan, answer: &Response) {
         // The caller decodes it again, perhaps minutes later.
         let Ok(body) = answer.clone().decode_by_name() else {
@@ -32,12 +32,12 @@ impl Admissions {
         }
         let member = body.get(MEMBER).and_then(Value::as_str);
         if let (Some(generation), Some(member)) = (body.get(GENERATION), member) {
-            // Heartbeats keep the member id, but must not keep the answer: a leader's lists all
+            // Heartbeats keep the member id, but must not keep the response: a leader's lists all
             // members.
             let member = Value::Str(member.detached());
             plan.request.set(GENERATION, generation);
             plan.request.set(MEMBER, &member);
-            // Brokers before 2.2 give a new member its id only in this answer.
+            // Brokers before 2.2 give a new member its id only in this response.
             if let Some(leave) = &mut plan.leave {
                 leave.set(MEMBER, &member);
             }

@@ -1,16 +1,16 @@
-//! What the answer to a heartbeat means, for both APIs: `Heartbeat` and `ConsumerGroupHeartbeat`.
+//! What the response to a heartbeat means, for both APIs: `Heartbeat` and `ConsumerGroupHeartbeat`.
 
 use std::time::Duration;
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
-/// The longest interval that is accepted. With a damaged answer's longer one, the member would send
-/// nothing and its session would time out. Kafka's own brokers allow 15 seconds by default
-/// (`group.consumer.max.heartbeat.interval.ms`).
+/// The longest interval that is accepted. With the longer one of a damaged response, the member
+/// would send nothing and its session would time out. Kafka's own brokers allow 15 seconds by
+/// default (`group.consumer.max.heartbeat.interval.ms`).
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// The fields of the answer that concern the heartbeats themselves.
+/// The fields of the response that concern the heartbeats themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: ErrorCode,
@@ -20,12 +20,13 @@ pub(crate) struct Answer {
     pub(crate) has_assignment: bool,
 }
 
-/// What happens to the heartbeats after an answer.
+/// What happens to the heartbeats after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     /// They continue at the interval.
     GoOn,
-    /// The heartbeat was not accepted, or the answer says nothing about the membership: retry soon.
+    /// The heartbeat was not accepted, or the response says nothing about the membership: retry
+    /// soon.
     TryAgain {
         /// The group has another coordinator now.
         look_up: bool,
@@ -50,7 +51,7 @@ impl Answer {
         }
     }
 
-    /// Whether the answer tells Python nothing new, if the heartbeat had this epoch.
+    /// Whether the response tells Python nothing new, if the heartbeat had this epoch.
     pub(crate) fn is_quiet(&self, epoch: Option<i64>) -> bool {
         self.code == ErrorCode::NONE && self.epoch == epoch && !self.has_assignment
     }

@@ -1,4 +1,4 @@
-//! One request that the I/O thread itself sends: from finding its broker to its answer.
+//! One request that the I/O thread itself sends: from finding its broker to its response.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ enum Stage {
 
 impl Call {
     /// Makes a call. `timeout` limits the time to reach the broker, and then again the time for its
-    /// answer.
+    /// response.
     pub(super) fn new(request: Request, timeout: Duration, now: Instant) -> Self {
         let (reply, ticket) = ticket(&Ending::default());
         let pending = Pending {

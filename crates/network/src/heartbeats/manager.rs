@@ -1,4 +1,4 @@
-//! The I/O thread's half: sends what is due, reads answers, and watches the polls.
+//! The I/O thread's half: sends what is due, reads responses, and watches the polls.
 //!
 //! ```text
 //!   poll:  has the group admitted this member? ─▶ start
@@ -34,8 +34,8 @@ pub struct HeartbeatPlan {
     pub target: RequestTarget,
     pub request: NamedRequest,
     pub interval: Duration,
-    /// A coordinator that takes longer to answer is treated as dead, so that there is time to reach
-    /// another one. `None`: the same limit as for any request.
+    /// A coordinator that takes longer to respond is treated as dead, so that there is time to
+    /// reach another one. `None`: the same limit as for any request.
     pub answer_within: Option<Duration>,
     /// Sent once if the application does not poll. `None`: the member only stops its heartbeats.
     pub leave: Option<NamedRequest>,
@@ -239,7 +239,7 @@ impl HeartbeatManager {
         heartbeat.chain(&self.leave).any(|call| call.owns(id))
     }
 
-    /// Handles the answer to a request that it [owns](Self::owns).
+    /// Handles the response to a request that it [owns](Self::owns).
     pub(crate) fn on_response(
         &mut self,
         id: RequestId,

@@ -17,7 +17,7 @@ pub(crate) struct HeartbeatMetrics(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Milliseconds from sending to the answer, one value for each answer.
+    /// Milliseconds from sending to the response, one value for each response.
     response_time: Sampled,
     last_sent: Option<Instant>,
 }

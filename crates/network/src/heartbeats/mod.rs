@@ -5,12 +5,12 @@
 //!   Python                          shared                    the I/O thread
 //!   ──────                          ──────                    ──────────────
 //!   start, stop ───────────── calls, by generation ────────▶ HeartbeatManager ──▶ coordinator
-//!   join ──────────────────── its answer ──▶ Admissions ───▶   │
+//!   join ────────────────── its response ──▶ Admissions ───▶   │
 //!   poll: enter ... return ──▶ PollWatch (one atomic) ─────▶   │ Schedule: when the next is due
 //!   take_notable ◀──────────── Notable ◀───────────────────────┘ Answer: what it means
 //! ```
 //!
-//! This module knows when to send the requests it was given, and which answers say nothing new.
+//! This module knows when to send the requests it was given, and which responses say nothing new.
 //! What new information means for the membership, and what to send then, is decided by the
 //! coordinator's member in Python.
 
@@ -103,7 +103,7 @@ impl Heartbeats {
         drop(client.call(|role, _, _| role.heartbeats.stop()));
         let shared = Arc::clone(&self.shared);
         request.on_answer = Some(Box::new(move |answer| {
-            // An answer to an outdated order must not replace the answer to a later one.
+            // A response to an outdated order must not replace the response to a later one.
             if shared.notable.is_current(generation) {
                 shared.admissions.note(generation, plan, answer);
             }

@@ -1,14 +1,14 @@
-//! What heartbeats report to the application's side: answers that say something new, failures,
+//! What heartbeats report to the application's side: responses that say something new, failures,
 //! expiry.
 //!
-//! Orders go to the I/O thread as calls. So answers may still arrive to heartbeats that Python has
-//! replaced or stopped meanwhile. Each order starts a new generation. Of an old generation only good
-//! answers are passed on, because the broker reports an assignment only once. The refusal of an old
-//! epoch is not passed on.
+//! Orders go to the I/O thread as calls. So responses may still arrive for heartbeats that Python
+//! has replaced or stopped meanwhile. Each order starts a new generation. Of an old generation only
+//! good responses are passed on, because the broker reports an assignment only once. The refusal of
+//! an old epoch is not passed on.
 //!
 //! A generation ends at once, before the I/O thread learns of the new order: that thread asks here
-//! before it sends, under the same lock. So the caller that gives an order learns whether a heartbeat
-//! of an earlier order is still in flight, and that no other follows.
+//! before it sends, under the same lock. So the caller that gives an order learns whether a
+//! heartbeat of an earlier order is still in flight, and that no other follows.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use crate::error::ClientError;
 /// An application that does not poll hears of the newest only, and of the newest assignment.
 const NOTABLE_MAX: usize = 16;
 
-/// The answer, or why there is none.
+/// The response, or why there is none.
 pub type HeartbeatOutcome = Result<Value, ClientError>;
 
 /// An outcome that says something new.
@@ -72,7 +72,7 @@ struct State {
     generation: u64,
     /// With their generations.
     outcomes: VecDeque<(u64, HeartbeatOutcome)>,
-    /// The generation of the heartbeat that is sent and not answered.
+    /// The generation of the heartbeat that is sent and has no response yet.
     under_way: Option<u64>,
     expired: bool,
 }

@@ -75,10 +75,15 @@ impl<S: RecordSource> BulkSend<S> {
                 partitions,
                 ..
             } => {
+                if partition.is_some_and(i32::is_negative) {
+                    // No metadata can have it, so it says nothing about the other rows.
+                    self.refuse_row(partition, partitions);
+                    return false;
+                }
                 let was_missing = self.in_vain && self.missing.1 == partitions;
                 self.missing = (partition, partitions);
-                if was_missing || partition.is_some_and(i32::is_negative) {
-                    self.refuse_row();
+                if was_missing {
+                    self.refuse_row(partition, partitions);
                 } else {
                     self.wait_for_partition(partition);
                 }
@@ -94,9 +99,8 @@ impl<S: RecordSource> BulkSend<S> {
         self.waiting = Some(Box::new(AppendWait::Partition(wait)));
     }
 
-    /// Refuses the row whose partition is missing.
-    fn refuse_row(&mut self) {
-        let (partition, partitions) = self.missing;
+    /// Refuses the row at which the last step ended, because the topic does not have its partition.
+    fn refuse_row(&mut self, partition: Option<i32>, partitions: u32) {
         let message = format!("the topic has {partitions} partitions");
         let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
         let error = self.error(partition, code, message);
@@ -111,7 +115,7 @@ impl<S: RecordSource> BulkSend<S> {
         let (code, message) = match self.client.view().metadata().lookup(self.topic.name()) {
             TopicLookup::Known(_) => {
                 self.in_vain = true;
-                return self.refuse_row();
+                return self.refuse_row(self.missing.0, self.missing.1);
             }
             TopicLookup::Refused(code) => (code, code.name().to_owned()),
             TopicLookup::Unreachable(error) => (ErrorCode::NETWORK_EXCEPTION, error.to_string()),

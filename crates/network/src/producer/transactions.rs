@@ -159,7 +159,7 @@ impl ProducerClient {
         })
     }
 
-    /// Waits for everything that was sent in the transaction, and for the coordinator's answer.
+    /// Waits for everything that was sent in the transaction, and for the coordinator's response.
     pub fn commit_transaction(&self, max_block: Duration) -> TransactionCall {
         let late = "commit_transaction did not finish within max_block_ms, and continues in the \
                     background: call it again to wait for its result";
@@ -171,7 +171,7 @@ impl ProducerClient {
         )
     }
 
-    /// Drops what was not sent yet. Waits for what was sent, and for the coordinator's answer.
+    /// Drops what was not sent yet. Waits for what was sent, and for the coordinator's response.
     pub fn abort_transaction(&self, max_block: Duration) -> TransactionCall {
         let late = "abort_transaction did not finish within max_block_ms, and continues in the \
                     background: call it again to wait for its result";

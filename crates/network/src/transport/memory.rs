@@ -64,7 +64,7 @@ impl MemoryNetwork {
         self.listen_on(SocketAddr::new(ip, port))
     }
 
-    /// Makes connections to this address hang: they get no answer, not even a refusal.
+    /// Makes connections to this address hang: they get no response, not even a refusal.
     pub fn set_unreachable(&self, address: SocketAddr) {
         self.lock().unreachable.insert(address);
     }

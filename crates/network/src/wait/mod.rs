@@ -164,6 +164,50 @@ impl Parker {
     }
 }
 
+/// A wait of this thread that may need many sleeps. All of them together check for signals as
+/// rarely as one long sleep.
+pub struct ThreadWait {
+    parker: Parker,
+    /// When to check for signals next.
+    ask_at: Instant,
+}
+
+impl ThreadWait {
+    /// Begins a wait.
+    pub fn begin() -> Self {
+        Self {
+            parker: Parker::current(),
+            ask_at: Instant::now() + ASK_FIRST,
+        }
+    }
+
+    /// Returns the waker that ends a sleep.
+    pub fn waker(&self) -> &Waker {
+        self.parker.waker()
+    }
+
+    /// Sleeps until the waker is used or the deadline passes, or for a shorter time.
+    ///
+    /// `interrupted` is called if a signal arrived, and from time to time. Returns true if it does:
+    /// then the wait is over.
+    pub fn sleep(
+        &mut self,
+        deadline: Option<Instant>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let until = deadline.map_or(self.ask_at, |at| at.min(self.ask_at));
+        let outcome = self.parker.wait(Some(until));
+        let now = Instant::now();
+        if outcome != Wait::Interrupted && now < self.ask_at {
+            return false;
+        }
+        self.ask_at = now + ASK_EVERY;
+        // A signal handler may wait here too, on this same parker, and take the wake-up meant for
+        // this wait. So the caller looks again after every sleep.
+        interrupted()
+    }
+}
+
 /// Blocks this thread until `poll` returns a value.
 ///
 /// `poll` must register the waker with whatever will change *before* it looks. `interrupted` is
@@ -173,25 +217,17 @@ pub fn block_until<T>(
     interrupted: &mut dyn FnMut() -> bool,
     mut poll: impl FnMut(&Waker) -> Option<T>,
 ) -> Result<T, Blocked> {
-    let parker = Parker::current();
-    let mut ask_at = Instant::now() + ASK_FIRST;
+    let mut wait = ThreadWait::begin();
     loop {
-        if let Some(found) = poll(parker.waker()) {
+        if let Some(found) = poll(wait.waker()) {
             return Ok(found);
         }
-        let outcome = parker.wait(Some(deadline.map_or(ask_at, |at| at.min(ask_at))));
-        let now = Instant::now();
-        if outcome == Wait::Interrupted || now >= ask_at {
-            // A signal handler may wait here too, on this same parker, and take the wake-up meant
-            // for this wait. So there is always another look after it.
-            if interrupted() {
-                return Err(Blocked::Interrupted);
-            }
-            ask_at = now + ASK_EVERY;
+        if wait.sleep(deadline, interrupted) {
+            return Err(Blocked::Interrupted);
         }
-        if outcome == Wait::TimedOut && deadline.is_some_and(|at| now >= at) {
+        if deadline.is_some_and(|at| Instant::now() >= at) {
             // A last look: the deadline and the result may have come at the same time.
-            return poll(parker.waker()).ok_or(Blocked::TimedOut);
+            return poll(wait.waker()).ok_or(Blocked::TimedOut);
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Got {
 }
 
 impl Got {
-    /// Returns a correct answer to this request.
+    /// Returns a correct response to this request.
     pub(crate) fn answer<M: Message>(&self, message: &M) -> Reaction {
         let bytes = frame::encode_response(self.key, self.version, self.correlation_id, message);
         Reaction::Bytes(bytes.expect("the test's answer is good"))
@@ -43,7 +43,7 @@ impl Got {
 /// How the broker reacts to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
-    /// The default reaction: answers for versions, metadata and heartbeats.
+    /// The default reaction: responses to versions, metadata and heartbeats.
     Usual,
     Bytes(Vec<u8>),
     /// Sends these bytes, then closes.

@@ -146,7 +146,7 @@ async fn frames_of_every_size_arrive_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn many_answers_in_one_write_go_to_their_requests() {
-    // The broker holds answers back and writes them all at once.
+    // The broker holds responses back and writes them all at once.
     let broker = Broker::new(|_| Reaction::Usual);
     let mut listener = broker.network.listen("broker", 9092);
     let serving = broker.clone();

@@ -40,7 +40,7 @@ async fn says_who_we_are() {
     assert!(!request.client_software_version.is_empty(), "KIP-511");
 }
 
-/// An old broker's answer to an unknown version: version 0, error 35.
+/// An old broker's response to an unknown version: version 0, error 35.
 fn too_new(got: &Got, api_keys: Vec<ApiVersion>) -> Reaction {
     let error_code = ErrorCode::UNSUPPORTED_VERSION.0;
     let answer = ApiVersionsResponse {

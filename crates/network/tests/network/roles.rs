@@ -1,4 +1,4 @@
-//! The actor and a role: turns, deadlines, jobs, writes without answers, closing.
+//! The actor and a role: turns, deadlines, jobs, writes without responses, closing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

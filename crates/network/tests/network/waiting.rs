@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thalweg_network::BlockedSignals;
-use thalweg_network::wait::{Blocked, Parker, Wait, block_until};
+use thalweg_network::wait::{Blocked, Parker, ThreadWait, Wait, block_until};
 
 #[expect(
     clippy::unnecessary_wraps,
@@ -137,6 +137,25 @@ fn a_long_wait_looks_only_where_a_signal_handler_may_have_run() {
     assert_eq!(outcome, Err(Blocked::TimedOut));
     assert!(looks <= asked + 2, "{looks} looks, {asked} questions");
     assert!(asked <= 5, "{asked} questions in 300 ms");
+}
+
+#[test]
+fn many_short_sleeps_of_a_wait_ask_as_rarely_as_a_long_one() {
+    let mut wait = ThreadWait::begin();
+    let (mut sleeps, mut asked) = (0, 0);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        sleeps += 1;
+        let interrupted = wait.sleep(soon(2), &mut || {
+            asked += 1;
+            false
+        });
+        assert!(!interrupted);
+    }
+    assert!(
+        (1..=5).contains(&asked),
+        "{asked} questions in {sleeps} sleeps"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //!   append ──▶ (Arc<BatchCompletion>, index) ──▶ a future of the application
 //!                        ▲
-//!   answer, expiry, close: finish(piece) ──▶ all pieces known: wake, call back
+//!   response, expiry, close: finish(piece) ──▶ all pieces known: wake, call back
 //! ```
 //! A batch that was split (KIP-126) is finished piece by piece and is done with its last piece. A
 //! dropped future costs nothing, as nothing here refers to it.

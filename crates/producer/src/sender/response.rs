@@ -370,7 +370,7 @@ impl ProducerBatch {
 }
 
 impl Trouble {
-    /// Creates the trouble for a request that got no answer: the broker may have processed it.
+    /// Creates the trouble for a request that got no response: the broker may have processed it.
     fn unanswered(reason: &str) -> Self {
         Self {
             code: ErrorCode::NONE,

@@ -10,7 +10,7 @@
 //!                   the oldest is refused            acknowledged: all before it are written,
 //!   oldest first ───────────────────▶ latest first ─────────────▶ oldest first, later ones too
 //!        ▲                                │    │
-//!        │ no answer, another leader      │    └─ all are refused: none is written, next epoch
+//!        │ no response, another leader    │    └─ all are refused: none is written, next epoch
 //!        └────────────────────────────────┘
 //! ```
 //! A leader that refuses a batch as out of order remembers the producer, and the producer's last
@@ -27,7 +27,7 @@ impl Slot {
         self.searching
     }
 
-    /// Starts offering the later batches, the latest first. Returns false if the answers would
+    /// Starts offering the later batches, the latest first. Returns false if the responses would
     /// prove nothing. That is so if a batch that may be the last one in the log can no longer be
     /// offered, or if one was split: the leader would not recognize its pieces.
     pub(super) fn start_search(&mut self, oldest: &mut ProducerBatch) -> bool {

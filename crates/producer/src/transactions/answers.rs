@@ -99,8 +99,8 @@ impl TransactionManager {
                 self.retry_after_backoff(now);
             }
             Verdict::Abortable if self.state == State::AbortingTransaction => {
-                // This answers a request from before the abort, whose offsets or partitions no
-                // longer matter.
+                // This is the response to a request from before the abort, whose offsets or
+                // partitions no longer matter.
                 if matches!(asked, Asked::EndTxn { .. }) {
                     self.fail_by(asked, code);
                 }

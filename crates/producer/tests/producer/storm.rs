@@ -1,5 +1,5 @@
 //! Many faults at once, drawn from a seed: brokers stop and start, leaders move, requests and
-//! answers get lost while records are sent. Restarted brokers remember only the producer's last
+//! responses get lost while records are sent. Restarted brokers remember only the producer's last
 //! batch.
 //!
 //! Elections are clean. So with acks=all and idempotence every record is in the log once, in the

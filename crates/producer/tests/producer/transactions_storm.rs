@@ -1,4 +1,4 @@
-//! Transactions under many faults, drawn from a seed: requests and answers get lost, coordinators
+//! Transactions under many faults, drawn from a seed: requests and responses get lost, coordinators
 //! move, brokers stop, leaders move, batches fail. Whatever happens, a confirmed commit is visible
 //! exactly once and in order, and nothing of an abort is ever visible.
 //!
@@ -188,7 +188,7 @@ impl Storm {
         assert_eq!(wait(&mut self.world, ticket), Ok(()));
     }
 
-    /// Releases the held answers, now that somebody waits for them.
+    /// Releases the held responses, now that somebody waits for them.
     fn let_go(&mut self) {
         self.world.advance_ms(20);
         while self.world.brokers.held() > 0 {

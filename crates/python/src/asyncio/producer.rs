@@ -102,7 +102,7 @@ where
     }
 }
 
-/// A flush or a close. Once it is over, all futures have their results.
+/// A flush or a close. Once it is over, or has failed, no result waits for the loop.
 struct Finishing<O> {
     core: Arc<Core>,
     completions: Py<Completions>,
@@ -122,12 +122,12 @@ impl<O: Operation<Output = ()>> Operation for Finishing<O> {
     }
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
-        let over = self.operation.poll(py, waker)?;
-        Ok(over.map(|()| {
+        let outcome = self.operation.poll(py, waker);
+        if !matches!(outcome, Ok(None)) {
             // Deliver the results that the loop has not seen yet.
             self.completions.get().drain_all(py);
-            py.None()
-        }))
+        }
+        Ok(outcome?.map(|()| py.None()))
     }
 
     fn deadline(&self) -> Option<Instant> {

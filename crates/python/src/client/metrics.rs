@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use thalweg_cluster::metrics::MetricGroup;
 
-use crate::convert::config::duration_ms;
+use crate::convert::options::duration_ms;
 use crate::interpreter::callbacks::{self, TimerId};
 
 /// Returns {group: {name: value}}.

@@ -28,7 +28,7 @@ use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, Str};
 
 use crate::client::cluster::ClusterMetadata;
-use crate::convert::config::{self, Options};
+use crate::convert::options::{self, Options};
 use crate::convert::{errors, settings, values};
 use crate::interpreter::{callbacks, gil};
 use crate::operation::{Operation, is_over, run};
@@ -117,7 +117,7 @@ impl Client {
         let asked = Asked {
             target: target(node)?,
             version: version_choice(version, max_version),
-            timeout: timeout_ms.map(crate::convert::config::duration_ms),
+            timeout: timeout_ms.map(crate::convert::options::duration_ms),
         };
         let named = named_request(api, body)?;
         // A body that no version can carry fails at once, with the name of the field.
@@ -230,7 +230,7 @@ impl Client {
         username: String,
         password: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let password = Secret::new(config::text("password", password)?);
+        let password = Secret::new(options::text("password", password)?);
         self.view()
             .set_sasl_credentials(username, password)
             .map_err(|error| errors::client(py, &error))

@@ -19,7 +19,7 @@ use crate::consuming::heartbeats::Heartbeats;
 use crate::consuming::lookups::{Listed, Target, listed, look_up};
 use crate::consuming::polling::{Core, forked, not_open, offset_object};
 use crate::consuming::{heartbeats, opening};
-use crate::convert::config::duration_ms;
+use crate::convert::options::duration_ms;
 use crate::convert::tables::RecordTable;
 use crate::convert::{errors, types};
 use crate::interpreter::gil;
@@ -386,7 +386,7 @@ impl Consumer {
         Ok(self.core(py)?.consumer().records_handed_out())
     }
 
-    /// Returns the records returned of each partition, as (since, from, to, count); for marks.
+    /// Returns (since, from, to, count) of each partition's returned records; for marks.
     #[allow(clippy::type_complexity)]
     fn _handed_out(
         &self,

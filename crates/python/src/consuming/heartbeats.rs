@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use thalweg_network::{HeartbeatNews, HeartbeatPlan};
 
 use crate::client;
-use crate::convert::config::duration_ms;
+use crate::convert::options::duration_ms;
 use crate::convert::{errors, values};
 
 /// An API's name and its body.

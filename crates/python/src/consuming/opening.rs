@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use thalweg_network::consumer::ConsumerClient;
 
 use crate::consuming::polling::{ConsumerHooks, Core};
-use crate::convert::config::{Options, duration_ms};
+use crate::convert::options::{Options, duration_ms};
 use crate::convert::{errors, settings};
 
 /// The default of `poll_arrow_max_bytes`. A larger table no longer fits into the CPU's cache until

@@ -9,9 +9,9 @@ use pyo3::types::PyAny;
 use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
 use thalweg_consumer::{OffsetReset, Range, RangeReader, RangeStep, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
-use thalweg_network::wait::Parker;
+use thalweg_network::wait::ThreadWait;
 
-use crate::convert::config::{Options, duration_ms};
+use crate::convert::options::{Options, duration_ms};
 use crate::convert::tables::ArrowBatch;
 use crate::convert::{capsules, errors, settings};
 use crate::interpreter::gil;
@@ -129,15 +129,21 @@ impl PartitionReader {
         if reading.client.view().is_inherited() {
             return Err(errors::client(py, &thalweg_network::ClientError::Forked));
         }
+        if self.0.is_poisoned() {
+            // The sink may have lost or repeated rows.
+            let text = "a panic has ended the reader. Create a new one";
+            return Err(errors::raise(py, "IllegalStateError", text));
+        }
         reading.reader.resume(Instant::now());
+        let mut waiting = ThreadWait::begin();
         loop {
             if let Some(failure) = reading.client.view().failure() {
                 return Err(errors::client(py, &failure));
             }
-            let parker = Parker::current();
             let Reading { reader, sink, .. } = reading;
+            let waker = waiting.waker();
             let step = py
-                .detach(|| reader.poll(sink, parker.waker(), Instant::now()))
+                .detach(|| reader.poll(sink, waker, Instant::now()))
                 .map_err(|error| errors::consumer(py, &error))?;
             if let Some(failure) = sink.take_failure() {
                 return Err(capsules::columns_error(&failure));
@@ -150,7 +156,7 @@ impl PartitionReader {
                 }
                 RangeStep::Pending => {
                     let until = reader.deadline();
-                    gil::park(py, Some(until))?;
+                    gil::sleep(py, &mut waiting, Some(until))?;
                 }
             }
         }

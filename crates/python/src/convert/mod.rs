@@ -1,7 +1,7 @@
 //! Conversions between Python objects and the types of the crates.
 //!
 //! ```text
-//! config.rs     resolved options of Python. settings.rs: the crates' configurations from them
+//! options.rs    resolved options from Python. settings.rs: the crates' configurations from them
 //! tokens.rs     tokens for OAUTHBEARER, from the provider of the application
 //! passwords.rs  passwords for PLAIN and SCRAM, from the options or a function of the application
 //! values.rs     dicts <-> requests and responses by name
@@ -12,8 +12,8 @@
 //! ```
 
 pub(crate) mod capsules;
-pub(crate) mod config;
 pub(crate) mod errors;
+pub(crate) mod options;
 pub(crate) mod passwords;
 pub(crate) mod records;
 pub(crate) mod settings;

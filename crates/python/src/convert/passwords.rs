@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use thalweg_cluster::Cause;
 use thalweg_network::sasl::{self, PasswordProvider, PasswordSource, Secret, TokenError};
 
-use crate::convert::config::{Options, text};
+use crate::convert::options::{Options, text};
 use crate::interpreter::foreign::Foreign;
 
 /// Reads `sasl_plain_password`: the password, or what supplies it.

@@ -11,7 +11,7 @@ use thalweg_producer::{Acks, Partitioner, ProducerConfig};
 use thalweg_protocol::Str;
 use thalweg_records::Compression;
 
-use crate::convert::config::{Options, duration_ms};
+use crate::convert::options::{Options, duration_ms};
 use crate::convert::{passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.

@@ -16,7 +16,7 @@ use thalweg_network::sasl::{
     self, OAuthBearerConfig, RefreshConfig, Secret, Token, TokenError, TokenProvider,
 };
 
-use crate::convert::config::{Options, duration_ms};
+use crate::convert::options::{Options, duration_ms};
 use crate::interpreter::foreign::Foreign;
 
 /// Reads the options of OAUTHBEARER. Returns `None` without a provider of tokens.

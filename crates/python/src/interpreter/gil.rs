@@ -4,10 +4,10 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use thalweg_network::wait::{Blocked, block_until};
+use thalweg_network::wait::{Blocked, ThreadWait, block_until};
 
-use crate::convert::config::duration_ms;
 use crate::convert::errors;
+use crate::convert::options::duration_ms;
 
 /// Whether a signal's handler raised, and what it raised. Called during a wait.
 fn signalled(raised: &mut Option<PyErr>) -> bool {
@@ -47,13 +47,19 @@ pub(crate) fn wait_for_lock(wait: &mut (dyn FnMut() + Send)) {
     Python::attach(|py| py.detach(wait));
 }
 
-/// Sleeps without the GIL until this thread's parker is woken, the deadline is over, or a signal's
-/// handler raises. The waker must be registered already.
-pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
-    let mut slept = false;
-    wait(py, deadline, |_| {
-        std::mem::replace(&mut slept, true).then_some(())
-    })?;
+/// Sleeps once without the GIL: until the waker of `waiting` is used, the deadline is over, or for
+/// a shorter time. Returns the exception that a signal's handler raised. The waker must be
+/// registered already.
+pub(crate) fn sleep(
+    py: Python<'_>,
+    waiting: &mut ThreadWait,
+    deadline: Option<Instant>,
+) -> PyResult<()> {
+    let mut raised = None;
+    let mut interrupted = || signalled(&mut raised);
+    if py.detach(|| waiting.sleep(deadline, &mut interrupted)) {
+        return Err(raised.unwrap_or_else(|| errors::interrupted(py)));
+    }
     Ok(())
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn begin_exit() {
 #[pyo3(signature = (timeout = 1.0))]
 pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
     let timeout =
-        crate::convert::config::duration_ms(timeout * 1_000.0).max(Duration::from_millis(1));
+        crate::convert::options::duration_ms(timeout * 1_000.0).max(Duration::from_millis(1));
     let callbacks = callbacks::current();
     py.detach(|| {
         foreign::wait(RUNNING_CALLBACK_MAX);
@@ -73,7 +73,7 @@ pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
 #[pyo3(signature = (timeout))]
 pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
     let deadline =
-        Instant::now().checked_add(crate::convert::config::duration_ms(timeout * 1_000.0));
+        Instant::now().checked_add(crate::convert::options::duration_ms(timeout * 1_000.0));
     callbacks::current().wait_until_run(py, deadline)
 }
 

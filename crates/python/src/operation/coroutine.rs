@@ -124,8 +124,8 @@ impl ProducerCoroutine {
 }
 
 /// A coroutine of a consumer. It may sleep as long as its consumer lives, in a reference cycle
-/// through its task, so the garbage collector must be able to traverse it. Calls of producers are
-/// too many for that, and end soon.
+/// through its task, so the garbage collector must be able to traverse it. A producer makes
+/// too many calls for that, and they end soon.
 #[pyclass(name = "JobCall", module = "thalweg._core")]
 pub(crate) struct ConsumerCoroutine(Coroutine);
 

@@ -20,7 +20,7 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use thalweg_network::Operation as ClientOperation;
-use thalweg_network::wait::Parker;
+use thalweg_network::wait::ThreadWait;
 
 use crate::convert::errors;
 use crate::interpreter::gil;
@@ -91,12 +91,13 @@ pub(crate) fn run<O: Operation>(py: Python<'_>, operation: &mut O) -> PyResult<O
 /// Not inlined: most sends never come here.
 #[inline(never)]
 fn wait<O: Operation>(py: Python<'_>, operation: &mut O) -> PyResult<O::Output> {
-    let parker = Parker::current();
+    let mut waiting = ThreadWait::begin();
     loop {
-        if let Some(output) = operation.poll(py, parker.waker())? {
+        if let Some(output) = operation.poll(py, waiting.waker())? {
             return Ok(output);
         }
-        gil::park(py, operation.deadline()).inspect_err(|error| operation.give_up(py, error))?;
+        gil::sleep(py, &mut waiting, operation.deadline())
+            .inspect_err(|error| operation.give_up(py, error))?;
     }
 }
 

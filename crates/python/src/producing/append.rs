@@ -103,7 +103,9 @@ impl Core {
                 Err(again) => refusal = again,
             }
         }
-        check_partition(topic.name(), record.partition)?;
+        if matches!(refusal, AppendRefusal::UnknownPartition { .. }) {
+            check_partition(topic.name(), record.partition)?;
+        }
         let (partition, max_block) = (record.partition, self.max_block_of(waited));
         let wait = self
             .client

@@ -11,7 +11,7 @@ use thalweg_producer::{Accumulator, CompletionListener};
 use thalweg_protocol::Str;
 
 use crate::client::metrics::groups_dict;
-use crate::convert::config::{Options, duration_ms};
+use crate::convert::options::{Options, duration_ms};
 use crate::convert::{errors, settings};
 use crate::producing::futures::Listener;
 use crate::producing::hooks::Hooks;

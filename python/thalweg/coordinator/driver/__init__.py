@@ -352,11 +352,11 @@ class Driver:
     # ------------------------------------------------------------------ offsets
 
     def mark(self, records: Any) -> None:
-        """Marks records as finished. Any thread may call it."""
+        """Marks records as processed. Any thread may call it."""
         self._marks.add(records)
 
     def mark_through(self, records: Any) -> None:
-        """Marks records and all records before them as finished. Any thread may call it."""
+        """Marks records and all records before them as processed. Any thread may call it."""
         self._marks.add_through(records)
 
     def sought(self, *partitions: TopicPartition) -> None:

@@ -1,12 +1,12 @@
-"""Marks: the records that the application has finished, to commit them in place of positions.
+"""Marks: the records that the application has processed, to commit them in place of positions.
 
-    mark(record) ──> _Finished: ranges of offsets ──┐
-    returned records, from the core ──> chunks ─────┴──> the finished prefix ──> commit
+    mark(record) ──> _Processed: ranges of offsets ──┐
+    returned records, from the core ──> chunks ──────┴──> the processed prefix ──> commit
 
 Marks may arrive in any order, as several workers finish at different times. A commit covers only
-the records before the first returned record that is not finished. In a log with gaps, the offsets
+the records before the first returned record that is not processed. In a log with gaps, the offsets
 do not show which records were returned, but the core knows how many. So a chunk (the records that
-were returned between two looks) is finished when the same number of its records is finished.
+were returned between two looks) is processed when the same number of its records is processed.
 """
 
 import threading
@@ -19,7 +19,7 @@ from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["RANGES_MAX", "HandedOut", "Marks"]
 
-# The maximum number of ranges of finished records after an unfinished one, per partition: 10 MB.
+# The maximum number of ranges of processed records after an unprocessed one, per partition: 10 MB.
 RANGES_MAX: Final = 100_000
 
 
@@ -39,8 +39,8 @@ class HandedOut(NamedTuple):
     records: int
 
 
-class _Finished:
-    """The offsets of finished records, as separate ranges in ascending order."""
+class _Processed:
+    """The offsets of processed records, as separate ranges in ascending order."""
 
     __slots__ = ("ends", "epochs", "starts")
 
@@ -78,18 +78,18 @@ class _Finished:
             del self.starts[at], self.ends[at], self.epochs[at]
 
     def covered_from(self, offset: int) -> int:
-        """Returns the first offset >= `offset` that is not finished."""
+        """Returns the first offset >= `offset` that is not processed."""
         at = bisect_right(self.starts, offset) - 1
         return max(offset, self.ends[at]) if at >= 0 else offset
 
     def count(self, start: int, end: int) -> int:
-        """Returns how many of the offsets in [start, end) are finished."""
+        """Returns how many of the offsets in [start, end) are processed."""
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
         ranges = zip(self.starts[first:last], self.ends[first:last], strict=True)
         return sum(min(e, end) - max(s, start) for s, e in ranges)
 
     def last_before(self, offset: int) -> tuple[int, int] | None:
-        """Returns the offset after the last finished record before `offset`, and its epoch."""
+        """Returns the offset after the last processed record before `offset`, and its epoch."""
         at = bisect_left(self.starts, offset) - 1
         if at < 0:
             return None
@@ -111,16 +111,16 @@ class _Finished:
 class _Partition:
     """The marks of one partition."""
 
-    __slots__ = ("base", "chunks", "finished", "floor", "seen", "since", "start")
+    __slots__ = ("base", "chunks", "floor", "processed", "seen", "since", "start")
 
     def __init__(self, floor: int) -> None:
         self.floor = floor  # never commit an offset up to here
-        self.base: tuple[int, int] | None = None  # (offset, epoch): everything before is finished
-        self.finished = _Finished()
+        self.base: tuple[int, int] | None = None  # (offset, epoch): everything before is processed
+        self.processed = _Processed()
         self.since: int | None = None
         self.start: int | None = None  # where reading began. None: no record was returned
         self.seen = (0, 0)  # position and number of records at the last look
-        self.chunks: list[HandedOut] = []  # returned, but not finished yet
+        self.chunks: list[HandedOut] = []  # returned, but not processed yet
 
     def look(self, out: HandedOut) -> None:
         """Notes the records that were returned since the last look."""
@@ -146,39 +146,39 @@ class _Partition:
     def restart(self) -> None:
         """Starts again after a seek: records that are read again must be marked again."""
         self._go_back()
-        self.finished, self.since, self.start, self.chunks = _Finished(), None, None, []
+        self.processed, self.since, self.start, self.chunks = _Processed(), None, None, []
 
     def _go_back(self) -> None:
         if self.base is not None:  # a commit never moves back
             self.floor, self.base = max(self.floor, self.base[0]), None
 
-    def finish(self) -> OffsetAndMetadata | None:
-        """Returns the end of the finished prefix if it may be committed, and drops the prefix."""
+    def take_prefix(self) -> OffsetAndMetadata | None:
+        """Returns the end of the processed prefix if it may be committed, and drops the prefix."""
         base = self.base[0] if self.base is not None else -1
         prefix = None
         for at, chunk in enumerate(self.chunks):
-            prefix = self._unfinished(chunk, base)
+            prefix = self._unprocessed(chunk, base)
             if prefix is not None:
                 del self.chunks[:at]
                 break
         else:
             self.chunks.clear()
         end = self.seen[0] if prefix is None else prefix
-        found = self.finished.last_before(end)
+        found = self.processed.last_before(end)
         if found is not None and (self.base is None or found[0] > base):
             self.base = found
-        self.finished.forget_before(end)
+        self.processed.forget_before(end)
         # Do not commit marks from before the assignment: another member may have committed more.
         if self.base is None or self.start is None or self.base[0] <= max(self.floor, self.start):
             return None
         return OffsetAndMetadata(self.base[0], "", self.base[1])
 
-    def _unfinished(self, chunk: HandedOut, base: int) -> int | None:
-        """Returns where the first unfinished record of a chunk may be. None: it is finished."""
+    def _unprocessed(self, chunk: HandedOut, base: int) -> int | None:
+        """Returns where the first unprocessed record of a chunk may be. None: it is processed."""
         if _is_dense(chunk):
-            until = self.finished.covered_from(max(chunk.start, base))
+            until = self.processed.covered_from(max(chunk.start, base))
             return until if until < chunk.end else None
-        if base >= chunk.end or self.finished.count(chunk.start, chunk.end) >= chunk.records:
+        if base >= chunk.end or self.processed.count(chunk.start, chunk.end) >= chunk.records:
             return None
         return max(chunk.start, base)
 
@@ -191,7 +191,7 @@ _HandedOut = Callable[[list[TopicPartition]], list[tuple[int, int, int, int] | N
 
 
 class Marks:
-    """The finished records of each partition.
+    """The processed records of each partition.
 
     Any thread may mark records, because applications often process them in several threads.
 
@@ -207,34 +207,34 @@ class Marks:
         self._floor: dict[TopicPartition, int] = {}
 
     def add(self, records: Any) -> None:
-        """Marks records as finished, in any order.
+        """Marks records as processed, in any order.
 
         Args:
             records: A ConsumerRecord, several of them, or the result of `poll`.
 
         Raises:
             TypeError: If `records` is anything else. Then nothing is marked.
-            IllegalStateError: If a partition has RANGES_MAX ranges of finished records after an
-                unfinished one. From then on, only marks that extend or join ranges are kept.
+            IllegalStateError: If a partition has RANGES_MAX ranges of processed records after an
+                unprocessed one. From then on, only marks that extend or join ranges are kept.
         """
         for where, offset, epoch in [_mark_of(each) for each in _flat(records, "mark")]:
             with self._lock:
-                finished = self._of(where).finished
-                is_more = finished.add(offset, epoch)
-                is_full = len(finished) >= RANGES_MAX
+                processed = self._of(where).processed
+                is_more = processed.add(offset, epoch)
+                is_full = len(processed) >= RANGES_MAX
             if not is_full:
                 continue
-            # In a log with gaps there are many ranges even if all records are finished.
+            # In a log with gaps there are many ranges even if all records are processed.
             self.of([where])
             with self._lock:
-                if len(finished) < RANGES_MAX:
+                if len(processed) < RANGES_MAX:
                     continue
-                if is_more and len(finished) > RANGES_MAX:
-                    finished.take_back(offset)
-                raise _too_many(where, finished.ends[0])
+                if is_more and len(processed) > RANGES_MAX:
+                    processed.take_back(offset)
+                raise _too_many(where, processed.ends[0])
 
     def add_through(self, records: Any) -> None:
-        """Marks records, and all earlier records of their partitions, as finished.
+        """Marks records, and all earlier records of their partitions, as processed.
 
         Args:
             records: A ConsumerRecord, several of them, or the result of `poll`.
@@ -288,7 +288,7 @@ class Marks:
                     continue
                 if out is not None:
                     state.look(HandedOut(*out))
-                at = state.finish()
+                at = state.take_prefix()
                 if at is not None:
                     found[where] = at
         return found

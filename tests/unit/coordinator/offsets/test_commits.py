@@ -168,7 +168,7 @@ def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(
     consumer = make()
     consumer.client.answers["OffsetCommit"] = committed(p1=3)
     with pytest.raises(KafkaTimeoutError, match="t-1: This server does not host") as caught:
-        consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=30)
+        consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=500)
     assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
     assert len(consumer.client.requests) > 2
     (warning,) = [each for each in caplog.records if each.name == "thalweg.coordinator"]
@@ -180,7 +180,7 @@ def test_a_last_try_that_is_cut_short_does_not_hide_why_those_before_it_failed(m
     answers = [committed(p0=3), KafkaTimeoutError("no response yet")]
     consumer.client.answers["OffsetCommit"] = answers
     with pytest.raises(KafkaTimeoutError, match="t-0: This server does not host"):
-        consumer.commit({ZERO: OffsetAndMetadata(1)}, timeout_ms=30)
+        consumer.commit({ZERO: OffsetAndMetadata(1)}, timeout_ms=500)
 
 
 def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):

@@ -1,4 +1,4 @@
-//! Assignments in the answers, and answers to heartbeats that others have replaced.
+//! Assignments in the responses, and responses to heartbeats that others have replaced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};

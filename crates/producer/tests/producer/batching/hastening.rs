@@ -78,7 +78,7 @@ fn a_hastened_batch_follows_the_answer_that_it_had_to_wait_for() {
     let waited_for = world.send(0, "b");
     waited_for.completion.hasten();
     world.run();
-    // Only the first answer holds it back, so what is appended meanwhile joins its batch.
+    // Only the first response holds it back, so what is appended meanwhile joins its batch.
     let joined = world.send(0, "c");
     assert_eq!(world.brokers.held(), 1);
     world.brokers.release();

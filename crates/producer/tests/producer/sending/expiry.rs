@@ -244,7 +244,7 @@ fn a_late_answer_on_a_closed_connection_is_ignored() {
     let mut world = World::ready(config(), 1, 1);
     world.script([Reaction::Hold]);
     let sent = world.send_alone(0, "a");
-    // The broker wrote it, but the client closed the connection before the answer came.
+    // The broker wrote it, but the client closed the connection before the response came.
     let late = world.brokers.release_late();
     world.advance(Duration::from_secs(29));
     assert!(is_pending(&sent));

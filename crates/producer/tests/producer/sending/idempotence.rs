@@ -94,7 +94,7 @@ fn a_producer_that_may_not_have_an_id_fails_for_good() {
         .shared_metadata()
         .request_topic(TOPIC)
         .expect("a valid name");
-    // The metadata arrives together with the answer about the producer id. Append before both.
+    // The metadata arrives together with the response about the producer id. Append before both.
     world.turn();
     world.run();
     let refused = world.try_send(0, "a");
@@ -152,7 +152,7 @@ fn a_broker_that_lost_acknowledged_records_starts_a_new_epoch() {
 /// Scenario 13.
 #[test]
 fn a_batch_that_may_be_written_never_gets_another_number() {
-    // Its answer is lost, and then the broker forgets the producer. Nobody can tell any more
+    // Its response is lost, and then the broker forgets the producer. Nobody can tell any more
     // whether the broker has the batch.
     let (mut world, _) = warm(config());
     world.script([Reaction::LoseAnswer]);

@@ -62,7 +62,7 @@ fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none()
         world.script(vec![Reaction::Hold; 5]);
         send_more(&mut world, &mut sent, 8);
         assert_eq!(world.brokers.held(), 5);
-        // Some are written, but their answers are lost with the connection.
+        // Some are written, but their responses are lost with the connection.
         for _ in 0..written {
             world.brokers.release_without_answer();
         }

@@ -1,4 +1,4 @@
-//! Batches that may be written: restarts, and leaders that change while answers are missing.
+//! Batches that may be written: restarts, and leaders that change while responses are missing.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{TOPIC, World, config, error, offset, outcome};
 
 #[test]
 fn no_more_batches_go_out_than_a_broker_remembers() {
-    // librdkafka #4953: duplicates when a leader moves. The oldest batch waits for an answer from
+    // librdkafka #4953: duplicates when a leader moves. The oldest batch waits for a response from
     // the old leader. If more than five went to the new one meanwhile, its retry would not be
     // recognized as a duplicate.
     let mut world = World::ready(config(), 2, 1);
@@ -64,7 +64,7 @@ fn a_silent_old_leader_does_not_keep_the_partition_waiting() {
     assert_eq!(world.values(0).len(), 12);
 }
 
-/// Sends this many batches, writes the first few of them, loses all answers, and restarts the
+/// Sends this many batches, writes the first few of them, loses all responses, and restarts the
 /// broker.
 fn written_and_restarted(sent: usize, written: usize) -> (World, Vec<Appended>) {
     let (mut world, mut all) = warm(config());

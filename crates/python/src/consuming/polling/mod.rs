@@ -21,7 +21,7 @@ use thalweg_columns::TableLimits;
 use thalweg_consumer::{Consumer as ConsumerCore, TopicPartition};
 use thalweg_network::ClientError;
 use thalweg_network::consumer::{Caller, ConsumerClient, GroupWork};
-use thalweg_network::wait::Parker;
+use thalweg_network::wait::ThreadWait;
 
 use crate::asyncio::sleepers::Sleepers;
 use crate::consuming::usage::{Usage, used_elsewhere};
@@ -246,7 +246,7 @@ impl Core {
         mut state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
         caller: Caller,
-        register: impl Fn(&ConsumerCore),
+        mut register: impl FnMut(&ConsumerCore),
         take: &mut impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Look<'a, T>> {
         self.check(py)?;
@@ -297,10 +297,12 @@ impl Core {
     ) -> PyResult<Option<T>> {
         let _using = self.usage.enter(py)?;
         let mut kept = self.enter(py)?;
+        // It begins only if the thread is about to wait. Most steps of an iteration do not wait.
+        let mut waiting = None;
         loop {
-            // The parker is looked up only by a thread that will wait. Most steps of an iteration
-            // do not wait.
-            let register = |core: &ConsumerCore| core.register(Parker::current().waker());
+            let register = |core: &ConsumerCore| {
+                core.register(waiting.get_or_insert_with(ThreadWait::begin).waker());
+            };
             match self.look(py, kept, deadline, caller, register, &mut take)? {
                 Look::Found(found) => return Ok(Some(found)),
                 Look::Nothing { .. } if is_over(deadline) => {
@@ -308,7 +310,7 @@ impl Core {
                     return Ok(None);
                 }
                 Look::Nothing { state, until } => {
-                    gil::park(py, until)?;
+                    gil::sleep(py, waiting.get_or_insert_with(ThreadWait::begin), until)?;
                     kept = state;
                 }
             }

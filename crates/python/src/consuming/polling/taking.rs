@@ -111,9 +111,12 @@ impl Core {
         if self.is_held() {
             return Ok(None);
         }
-        let sink = self.arrow_sink(state, limits);
-        let consumer = self.consumer();
+        // Taken out of the state: if the drain panics, its rows are returned again, and those in
+        // the sink must be dropped.
+        let mut columns = self.columns(state, limits);
+        let (consumer, sink) = (self.consumer(), &mut columns.sink);
         let drained = py.detach(|| consumer.drain(limits.rows_max, sink));
+        let sink = &mut state.arrow.insert(columns).sink;
         self.note_drained(&drained);
         let drained = drained.map_err(|error| errors::consumer(py, &error))?;
         if drained.records == 0 {
@@ -123,9 +126,8 @@ impl Core {
         self.handed_over(py, table).map(Some)
     }
 
-    fn arrow_sink<'a>(&self, state: &'a mut PollState, limits: TableLimits) -> &'a mut ArrowSink {
-        let known = state.arrow.take();
-        let columns = match known {
+    fn columns(&self, state: &mut PollState, limits: TableLimits) -> Columns {
+        match state.arrow.take() {
             Some(columns) if columns.has(limits) => columns,
             other => {
                 let pool = other.map_or_else(
@@ -135,8 +137,7 @@ impl Core {
                 let sink = ArrowSink::new(Layout::poll(), limits, Arc::clone(&pool));
                 Columns { sink, limits, pool }
             }
-        };
-        &mut state.arrow.insert(columns).sink
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections, and answers to every request but Produce.
+//! Connections, and responses to every request but Produce.
 
 use std::sync::Arc;
 

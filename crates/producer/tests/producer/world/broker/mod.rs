@@ -165,13 +165,13 @@ impl Brokers {
         }
     }
 
-    /// Writes the batches of the oldest held request. The answer has not arrived yet.
+    /// Writes the batches of the oldest held request. The response has not arrived yet.
     pub(crate) fn release_late(&mut self) -> Event {
         self.release();
         self.events.pop_back().expect("an answer")
     }
 
-    /// Lets an answer of `release_late` arrive, whatever happened to its connection.
+    /// Lets a response of `release_late` arrive, whatever happened to its connection.
     pub(crate) fn arrive(&mut self, answer: Event) {
         self.events.push_back(answer);
     }

@@ -1,4 +1,4 @@
-//! Answers to Produce requests: the batches that are written, and the script of faults.
+//! Responses to Produce requests: the batches that are written, and the script of faults.
 
 use bytes::Bytes;
 use thalweg_cluster::{Event, NodeId};
@@ -63,7 +63,7 @@ impl Brokers {
         }
     }
 
-    /// Answers a Produce request. `decide` returns each partition's answer, and calls its second
+    /// Answers a Produce request. `decide` returns each partition's response, and calls its second
     /// argument to write the batch.
     pub(super) fn produce(
         &mut self,

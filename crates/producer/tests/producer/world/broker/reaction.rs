@@ -24,16 +24,16 @@ pub(crate) enum Reaction {
     Refuse(ErrorCode),
     /// The request is written, and answered with this error.
     RefuseAfterWriting(ErrorCode),
-    /// This partition is refused, the others get the usual answer.
+    /// This partition is refused, the others get the usual response.
     RefusePartition(i32, ErrorCode),
     /// The request is refused, with the new leader's id and epoch.
     Moved(NodeId, i32),
     /// These records are invalid (KIP-467).
     InvalidRecords(Vec<(i32, &'static str)>),
-    /// The request is written, but the answer does not mention it.
+    /// The request is written, but the response does not mention it.
     Forget,
     Throttle(i32),
-    /// The answer cannot be decoded.
+    /// The response cannot be decoded.
     Garbage,
     /// The request is written, and answered with the correlation id of another one.
     WrongCorrelationId,

@@ -1,4 +1,4 @@
-//! The answers of the coordinator, by request.
+//! The responses of the coordinator, by request.
 
 use thalweg_protocol::messages::add_offsets_to_txn::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse,
@@ -116,7 +116,7 @@ impl Coordinator {
             );
             self.end(false, values);
         }
-        // A repeated request gets the same answer.
+        // A repeated request gets the same response.
         if named.0 < 0 || self.last != Some(named) {
             self.last = (named.0 >= 0).then_some(named);
             self.producer = Some(self.next());

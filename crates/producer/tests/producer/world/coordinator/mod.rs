@@ -28,7 +28,7 @@ pub(crate) enum Reply {
     Silence,
 }
 
-/// What the transport does with the answer.
+/// What the transport does with the response.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answer(Box<dyn Encode>),
