@@ -227,12 +227,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. The name is confluent-kafka's.
-
-        Raises:
-            IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
-            TypeError: If an argument is not a str.
-            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+        Connections that exist stay. It raises the same errors as that of `KafkaProducer`.
         """
         password = hidden(revealed(password))
         self.config.set_credentials(
