@@ -26,7 +26,7 @@ KINDS = {
     "float": "float",
     "int": "int",
     "object": "Any",
-    "pem": "str",
+    "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
 }
@@ -77,7 +77,8 @@ The defaults are those of Kafka 4.3, unless the column "meaning" gives a reason 
 [migrating-from-kafka-python.md](migrating-from-kafka-python.md) lists the defaults that differ from
 kafka-python's. Other words in this column:
 
-- **Secret**: no log, error or repr shows the value.
+- **Secret**: no log, error, repr or traceback shows the value. You may give a `thalweg.Secret` in
+  place of the text, so that your own variables do not show it either.
 - **Ignored**: the option has no effect. If you set it, you get an `IgnoredOptionWarning`.
 - **Deprecated**: the option has no purpose in thalweg. If you set it, you get a
   `DeprecationWarning`.
@@ -114,6 +115,10 @@ client only tries the mechanism that you name.
   `IllegalSaslStateError`.
 - **After such an error** the client keeps trying in the background. It works again as soon as a
   broker accepts it.
+- **To change a password while a client runs**, call `set_sasl_credentials(username, password)`. The
+  client uses them for its next authentication. Connections that exist stay. Or set
+  `sasl_plain_password` to a function without arguments, which returns the password: the client
+  calls it for each authentication, in a thread of its own.
 - **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`.
 
 ### Tokens
@@ -261,6 +266,8 @@ def annotation(row: Option) -> str:
         return row.annotation
     else:
         text = KINDS[row.kind]
+    if row.secret and text == "str":
+        text = "str | Secret | Callable[[], str | Secret]"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -269,6 +276,9 @@ def core_annotation(row: Option) -> str:
     if row.name in CORE_TYPES:
         return CORE_TYPES[row.name]
     text = "str" if row.kind == "choice" else KINDS[row.kind]
+    if row.secret and text == "str":
+        text = '"Secret | PasswordSource'
+        return f'{text} | None"'
     return f"{text} | None" if row.nullable else text
 
 
@@ -295,9 +305,11 @@ def render_types() -> str:
         "from collections.abc import Callable, Sequence",
         "from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict",
         "",
+        "from thalweg._config.secret import Secret",
         "from thalweg.partitioner import Partitioner",
         "",
         "if TYPE_CHECKING:",
+        "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),

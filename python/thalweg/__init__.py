@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
+    from thalweg._config.secret import Secret
     from thalweg.admin import IsolationLevel, KafkaAdminClient, OffsetSpec
     from thalweg.broker import EmbeddedBroker
     from thalweg.config import IgnoredOptionWarning, InsecureConnectionWarning
@@ -66,6 +67,7 @@ __all__ = [
     "ProducerRecord",
     "RecordMetadata",
     "RecordTable",
+    "Secret",
     "Serializer",
     "SubscriptionPattern",
     "TopicPartition",
@@ -100,6 +102,7 @@ _HOMES = {
     "ProducerRecord": "interceptor",
     "RecordMetadata": "structs",
     "RecordTable": "tables",
+    "Secret": "_config.secret",
     "Serializer": "serializer",
     "SubscriptionPattern": "structs",
     "TopicPartition": "structs",

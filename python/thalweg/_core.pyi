@@ -49,6 +49,7 @@ from typing import (
 
 from typing_extensions import TypeVar, disjoint_base
 
+from thalweg._config.secret import Secret
 from thalweg.coordinator.steps import Heartbeats
 from thalweg.errors import KafkaError
 from thalweg.interceptor import ProducerRecord
@@ -75,6 +76,7 @@ __all__ = [
     "FutureRecordMetadata",
     "JobCall",
     "PartitionReader",
+    "PasswordReply",
     "PendingRequest",
     "Producer",
     "RecordFuture",
@@ -1129,6 +1131,20 @@ class RecordTable:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+# ---------------------------------------------------------------- convert/passwords.rs
+
+@final
+class PasswordReply:
+    """Takes the answer of a function that supplies passwords, once.
+
+    Dropping it without an answer fails the authentication, too."""
+
+    def password(self, value: str) -> None:
+        """Answers with the password."""
+
+    def failed(self, reason: str, error: BaseException) -> None:
+        """Answers with the exception that was raised instead of a password."""
+
 # ---------------------------------------------------------------- convert/tokens.rs
 
 @final
@@ -1236,6 +1252,11 @@ class Client:
         number as the name."""
 
     def bootstrap_connected(self) -> bool: ...
+    def set_sasl_credentials(self, username: str, password: Secret) -> None:
+        """Changes the credentials of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. KafkaConfigurationError if the client has another mechanism."""
+
     def close(self, timeout_ms: int | None = None) -> None:
         """Closes the client. IllegalStateError if it belongs to a producer or consumer."""
 

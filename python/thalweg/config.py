@@ -6,7 +6,7 @@
 It accepts kafka-python's keywords, Kafka's dotted names, and librdkafka's names if they have the
 same meaning. `_config/` has the table of options (`options.py`), and what checks each value
 (`coerce.py`) and all of them together (`rules.py`). Secrets never appear in a message, repr or
-warning.
+warning, and no variable of a frame holds one while something can fail (`concealment.py`).
 """
 
 import itertools
@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
+from thalweg._config.concealment import concealed, hide, names_of
 from thalweg._config.findings import (
     Findings,
     IgnoredOptionWarning,
@@ -28,8 +29,9 @@ from thalweg._config.findings import (
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
 from thalweg._config.rules import apply_rules
+from thalweg._config.secret import Secret, revealed
 from thalweg._config.suggestions import did_you_mean
-from thalweg.errors import KafkaConfigurationError
+from thalweg.errors import IllegalStateError, KafkaConfigurationError
 
 __all__ = [
     "Config",
@@ -135,6 +137,10 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
+        if callable(self["sasl_plain_password"]):
+            from thalweg.auth.password import PasswordSource
+
+            values["sasl_plain_password"] = PasswordSource(self["sasl_plain_password"])
         if self.client == "p":
             values["partitioner"] = native_partitioner(self["partitioner"])
         if self.client == "c":
@@ -142,6 +148,36 @@ class Config(dict[str, Any]):
             values["auto_offset_reset"] = kind
             values["auto_offset_reset_by_duration_ms"] = duration_ms(duration) if duration else None
         return values
+
+    def set_credentials(self, username: str, password: Any, client: Any) -> None:
+        """Changes the user name and the password of PLAIN and SCRAM.
+
+        Args:
+            username: The user name.
+            password: The password, a Secret of any type.
+            client: The native client, or None if it is not open yet.
+
+        Raises:
+            TypeError: If one of them is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM.
+        """
+        mechanism = self["sasl_mechanism"]
+        if mechanism in (None, "OAUTHBEARER"):
+            raise IllegalStateError(
+                "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
+                f" SCRAM-SHA-512. This client has {mechanism}"
+            )
+        for name, given in (("username", username), ("password", password.reveal())):
+            kind, has_nul = type(given).__name__, isinstance(given, str) and "\0" in given
+            del given  # no frame of an error has it
+            if kind != "str":
+                raise TypeError(f"{name} must be a str, not {kind}")
+            if has_nul and (mechanism == "PLAIN" or name == "username"):
+                raise ValueError(f"{name} must not contain a NUL character")
+        if client is not None:
+            client.set_sasl_credentials(username, password)
+        self.update(sasl_plain_username=username, sasl_plain_password=password)
 
     def _token_source(self, loop: Any) -> Any:
         """Returns what supplies the core with tokens, or None for other mechanisms."""
@@ -153,13 +189,13 @@ class Config(dict[str, Any]):
         if self["enable_sasl_oauthbearer_unsecure_jwt"]:
             from thalweg.auth.unsecured import UnsecuredTokens
 
-            provider = UnsecuredTokens(config)
-        return TokenSource(provider, config, loop)
+            provider = UnsecuredTokens(revealed(config))
+        return TokenSource(provider, revealed(config), loop)
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
     if row.kind == "pem":
-        return isinstance(value, str) and is_text(value)
+        return isinstance(value, Secret) or (isinstance(value, str) and is_text(value))
     return row.secret and value is not None
 
 
@@ -174,9 +210,7 @@ def _names(client: Client) -> dict[str, Option]:
     """Returns every name that an option of this client has, with its row."""
     found: dict[str, Option] = {}
     for row in options_of(client).values():
-        for name in (row.name.replace("_", "."), row.dotted, *row.aliases, row.name):
-            if name:
-                found[name] = row
+        found.update(dict.fromkeys(names_of(row), row))
     return found
 
 
@@ -214,6 +248,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
     spelt: dict[str, str] = {}
     for name, value in _spelt_out(given):
         row = known.get(name)
+        value = hide(row, value)
         if row is None:
             found.problem(_unknown(client, name))
         elif value is None and row.name == "bootstrap_servers":
@@ -275,6 +310,7 @@ def resolve(
         KafkaConfigurationError: If a name is unknown, a value is wrong, or options contradict each
             other. `problems` has one entry for each of these.
     """
+    given = concealed(given)
     found = Findings(called or CLIENTS[client])
     read = _read_names(client, given, found)
     values: dict[str, Any] = {}
@@ -327,6 +363,7 @@ def configured(
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
     """
+    given = concealed(given)
     config = resolve(client, given, called, unused, checks)
     config.name_client()
     for each in config["interceptor_classes"]:

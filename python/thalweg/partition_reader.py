@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from thalweg._config.concealment import concealed
 from thalweg.config import resolve
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class PartitionReader:
         """
         from thalweg import _core
 
+        config = concealed(config)
         self._native = _core.PartitionReader(
             resolve("c", config).core(),
             topic,

@@ -55,20 +55,21 @@ NAMES = {
         list_consumer_group_offsets list_consumer_groups list_group_offsets list_groups
         list_partition_offsets list_partition_reassignments list_topics list_transactions
         perform_leader_election remove_group_members reset_configs reset_group_offsets
-        update_features wait_for_topics
+        set_sasl_credentials update_features wait_for_topics
     """,
     "KafkaConsumer": """
         DEFAULT_CONFIG allow_rebalance assign assignment beginning_offsets bootstrap
         bootstrap_connected close closed commit commit_async commit_marked committed end_offsets
         from_config group_metadata highwater lag last_poll_timestamp last_stable_offset mark
         mark_through metrics offsets_for_times partitions_for_topic pause paused poll poll_arrow
-        position resume seek seek_to_beginning seek_to_committed seek_to_end subscribe
-        subscription topics unsubscribe wakeup
+        position resume seek seek_to_beginning seek_to_committed seek_to_end
+        set_sasl_credentials subscribe subscription topics unsubscribe wakeup
     """,
     "KafkaProducer": """
         DEFAULT_CONFIG abort_transaction begin_transaction bootstrap_connected close closed
         commit_transaction flush from_config init_transactions max_usable_produce_magic metrics
-        partitions_for send send_arrow send_many send_offsets_to_transaction transaction
+        partitions_for send send_arrow send_many send_offsets_to_transaction
+        set_sasl_credentials transaction
     """,
     "OffsetAndMetadata": "leader_epoch metadata offset",
     "OffsetAndTimestamp": "leader_epoch offset timestamp",
@@ -80,6 +81,7 @@ NAMES = {
         serialized_value_size timestamp topic topic_partition
     """,
     "RecordTable": "column_names nbytes num_rows to_pandas to_polars to_pyarrow",
+    "Secret": "reveal",
     "Serializer": "close serialize",
     "SubscriptionPattern": "",
     "TopicPartition": "partition topic",
@@ -89,12 +91,13 @@ NAMES = {
         committed end_offsets from_config getmany getone group_metadata highwater lag
         last_poll_timestamp last_stable_offset mark mark_through metrics offsets_for_times
         partitions_for_topic pause paused poll_arrow position resume seek seek_to_beginning
-        seek_to_committed seek_to_end start stop subscribe subscription topics unsubscribe
+        seek_to_committed seek_to_end set_sasl_credentials start stop subscribe subscription
+        topics unsubscribe
     """,
     "AIOKafkaProducer": """
         abort_transaction begin_transaction closed commit_transaction create_batch flush
         from_config metrics partitions_for send send_and_wait send_arrow send_batch send_many
-        send_offsets_to_transaction start stop transaction
+        send_offsets_to_transaction set_sasl_credentials start stop transaction
     """,
     "BatchBuilder": "append close closed record_count size",
     "ConsumerStoppedError": """

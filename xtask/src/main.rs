@@ -11,6 +11,7 @@ mod model;
 mod names;
 mod notation;
 mod schema;
+mod secrets;
 mod sizes;
 mod table;
 mod types;

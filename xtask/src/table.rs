@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::model::{Api, Field, Message, Type, Versions};
 use crate::names::upper;
-use crate::sizes;
+use crate::{secrets, sizes};
 
 pub(crate) fn generate(apis: &[Api], data: &[Message]) -> String {
     let mut out = String::from(crate::generate::NOTICE);
@@ -28,7 +28,12 @@ pub(crate) fn generate(apis: &[Api], data: &[Message]) -> String {
     for one in data {
         let _ = writeln!(lists, "    {},", message(one, &mut out));
     }
-    lists.push_str("];\n");
+    lists.push_str("];\n\n");
+    let _ = writeln!(
+        lists,
+        "pub(crate) static HIDDEN: &[&str] = &{:?};",
+        secrets::hidden_names()
+    );
     out + &lists
 }
 
@@ -119,6 +124,9 @@ fn print_field(message: &Message, field: &Field) -> String {
     }
     if field.rigid {
         text.push_str(".rigid()");
+    }
+    if secrets::is_hidden(&message.name, &field.name) {
+        text.push_str(".hidden()");
     }
     text
 }

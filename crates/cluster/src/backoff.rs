@@ -30,6 +30,15 @@ impl Backoff {
     pub fn after(&mut self, failures: u32) -> Duration {
         let factor = f64::from(MULTIPLIER).powi(i32::try_from(failures.min(32)).unwrap_or(32));
         let term = (self.initial.as_secs_f64() * factor).min(self.max.as_secs_f64());
+        self.jittered(term)
+    }
+
+    /// Returns the wait that [`Self::after`] reaches in the end.
+    pub fn longest(&mut self) -> Duration {
+        self.jittered(self.max.as_secs_f64())
+    }
+
+    fn jittered(&mut self, term: f64) -> Duration {
         // A fixed wait has no jitter: a user who sets initial = max asks for exactly that wait.
         let spread = if self.initial == self.max {
             0.0
@@ -54,6 +63,19 @@ mod tests {
             assert!(
                 wait >= base * 0.799 && wait <= (base * 1.201).min(1000.1),
                 "{failures}: {wait}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_longest_wait_is_the_limit_whatever_the_first_one_is() {
+        for initial in [0, 50, 1000] {
+            let max = Duration::from_secs(1);
+            let mut backoff = Backoff::new(Duration::from_millis(initial), max, 7);
+            let wait = backoff.longest();
+            assert!(
+                wait >= Duration::from_millis(799) && wait <= max,
+                "{initial}: {wait:?}"
             );
         }
     }

@@ -18,6 +18,8 @@ pub enum SetupStep {
     ApiVersions,
     /// The application's token provider, whose token the SASL authentication needs.
     Token,
+    /// The application's function that supplies the password.
+    Password,
     Authentication,
 }
 
@@ -32,6 +34,7 @@ impl SetupStep {
                 "accepted the connection, but has not responded to ApiVersions yet"
             }
             Self::Token => "the token provider has not returned a token yet",
+            Self::Password => "the function in sasl_plain_password has not returned yet",
             Self::Authentication => {
                 "accepted the connection, but has not responded to the SASL authentication yet"
             }
@@ -46,6 +49,7 @@ impl SetupStep {
             }
             Self::ApiVersions => "accepted the connection, but did not respond to ApiVersions",
             Self::Token => "the token provider did not return a token",
+            Self::Password => "the function in sasl_plain_password did not return",
             Self::Authentication => {
                 "accepted the connection, but did not respond to the SASL authentication"
             }
@@ -58,6 +62,9 @@ impl SetupStep {
             Self::TlsHandshake => "Perhaps this is not a TLS port, or not a Kafka broker",
             Self::ApiVersions => {
                 "Perhaps this is a TLS port (set security_protocol), or not a Kafka broker"
+            }
+            Self::Password => {
+                "Give the requests of the function a timeout below socket_connection_setup_timeout_ms"
             }
             Self::Token => {
                 "Give the requests of the provider a timeout below socket_connection_setup_timeout_ms"

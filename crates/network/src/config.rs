@@ -7,7 +7,7 @@ use thalweg_cluster::{Address, ClusterConfig};
 
 use crate::clock::WallClock;
 use crate::error::ClientError;
-use crate::sasl::SaslConfig;
+use crate::sasl::{PasswordSource, SaslConfig};
 use crate::tls::TlsConfig;
 
 /// Kafka's `security.protocol`.
@@ -58,6 +58,8 @@ pub struct ClientConfig {
     pub security_protocol: SecurityProtocol,
     pub tls: TlsConfig,
     pub sasl: Option<SaslConfig>,
+    /// Supplies the passwords of `sasl`, in place of the one in it.
+    pub sasl_password: Option<PasswordSource>,
     pub request_timeout: Duration,
     pub bootstrap_timeout: Duration,
     pub retry_backoff: Duration,
@@ -91,6 +93,7 @@ impl Default for ClientConfig {
             security_protocol: SecurityProtocol::Plaintext,
             tls: TlsConfig::default(),
             sasl: None,
+            sasl_password: None,
             request_timeout: cluster.request_timeout,
             bootstrap_timeout: Duration::from_secs(30),
             retry_backoff: cluster.retry_backoff,

@@ -1,8 +1,19 @@
 //! Helpers for the generated messages.
 
+pub(crate) use std::fmt;
+
 pub(crate) use bytes::Bytes;
 
 pub(crate) use crate::{DecodeError, EncodeError, Message, Reader, Str, Uuid, put};
+
+/// Stands for a secret where a message is shown.
+pub(crate) struct Hidden;
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
 
 #[cold]
 pub(crate) fn unsupported(field: &'static str, version: i16) -> Result<(), EncodeError> {

@@ -12,6 +12,8 @@ import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
+from thalweg._config.concealment import concealed, mappings_hidden
+from thalweg._config.secret import Secret
 from thalweg.errors import InvalidTopicError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
@@ -67,8 +69,8 @@ def mapping_given(given: Any, name: str, expected: str) -> Mapping[Any, Any]:
 
 
 def _refuse_mapping(called: str, given: Iterable[object]) -> None:
-    # The message does not show the mapping: it may contain passwords.
-    if any(isinstance(each, Mapping) for each in given):
+    # The mapping is hidden, and the message does not show it: it may contain passwords.
+    if any(isinstance(each, Secret) for each in given):
         raise TypeError(
             f"{called} takes options as keyword arguments, not as a dict. To pass a dict, call"
             f" {called}.from_config(options)"
@@ -84,6 +86,7 @@ def keywords_only(init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(init)
     def checked(self: object, *given: object, **configs: object) -> None:
+        given, configs = mappings_hidden(given), concealed(configs)
         if given:
             _refuse_mapping(called, given)
             raise TypeError(
@@ -96,7 +99,7 @@ def keywords_only(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def constructor_topics(called: str, topics: tuple[Any, ...]) -> list[str]:
-    """Returns the topics that a consumer's constructor got.
+    """Returns the topics that a consumer's constructor got, with `mappings_hidden`.
 
     Raises:
         TypeError: If one of them is not a str, for example a dict of options.

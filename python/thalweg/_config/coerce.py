@@ -13,7 +13,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from thalweg._config.concealment import hide
 from thalweg._config.options import Option
+from thalweg._config.secret import revealed
 from thalweg.partitioner import NATIVE, partition_function
 from thalweg.serializer import deserialize_function, serialize_function
 
@@ -308,7 +310,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
 
 
 def coerce(option: Option, value: Any) -> Any:
-    """Converts the value of an option to the form that the clients use.
+    """Converts the value of an option to the form that the clients use. A secret is a `Secret`.
 
     Raises:
         ValueError: If it is wrong. The text is the end of a sentence that begins with the option's
@@ -318,4 +320,6 @@ def coerce(option: Option, value: Any) -> Any:
         if option.kind == "choice" and option.nullable:
             return option.choices[0]
         return None
-    return COERCE[option.kind](option, value)
+    if option.secret and option.kind == "str" and callable(value):
+        return value  # a function that supplies the text when it is needed
+    return hide(option, COERCE[option.kind](option, revealed(value)))

@@ -5,9 +5,11 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from thalweg._config.secret import Secret
 from thalweg.partitioner import Partitioner
 
 if TYPE_CHECKING:
+    from thalweg.auth.password import PasswordSource
     from thalweg.auth.provider import TokenSource
 
 ClientDnsLookup: TypeAlias = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
@@ -46,28 +48,28 @@ class ProducerConfig(TypedDict, total=False):
     allow_auto_create_topics: bool
     security_protocol: SecurityProtocol
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
+    ssl_cafile: str | Secret | None
+    ssl_certfile: str | Secret | None
+    ssl_keyfile: str | Secret | None
     ssl_password: Any
-    ssl_crlfile: str | None
+    ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
-    ssl_truststore_location: str | None
+    ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | None
-    ssl_keystore_location: str | None
+    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | None
+    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | None
-    sasl_jaas_config: str | None
+    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
+    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | None
+    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -149,28 +151,28 @@ class ConsumerConfig(TypedDict, total=False):
     allow_auto_create_topics: bool
     security_protocol: SecurityProtocol
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
+    ssl_cafile: str | Secret | None
+    ssl_certfile: str | Secret | None
+    ssl_keyfile: str | Secret | None
     ssl_password: Any
-    ssl_crlfile: str | None
+    ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
-    ssl_truststore_location: str | None
+    ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | None
-    ssl_keystore_location: str | None
+    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | None
+    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | None
-    sasl_jaas_config: str | None
+    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
+    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | None
+    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -259,28 +261,28 @@ class AdminConfig(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     security_protocol: SecurityProtocol
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
+    ssl_cafile: str | Secret | None
+    ssl_certfile: str | Secret | None
+    ssl_keyfile: str | Secret | None
     ssl_password: Any
-    ssl_crlfile: str | None
+    ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
-    ssl_truststore_location: str | None
+    ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | None
-    ssl_keystore_location: str | None
+    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | None
+    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | None
-    sasl_jaas_config: str | None
+    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
+    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | None
+    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -339,13 +341,13 @@ class CoreProducerConfig(TypedDict):
     allow_auto_create_topics: bool
     security_protocol: str
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
-    ssl_crlfile: str | None
+    ssl_cafile: str | Secret | None
+    ssl_certfile: str | Secret | None
+    ssl_keyfile: str | Secret | None
+    ssl_crlfile: str | Secret | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | None
+    sasl_plain_password: "Secret | PasswordSource | None"
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: "TokenSource | None"
@@ -400,13 +402,13 @@ class CoreConsumerConfig(TypedDict):
     allow_auto_create_topics: bool
     security_protocol: str
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
-    ssl_crlfile: str | None
+    ssl_cafile: str | Secret | None
+    ssl_certfile: str | Secret | None
+    ssl_keyfile: str | Secret | None
+    ssl_crlfile: str | Secret | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | None
+    sasl_plain_password: "Secret | PasswordSource | None"
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: "TokenSource | None"
@@ -459,13 +461,13 @@ class CoreClientConfig(TypedDict):
     metadata_recovery_rebootstrap_trigger_ms: int
     security_protocol: str
     ssl_check_hostname: bool
-    ssl_cafile: str | None
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
-    ssl_crlfile: str | None
+    ssl_cafile: str | Secret | None
+    ssl_certfile: str | Secret | None
+    ssl_keyfile: str | Secret | None
+    ssl_crlfile: str | Secret | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | None
+    sasl_plain_password: "Secret | PasswordSource | None"
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: "TokenSource | None"

@@ -216,7 +216,9 @@ _CONNECTION: tuple[Option, ...] = (
         "reconnect_backoff_max_ms",
         1000,
         "pca",
-        "Longest pause before the client connects again. Jitter adds up to 20%.",
+        "Longest pause before the client connects again. Jitter subtracts up to 20%. After a failed"
+        " authentication the client waits this long at once, because many directories lock a user"
+        " after a few wrong passwords.",
     ),
     _ms(
         "retry_backoff_ms",
@@ -482,7 +484,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_plain_password",
         "pca",
-        "Password for PLAIN and SCRAM.",
+        "Password for PLAIN and SCRAM. Or a function without arguments that returns it. The client"
+        " calls the function for each authentication.",
         kafka=None,
         aliases=("sasl.password",),
         secret=True,
@@ -533,11 +536,12 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_config",
         "pca",
-        "Argument for sasl_oauth_token_provider if that is a function. If you set"
-        " enable_sasl_oauthbearer_unsecure_jwt, write"
+        "Argument for sasl_oauth_token_provider if that is a function, or a function that returns"
+        " this argument. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
         " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
+        secret=True,
     ),
     _flag(
         "enable_sasl_oauthbearer_unsecure_jwt",

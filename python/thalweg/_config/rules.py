@@ -12,6 +12,7 @@ from typing import Any, Final
 from thalweg._config.findings import Findings, IgnoredOptionWarning
 from thalweg._config.pem import unreadable
 from thalweg._config.sasl_rules import SaslRules
+from thalweg._config.secret import revealed
 
 __all__ = ["apply_rules"]
 
@@ -74,7 +75,7 @@ class _Rules:
             self.values["ssl_check_hostname"] = algorithm.lower() == "https"
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
             value = self.values[name]
-            problem = None if value is None else unreadable(value)
+            problem = None if value is None else unreadable(revealed(value))
             if problem is not None:
                 self.found.problem(f"{name} {problem}")
         if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:

@@ -4,11 +4,11 @@ import re
 from typing import Any, Final
 
 from thalweg._config.findings import Findings, InsecureConnectionWarning
+from thalweg._config.jaas import Login, read_login
+from thalweg._config.secret import Secret, revealed
 
 __all__ = ["SaslRules"]
 
-# name="value" pairs of a login line; compiled when it is used.
-_JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
 _NOT_YET: Final = ("GSSAPI", "AWS_MSK_IAM")
@@ -74,10 +74,16 @@ class SaslRules:
     def _credentials(self, mechanism: str) -> None:
         """Checks the user and the password for PLAIN and SCRAM."""
         for name in ("sasl_plain_username", "sasl_plain_password"):
-            value = self.values[name]
+            value = revealed(self.values[name])
+            if value is None and name in self.found.named:
+                continue  # the problem of sasl_jaas_config says enough
             if value is None:
                 self.found.problem(f"sasl_mechanism={mechanism!r} needs {name}")
-            elif "\0" in value and (mechanism == "PLAIN" or name == "sasl_plain_username"):
+            elif (
+                not callable(value)
+                and "\0" in value
+                and (mechanism == "PLAIN" or name == "sasl_plain_username")
+            ):
                 self.found.problem(f"{name} must not contain a NUL character")
 
     def _token_provider(self) -> None:
@@ -96,7 +102,7 @@ class SaslRules:
             if "sasl_oauth_token_provider" not in self.found.named:
                 self.found.problem("sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider")
         elif unsecured:
-            wrong = problem(config or "")
+            wrong = "must be a str" if callable(config) else problem(revealed(config) or "")
             if wrong is not None:
                 self.found.problem(f"sasl_oauthbearer_config {wrong}")
             self.found.warn(
@@ -138,12 +144,21 @@ class SaslRules:
         line = self.values["sasl_jaas_config"]
         if line is None:
             return
-        entries = {
-            name: re.sub(r"\\(.)", r"\1", double or single or bare)
-            for name, double, single, bare in re.findall(_JAAS, line)
-        }
-        self._login_module(line)
-        if re.match(r"\s*[\w.]*\bOAuthBearerLoginModule\s", line):
+        if callable(line):
+            self.found.problem(
+                "sasl_jaas_config must be a str. To supply the password when it is needed, set"
+                " sasl_plain_password to a function"
+            )
+            return
+        try:
+            login = read_login(line.reveal())
+        except ValueError as wrong:
+            self.found.problem(f"sasl_jaas_config {wrong}")
+            self.found.named.update(("sasl_plain_username", "sasl_plain_password"))
+            return
+        entries = login.options
+        self._login_module(login)
+        if login.module == "OAuthBearerLoginModule":
             self._unsecured(entries)
             return
         for entry, option in (
@@ -151,24 +166,29 @@ class SaslRules:
             ("password", "sasl_plain_password"),
         ):
             if entry in entries and option not in self.explicit:
-                self.values[option] = entries[entry]
+                value = entries[entry]
+                self.values[option] = Secret(value) if entry == "password" else value
         if "sasl_scram_tokenauth" not in self.explicit:
             self.values["sasl_scram_tokenauth"] = entries.get("tokenauth", "").lower() == "true"
-        if "LoginModule" not in line or not {"username", "password"} <= entries.keys():
+        if login.module in _LOGIN_MODULES and not {"username", "password"} <= entries.keys():
             self.found.problem(
                 'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
             )
 
-    def _login_module(self, line: str) -> None:
+    def _login_module(self, login: Login) -> None:
         """Checks that Java's login module and the mechanism belong together."""
         given = self.values["sasl_mechanism"]
-        for module, mechanisms in _LOGIN_MODULES.items():
-            named = re.match(rf"\s*[\w.]*\b{module}\s", line)
-            if named and given is not None and given.upper() not in mechanisms:
-                self.found.problem(
-                    f"sasl_jaas_config has {module}, which needs sasl_mechanism"
-                    f" {_listed(mechanisms)}, not {given!r}"
-                )
+        mechanisms = _LOGIN_MODULES.get(login.module)
+        if mechanisms is None:
+            self.found.problem(
+                "sasl_jaas_config has a login module that is not supported. Use one of"
+                f" {', '.join(_LOGIN_MODULES)}"
+            )
+        elif given is not None and given.upper() not in mechanisms:
+            self.found.problem(
+                f"sasl_jaas_config has {login.module}, which needs sasl_mechanism"
+                f" {_listed(mechanisms)}, not {given!r}"
+            )
 
     def _unsecured(self, entries: dict[str, str]) -> None:
         """Takes what Java's login line says of tokens without a signature, if it says anything."""
@@ -190,7 +210,7 @@ class SaslRules:
             self.values["enable_sasl_oauthbearer_unsecure_jwt"] = True
             if "sasl_oauthbearer_config" not in self.explicit:
                 pairs = (f"{key}={value}" for key, value in config.items())
-                self.values["sasl_oauthbearer_config"] = " ".join(pairs)
+                self.values["sasl_oauthbearer_config"] = Secret(" ".join(pairs))
 
 
 def _is_loopback(server: str) -> bool:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from thalweg import _core, _logging
 from thalweg._client import closing
 from thalweg._client.arguments import keywords_only
+from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.configs import ConfigRequests
@@ -80,6 +82,7 @@ class KafkaAdminClient(
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(**config)
 
     @property
@@ -90,6 +93,19 @@ class KafkaAdminClient(
     def bootstrap_connected(self) -> bool:
         """Whether a broker is connected."""
         return self._client.bootstrap_connected()
+
+    def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
+        """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. The name is confluent-kafka's.
+
+        Raises:
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
+            TypeError: If an argument is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+        """
+        password = hidden(revealed(password))
+        self.config.set_credentials(username, password, self._client)
 
     def close(self) -> None:
         """Closes all connections. A second call does nothing."""

@@ -30,7 +30,9 @@ from thalweg._client.arguments import (
     constructor_topics,
     partitions_named,
 )
+from thalweg._config.concealment import concealed, mappings_hidden
 from thalweg._config.option_help import options_listed
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import ConsumerRecord
 from thalweg.aio import _completions
 from thalweg.aio._subscription import ConsumerSubscription
@@ -157,6 +159,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
     else:
 
         def __init__(self, *topics, loop=None, **configs):
+            topics, configs = mappings_hidden(topics), concealed(configs)
             names = constructor_topics("AIOKafkaConsumer", topics)
             if loop is not None:
                 text = "loop is deprecated: a consumer belongs to the loop in which start() runs"
@@ -188,6 +191,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(*topics, **config)
 
     # ------------------------------------------------------------------ its life
@@ -229,6 +233,21 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         except BaseException:
             await self.stop(autocommit=False)
             raise
+
+    def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
+        """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. The name is confluent-kafka's.
+
+        Raises:
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
+            TypeError: If an argument is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+        """
+        password = hidden(revealed(password))
+        self.config.set_credentials(
+            username, password, self._consumer._core_client if self._started else None
+        )
 
     async def stop(self, autocommit: bool = True) -> None:
         """Commits if auto-commit is on, leaves the group, and closes the consumer.

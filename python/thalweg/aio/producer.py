@@ -22,7 +22,9 @@ from thalweg import _core, _logging, metrics
 from thalweg._client import closing, transactions
 from thalweg._client.arguments import duration_given, keywords_only
 from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg.aio import _completions
 from thalweg.aio._transactions import Transaction
@@ -135,6 +137,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(**config)
 
     async def start(self) -> None:
@@ -220,6 +223,16 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             log.warning("%r was stopped with %d records not acknowledged", self, left)
         self._watch.close()
         close_steps(self.config)
+
+    def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
+        """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. It raises the same errors as that of `KafkaProducer`.
+        """
+        password = hidden(revealed(password))
+        self.config.set_credentials(
+            username, password, self._core_client if self._completions else None
+        )
 
     async def send_and_wait(
         self,

@@ -8,7 +8,7 @@ The provider never runs in the thread that does the I/O of the clients.
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from thalweg.auth.token import Token
@@ -39,13 +39,17 @@ class TokenSource:
     """Calls a provider in threads of its own: in one, unless calls hang."""
 
     def __init__(
-        self, provider: Any, config: str | None = None, loop: "AbstractEventLoop | None" = None
+        self,
+        provider: Any,
+        config: str | Callable[[], str] | None = None,
+        loop: "AbstractEventLoop | None" = None,
     ) -> None:
         """Takes the provider, which is not called yet.
 
         Args:
             provider: An object with a method `token`, or a function of one argument.
-            config: The argument of the function: the option sasl_oauthbearer_config.
+            config: The argument of the function: the option sasl_oauthbearer_config. A function
+                returns the argument of each call.
             loop: Where the coroutines of the provider run. None: in a loop of its own.
         """
         method = getattr(provider, "token", None)
@@ -59,7 +63,9 @@ class TokenSource:
             )
         else:
             name = f"{getattr(provider, '__qualname__', type(provider).__name__)}()"
-            self._calls = Calls(name, lambda: provider(config), None, loop)
+            self._calls = Calls(
+                name, lambda: provider(config() if callable(config) else config), None, loop
+            )
         self._workers: list[Worker] = []
         self._lock = threading.Lock()
         finalizer = weakref.finalize(self, _end, self._workers, self._calls)

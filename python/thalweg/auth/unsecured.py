@@ -21,18 +21,19 @@ _EXTENSION: Final = "extension_"
 
 
 def problem(config: str) -> str | None:
-    """Returns why a configuration is not valid, as the end of a sentence, or None."""
+    """Returns why a configuration is not valid, as the end of a sentence, or None.
+
+    The sentence quotes nothing of it, because a key may be part of a secret.
+    """
     entries = _entries(config)
     for key in entries:
         if key not in _KEYS and not key.startswith(_EXTENSION):
-            return (
-                f"has the unknown key {key!r}: the keys are {', '.join(_KEYS)} and extension_NAME"
-            )
+            return f"has an unknown key. The keys are {', '.join(_KEYS)} and extension_NAME"
     if not entries.get("principal"):
         return "needs principal=NAME"
     life = entries.get("lifeSeconds", "1")
     if not (life.isascii() and life.isdigit() and 0 < int(life) < 2**31):
-        return f"has lifeSeconds={life!r}, which is not a whole number above 0"
+        return "has a lifeSeconds that is not a whole number above 0"
     return None
 
 

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 from thalweg import _logging, metrics
 from thalweg._client import closing, consuming
 from thalweg._client.arguments import constructor_topics, partitions_given, shown
+from thalweg._config.concealment import concealed, mappings_hidden
 from thalweg._config.option_help import options_listed
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, configured, options_of
 from thalweg.consumer._offsets import ConsumerOffsets, alone
@@ -131,6 +133,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     else:
 
         def __init__(self, *topics, **configs):
+            topics, configs = mappings_hidden(topics), concealed(configs)
             self._start(topics, configs)
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
@@ -157,6 +160,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(*topics, **config)
 
     # ------------------------------------------------------------------ what is read
@@ -306,6 +310,19 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         """
         if refresh:
             self._core_client.metadata([], self._limit(timeout_ms))
+
+    def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
+        """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. The name is confluent-kafka's.
+
+        Raises:
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
+            TypeError: If an argument is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+        """
+        password = hidden(revealed(password))
+        self.config.set_credentials(username, password, self._core_client)
 
     def metrics(self, raw: bool = False) -> Any:
         """Returns the metrics of this consumer under Kafka's names.

@@ -20,7 +20,9 @@ from thalweg import _core, _logging, metrics
 from thalweg._client import closing, transactions
 from thalweg._client.arguments import duration_given, keywords_only
 from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import (
     BatchMetadata,
     FutureBatchMetadata,
@@ -143,6 +145,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         Raises:
             KafkaConfigurationError: As in the constructor.
         """
+        config = concealed(config)
         return cls(**config)
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
@@ -202,6 +205,19 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         if api_version >= (0, 11):
             return 2
         return 1 if api_version >= (0, 10, 0) else 0
+
+    def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
+        """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
+
+        Connections that exist stay. The name is confluent-kafka's.
+
+        Raises:
+            IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
+            TypeError: If an argument is not a str.
+            ValueError: If the mechanism cannot send a NUL character that one of them contains.
+        """
+        password = hidden(revealed(password))
+        self.config.set_credentials(username, password, self._core_client)
 
     # ------------------------------------------------------------------ transactions
 

@@ -6,6 +6,7 @@ import warnings
 import pytest
 
 from tests.unit.config.problems import one_problem, problems
+from thalweg import Secret
 from thalweg._config.options import ROWS
 from thalweg.config import Config, TlsOptions, resolve
 from thalweg.errors import KafkaConfigurationError
@@ -17,6 +18,7 @@ def test_the_secrets_are_known():
     assert SECRETS == [
         "sasl_jaas_config",
         "sasl_oauth_token_provider",
+        "sasl_oauthbearer_config",
         "sasl_plain_password",
         "ssl_keystore_password",
         "ssl_password",
@@ -32,9 +34,10 @@ def test_a_secret_is_never_shown():
         "sasl_plain_password": "hunter2",
     }
     found = resolve("a", given)
-    assert found["sasl_plain_password"] == "hunter2"
-    assert found.core()["sasl_plain_password"] == "hunter2"
-    for text in (repr(found), str(found), f"{found}", repr(found.public())):
+    assert found["sasl_plain_password"] == Secret("hunter2")
+    assert found.core()["sasl_plain_password"].reveal() == "hunter2"
+    shown = (repr(found), str(found), f"{found}", repr(found.public()), repr(found.core()))
+    for text in (*shown, repr(dict(found)), repr(found["sasl_plain_password"])):
         assert "hunter2" not in text
     assert found.public()["sasl_plain_password"] == "<hidden>"
     assert found.public()["sasl_plain_username"] == "alice"

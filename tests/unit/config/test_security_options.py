@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config.problems import one_problem, problems
+from thalweg import Secret
 from thalweg.config import IgnoredOptionWarning, resolve
 
 MECHANISMS = "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512' or 'OAUTHBEARER'"
@@ -87,7 +88,8 @@ def test_javas_login_line_of_scram_may_have_a_delegation_token():
         "sasl.jaas.config": SCRAM_LINE,
     }
     found = resolve("a", given).core()
-    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("alice", "hunter2")
+    assert found["sasl_plain_username"] == "alice"
+    assert found["sasl_plain_password"] == Secret("hunter2")
     assert found["sasl_scram_tokenauth"] is True
     assert resolve("a", {**given, "sasl_scram_tokenauth": False})["sasl_scram_tokenauth"] is False
 
@@ -122,7 +124,7 @@ def test_javas_login_line_gives_user_and_password():
         },
     )
     assert found["sasl_plain_username"] == "alice"
-    assert found["sasl_plain_password"] == 'a"b\\c'
+    assert found["sasl_plain_password"] == Secret('a"b\\c')
 
 
 def test_a_broken_login_line_is_refused_without_being_shown():

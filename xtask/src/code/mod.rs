@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use crate::model::{Field, Message, Struct, Type, Versions};
 use crate::names::snake;
+use crate::secrets;
 
 pub(crate) struct Context<'a> {
     pub(crate) message: &'a Message,
@@ -36,7 +37,9 @@ pub(crate) fn print_struct(context: &Context<'_>, one: &Struct) -> String {
     let mut out = String::new();
     let plain = fields.iter().all(|field| is_plain(field));
     let default = if plain { ", Default" } else { "" };
-    let _ = writeln!(out, "#[derive(Debug, Clone, PartialEq{default})]");
+    let hides = fields.iter().any(|field| context.hides(field));
+    let debug = if hides { "" } else { "Debug, " };
+    let _ = writeln!(out, "#[derive({debug}Clone, PartialEq{default})]");
     let _ = writeln!(out, "pub struct {} {{", context.name);
     for field in &fields {
         let _ = writeln!(out, "    /// {}", context.doc(field));
@@ -60,6 +63,9 @@ pub(crate) fn print_struct(context: &Context<'_>, one: &Struct) -> String {
             );
         }
         out.push_str("        }\n    }\n}\n\n");
+    }
+    if hides {
+        out += &context.debug(&fields);
     }
     let _ = writeln!(out, "impl {} {{", context.name);
     out += &context.writer(&fields);
@@ -110,6 +116,27 @@ impl Context<'_> {
             text.push_str(", ignorable");
         }
         text + "."
+    }
+
+    fn hides(&self, field: &Field) -> bool {
+        secrets::is_hidden(&self.message.name, &field.name)
+    }
+
+    /// Returns an implementation of `Debug` that does not show hidden fields.
+    fn debug(&self, fields: &[&Field]) -> String {
+        let mut out = format!("impl fmt::Debug for {} {{\n", self.name);
+        out.push_str("    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {\n");
+        let _ = writeln!(out, "        f.debug_struct(\"{}\")", self.name);
+        for field in fields {
+            let name = snake(&field.name);
+            let shown = if self.hides(field) {
+                "Hidden".to_owned()
+            } else {
+                format!("self.{name}")
+            };
+            let _ = writeln!(out, "            .field(\"{name}\", &{shown})");
+        }
+        out + "            .finish()\n    }\n}\n\n"
     }
 
     fn rust_type(&self, field: &Field) -> String {

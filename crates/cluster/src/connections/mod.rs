@@ -292,7 +292,13 @@ impl Connections {
         connection.last_error = Some(Arc::clone(&error));
         connection.state = State::Disconnected;
         connection.failures = connection.failures.saturating_add(1);
-        connection.retry_at = Some(now + self.reconnect.after(connection.failures - 1));
+        let wait = if matches!(*error, ConnectionError::Authentication { .. }) {
+            // Many directories lock an account after a few wrong passwords.
+            self.reconnect.longest()
+        } else {
+            self.reconnect.after(connection.failures - 1)
+        };
+        connection.retry_at = Some(now + wait);
         connection.wanted = false;
         self.changes.push_back(Change::Failed { key, error });
     }

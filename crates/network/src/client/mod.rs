@@ -68,7 +68,10 @@ impl Parts {
             .then(|| config.tls.build())
             .transpose()?;
         let client_id = config.client_id.as_deref();
-        let mechanism = |sasl| Mechanism::new(sasl, client_id, config.wall_clock);
+        let mechanism = |sasl| {
+            let source = config.sasl_password.clone();
+            Arc::new(Mechanism::new(sasl, source, client_id, config.wall_clock))
+        };
         let opener = Opener {
             transport,
             tls,
@@ -121,7 +124,8 @@ impl<R: Role> Client<R> {
         } = parts;
         let inbox = Arc::new(Inbox::new(Arc::clone(&notifier)));
         let calls = Arc::new(Calls::default());
-        let view = ClientView::new(Arc::clone(&inbox), metadata, &config);
+        let sasl = opener.sasl.clone();
+        let view = ClientView::new(Arc::clone(&inbox), metadata, &config, sasl);
         let actor = Actor::new(
             role,
             cluster,

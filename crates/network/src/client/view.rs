@@ -13,6 +13,7 @@ use super::ticket::{Question, Ticket, ticket};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::runtime::Generation;
+use crate::sasl::{Mechanism, Secret};
 
 /// A handle to a client. It is cheap to clone, all clones are the same client, and it does not keep
 /// the client open.
@@ -22,6 +23,7 @@ pub struct ClientView {
     metadata: Arc<SharedMetadata>,
     generation: Generation,
     request_timeout: Duration,
+    sasl: Option<Arc<Mechanism>>,
 }
 
 impl ClientView {
@@ -29,6 +31,7 @@ impl ClientView {
         inbox: Arc<Inbox>,
         metadata: Arc<SharedMetadata>,
         config: &ClientConfig,
+        sasl: Option<Arc<Mechanism>>,
     ) -> Self {
         let generation = Generation::current();
         Self {
@@ -36,6 +39,7 @@ impl ClientView {
             metadata,
             generation,
             request_timeout: config.request_timeout,
+            sasl,
         }
     }
 
@@ -117,6 +121,28 @@ impl ClientView {
         } else {
             self.with_cluster(|cluster, _| cluster.is_connected())
         })
+    }
+
+    /// Changes the user name and the password for the next authentication. Connections that exist
+    /// stay.
+    pub fn set_sasl_credentials(
+        &self,
+        username: String,
+        password: Secret,
+    ) -> Result<(), ClientError> {
+        self.check()?;
+        let is_set = self
+            .sasl
+            .as_ref()
+            .is_some_and(|mechanism| mechanism.set_credentials(username, password));
+        if is_set {
+            return Ok(());
+        }
+        Err(ClientError::Configuration(
+            "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or \
+             SCRAM-SHA-512"
+                .to_owned(),
+        ))
     }
 
     /// Forgets a coordinator that no longer is one. The next request looks it up again.

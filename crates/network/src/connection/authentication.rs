@@ -29,8 +29,8 @@ impl Handshake<'_> {
         awaiting(SetupStep::Authentication);
         self.sasl_handshake(mechanism, versions).await?;
         let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
-        if mechanism.needs_token() {
-            awaiting(SetupStep::Token);
+        if let Some(step) = mechanism.awaits() {
+            awaiting(step);
         }
         let mut session = mechanism
             .start()
@@ -134,7 +134,8 @@ impl Handshake<'_> {
             ConnectionError::Authentication { code: Some(refused), .. } if refused == code
         );
         let is_closed = matches!(error, ConnectionError::Connect { .. });
-        if !is_refusal && !(is_closed && session.is_refused()) {
+        let by_broker = is_refusal || (is_closed && session.is_refused());
+        if !by_broker {
             return error.into();
         }
         let refused = session.refused();
@@ -202,7 +203,7 @@ async fn step(
 fn in_context(mechanism: &Mechanism, reason: &str) -> String {
     let name = mechanism.name();
     match mechanism.username() {
-        Some(user) => format!("{name} as user '{}': {reason}", shown(user)),
+        Some(user) => format!("{name} as user '{}': {reason}", shown(&user)),
         None => format!("{name}: {reason}"),
     }
 }

@@ -51,7 +51,7 @@ pub(crate) async fn resolve(
 pub(crate) struct Opener {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    pub(crate) sasl: Option<Mechanism>,
+    pub(crate) sasl: Option<Arc<Mechanism>>,
     pub(crate) client_id: Option<String>,
     pub(crate) receive_max: usize,
 }

@@ -7,20 +7,25 @@
 //! variant of [`SaslConfig`] and of `Mechanism`, and a `Session`.
 
 mod oauthbearer;
+mod password;
 mod plain;
 mod scram;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+
+use thalweg_cluster::SetupStep;
 
 use crate::clock::WallClock;
 use oauthbearer::{OAuthBearer, Tokens};
+use password::{Passwords, locked};
 use plain::Plain;
 use scram::{Credentials, Scram};
 
 pub use oauthbearer::{
     OAuthBearerConfig, RefreshConfig, Token, TokenError, TokenProvider, TokenReply,
 };
+pub use password::{PasswordProvider, PasswordReply, PasswordSource};
 pub use scram::{ScramConfig, ScramHash};
 
 /// The longest text of a broker, or name of a user, that becomes part of an error.
@@ -57,10 +62,14 @@ pub enum SaslConfig {
 /// A mechanism with its credentials. All connections of a client share it.
 pub(crate) enum Mechanism {
     Plain {
-        username: String,
-        password: Secret,
+        /// The user name and the password.
+        login: Mutex<(String, Secret)>,
+        passwords: Passwords,
     },
-    Scram(Arc<Credentials>),
+    Scram {
+        credentials: Mutex<Arc<Credentials>>,
+        passwords: Passwords,
+    },
     OAuthBearer {
         tokens: Arc<Tokens>,
         wall_clock: WallClock,
@@ -68,10 +77,23 @@ pub(crate) enum Mechanism {
 }
 
 impl Mechanism {
-    pub(crate) fn new(config: &SaslConfig, client_id: Option<&str>, wall_clock: WallClock) -> Self {
+    /// `source` supplies the passwords, if they are not in the configuration.
+    pub(crate) fn new(
+        config: &SaslConfig,
+        source: Option<PasswordSource>,
+        client_id: Option<&str>,
+        wall_clock: WallClock,
+    ) -> Self {
+        let passwords = Passwords::new(source);
         match config.clone() {
-            SaslConfig::Plain { username, password } => Self::Plain { username, password },
-            SaslConfig::Scram(config) => Self::Scram(Arc::new(Credentials::new(config))),
+            SaslConfig::Plain { username, password } => Self::Plain {
+                login: Mutex::new((username, password)),
+                passwords,
+            },
+            SaslConfig::Scram(config) => Self::Scram {
+                credentials: Mutex::new(Arc::new(Credentials::new(config))),
+                passwords,
+            },
             SaslConfig::OAuthBearer(config) => {
                 let tokens = Arc::new(Tokens::new(config, client_id, wall_clock));
                 Self::OAuthBearer { tokens, wall_clock }
@@ -83,18 +105,39 @@ impl Mechanism {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Plain { .. } => "PLAIN",
-            Self::Scram(credentials) => credentials.config.hash.mechanism(),
+            Self::Scram { credentials, .. } => locked(credentials).config.hash.mechanism(),
             Self::OAuthBearer { .. } => "OAUTHBEARER",
         }
     }
 
     /// Returns the name of the user, for errors. A token may have one, but need not.
-    pub(crate) fn username(&self) -> Option<&str> {
+    pub(crate) fn username(&self) -> Option<String> {
         match self {
-            Self::Plain { username, .. } => Some(username),
-            Self::Scram(credentials) => Some(&credentials.config.username),
+            Self::Plain { login, .. } => Some(locked(login).0.clone()),
+            Self::Scram { credentials, .. } => Some(locked(credentials).config.username.clone()),
             Self::OAuthBearer { .. } => None,
         }
+    }
+
+    /// Changes the credentials for the next authentication. Returns whether the mechanism has a
+    /// user name and a password.
+    pub(crate) fn set_credentials(&self, username: String, password: Secret) -> bool {
+        match self {
+            Self::Plain { login, passwords } => {
+                passwords.forget_provider();
+                *locked(login) = (username, password);
+            }
+            Self::Scram {
+                credentials,
+                passwords,
+            } => {
+                passwords.forget_provider();
+                let mut credentials = locked(credentials);
+                *credentials = Arc::new(credentials.with(username, password));
+            }
+            Self::OAuthBearer { .. } => return false,
+        }
+        true
     }
 
     /// Returns what to check if a broker refuses the credentials.
@@ -102,7 +145,7 @@ impl Mechanism {
         let options = "Check sasl_plain_username and sasl_plain_password";
         match self {
             Self::Plain { .. } => options.to_owned(),
-            Self::Scram(_) => {
+            Self::Scram { .. } => {
                 let name = self.name();
                 format!("{options}, and that the user has a credential for {name} on the brokers")
             }
@@ -114,19 +157,40 @@ impl Mechanism {
         }
     }
 
-    /// Whether [`Self::start`] waits for the application's token provider.
-    pub(crate) fn needs_token(&self) -> bool {
-        matches!(self, Self::OAuthBearer { .. })
+    /// Returns what [`Self::start`] waits for, if the application supplies the credentials.
+    pub(crate) fn awaits(&self) -> Option<SetupStep> {
+        match self {
+            Self::Plain { passwords, .. } | Self::Scram { passwords, .. } => {
+                passwords.are_asked_for().then_some(SetupStep::Password)
+            }
+            Self::OAuthBearer { .. } => Some(SetupStep::Token),
+        }
     }
 
     /// Starts an exchange for one connection.
     pub(crate) async fn start(&self) -> Result<Box<dyn Session>, SaslError> {
         let session: Box<dyn Session> = match self {
-            Self::Plain { username, password } => {
-                Box::new(Plain::new(username.clone(), password.clone()))
+            Self::Plain { login, passwords } => {
+                if let Some(password) = passwords.ask().await.map_err(SaslError::NoToken)? {
+                    locked(login).1 = password;
+                }
+                let (username, password) = locked(login).clone();
+                Box::new(Plain::new(username, password))
             }
-            Self::Scram(credentials) => {
-                Box::new(Scram::new(Arc::clone(credentials), scram::nonce()?))
+            Self::Scram {
+                credentials,
+                passwords,
+            } => {
+                if let Some(password) = passwords.ask().await.map_err(SaslError::NoToken)? {
+                    let mut credentials = locked(credentials);
+                    // The same password keeps the keys that were derived from it.
+                    if credentials.config.password != password {
+                        let username = credentials.config.username.clone();
+                        *credentials = Arc::new(credentials.with(username, password));
+                    }
+                }
+                let credentials = Arc::clone(&locked(credentials));
+                Box::new(Scram::new(credentials, scram::nonce()?))
             }
             Self::OAuthBearer { tokens, wall_clock } => {
                 let session = OAuthBearer::start(tokens, *wall_clock).await;

@@ -16,7 +16,7 @@ use thalweg_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHands
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use tokio::time::Instant;
 
-use crate::broker::{Broker, Got, Reaction, metadata};
+use crate::broker::{Broker, Got, Reaction, all_versions, metadata};
 use crate::requests::heartbeat;
 
 /// What a client with this configuration gets within its timeout.
@@ -275,6 +275,28 @@ async fn a_mechanism_that_is_not_offered_is_refused_with_those_that_are() {
         error.to_string().contains("SCRAM-SHA-256, GSSAPI"),
         "{error}"
     );
+}
+
+/// After version 0, tokens without a header would follow.
+#[tokio::test(start_paused = true)]
+async fn a_broker_with_only_version_0_of_the_handshake_is_refused() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::API_VERSIONS => {
+            let mut versions = all_versions();
+            for each in &mut versions.api_keys {
+                if each.api_key == ApiKey::SASL_HANDSHAKE.0 {
+                    each.max_version = 0;
+                }
+            }
+            got.answer(&versions)
+        }
+        _ => Reaction::Usual,
+    });
+    let error = outcome(&broker, &sasl_config(&broker))
+        .await
+        .expect_err("too old");
+    assert!(error.to_string().contains("only version 0"), "{error}");
+    assert!(broker.got(ApiKey::SASL_HANDSHAKE).is_empty());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "that list is for the cores")]
 
 mod broker;
+mod credentials;
 mod embedded;
 mod framing;
 mod handshake;

@@ -71,6 +71,8 @@ pub struct FieldSchema {
     pub ignorable: bool,
     /// If set, the field never has the compact form.
     pub(crate) rigid: bool,
+    /// If set, the field holds a secret, and `Debug` of a message does not show it.
+    pub hidden: bool,
 }
 
 /// The type of a field or of an array's elements.
@@ -170,6 +172,7 @@ impl FieldSchema {
             default: DefaultValue::Zero,
             ignorable: false,
             rigid: false,
+            hidden: false,
         }
     }
 
@@ -195,6 +198,11 @@ impl FieldSchema {
 
     pub(crate) const fn rigid(mut self) -> Self {
         self.rigid = true;
+        self
+    }
+
+    pub(crate) const fn hidden(mut self) -> Self {
+        self.hidden = true;
         self
     }
 }

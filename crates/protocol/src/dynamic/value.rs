@@ -1,10 +1,16 @@
 //! [`Value`]: a message, or a part of one, with fields by name.
 
+use std::fmt;
+
 use bytes::Bytes;
 
+use crate::generated::table::HIDDEN;
+use crate::typed::Hidden;
 use crate::{Str, Uuid};
 
-#[derive(Debug, Clone, PartialEq)]
+/// Its `Debug` does not show text and bytes in fields that hold a secret in any message, because a
+/// value does not know its message.
+#[derive(Clone, PartialEq)]
 pub enum Value {
     Null,
     Bool(bool),
@@ -54,6 +60,33 @@ impl Value {
             Self::Uuid(_) => "a UUID",
             Self::Array(_) => "an array",
             Self::Struct(_) => "a struct",
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("Null"),
+            Self::Bool(value) => fmt::Debug::fmt(value, f),
+            Self::Int(value) => fmt::Debug::fmt(value, f),
+            Self::Float(value) => fmt::Debug::fmt(value, f),
+            Self::Str(value) => fmt::Debug::fmt(value, f),
+            Self::Bytes(value) => fmt::Debug::fmt(value, f),
+            Self::Uuid(value) => fmt::Debug::fmt(value, f),
+            Self::Array(values) => f.debug_list().entries(values).finish(),
+            Self::Struct(fields) => {
+                let mut map = f.debug_map();
+                for (name, value) in fields {
+                    match value {
+                        Self::Str(_) | Self::Bytes(_) if HIDDEN.contains(name) => {
+                            map.entry(name, &Hidden)
+                        }
+                        _ => map.entry(name, value),
+                    };
+                }
+                map.finish()
+            }
         }
     }
 }

@@ -812,12 +812,12 @@ static DESCRIBE_CONFIGS_REQUEST: StructSchema = StructSchema { name: "DescribeCo
 ] };
 static DESCRIBE_CONFIGS_RESPONSE__DESCRIBE_CONFIGS_SYNONYM: StructSchema = StructSchema { name: "DescribeConfigsSynonym", size_min: 4, fields: &[
     F::new("Name", Kind::String, 1, 4),
-    F::new("Value", Kind::String, 1, 4).null(1, 4),
+    F::new("Value", Kind::String, 1, 4).null(1, 4).hidden(),
     F::new("Source", Kind::Int8, 1, 4),
 ] };
 static DESCRIBE_CONFIGS_RESPONSE__DESCRIBE_CONFIGS_RESOURCE_RESULT: StructSchema = StructSchema { name: "DescribeConfigsResourceResult", size_min: 9, fields: &[
     F::new("Name", Kind::String, 1, 4),
-    F::new("Value", Kind::String, 1, 4).null(1, 4),
+    F::new("Value", Kind::String, 1, 4).null(1, 4).hidden(),
     F::new("ReadOnly", Kind::Bool, 1, 4),
     F::new("ConfigSource", Kind::Int8, 1, 4).or(D::Int(-1)).ignorable(),
     F::new("IsSensitive", Kind::Bool, 1, 4),
@@ -838,7 +838,7 @@ static DESCRIBE_CONFIGS_RESPONSE: StructSchema = StructSchema { name: "DescribeC
 ] };
 static ALTER_CONFIGS_REQUEST__ALTERABLE_CONFIG: StructSchema = StructSchema { name: "AlterableConfig", size_min: 3, fields: &[
     F::new("Name", Kind::String, 0, 2),
-    F::new("Value", Kind::String, 0, 2).null(0, 2),
+    F::new("Value", Kind::String, 0, 2).null(0, 2).hidden(),
 ] };
 static ALTER_CONFIGS_REQUEST__ALTER_CONFIGS_RESOURCE: StructSchema = StructSchema { name: "AlterConfigsResource", size_min: 4, fields: &[
     F::new("ResourceType", Kind::Int8, 0, 2),
@@ -913,12 +913,12 @@ static DESCRIBE_LOG_DIRS_RESPONSE: StructSchema = StructSchema { name: "Describe
     F::new("Results", Array(&Struct(&DESCRIBE_LOG_DIRS_RESPONSE__DESCRIBE_LOG_DIRS_RESULT)), 1, 5),
 ] };
 static SASL_AUTHENTICATE_REQUEST: StructSchema = StructSchema { name: "SaslAuthenticateRequest", size_min: 0, fields: &[
-    F::new("AuthBytes", Kind::Bytes, 0, 2),
+    F::new("AuthBytes", Kind::Bytes, 0, 2).hidden(),
 ] };
 static SASL_AUTHENTICATE_RESPONSE: StructSchema = StructSchema { name: "SaslAuthenticateResponse", size_min: 0, fields: &[
     F::new("ErrorCode", Kind::Int16, 0, 2),
     F::new("ErrorMessage", Kind::String, 0, 2).null(0, 2),
-    F::new("AuthBytes", Kind::Bytes, 0, 2),
+    F::new("AuthBytes", Kind::Bytes, 0, 2).hidden(),
     F::new("SessionLifetimeMs", Kind::Int64, 1, 2).ignorable(),
 ] };
 static CREATE_PARTITIONS_REQUEST__CREATE_PARTITIONS_ASSIGNMENT: StructSchema = StructSchema { name: "CreatePartitionsAssignment", size_min: 2, fields: &[
@@ -963,11 +963,11 @@ static CREATE_DELEGATION_TOKEN_RESPONSE: StructSchema = StructSchema { name: "Cr
     F::new("ExpiryTimestampMs", Kind::Int64, 1, 3),
     F::new("MaxTimestampMs", Kind::Int64, 1, 3),
     F::new("TokenId", Kind::String, 1, 3),
-    F::new("Hmac", Kind::Bytes, 1, 3),
+    F::new("Hmac", Kind::Bytes, 1, 3).hidden(),
     F::new("ThrottleTimeMs", Kind::Int32, 1, 3),
 ] };
 static RENEW_DELEGATION_TOKEN_REQUEST: StructSchema = StructSchema { name: "RenewDelegationTokenRequest", size_min: 0, fields: &[
-    F::new("Hmac", Kind::Bytes, 1, 2),
+    F::new("Hmac", Kind::Bytes, 1, 2).hidden(),
     F::new("RenewPeriodMs", Kind::Int64, 1, 2),
 ] };
 static RENEW_DELEGATION_TOKEN_RESPONSE: StructSchema = StructSchema { name: "RenewDelegationTokenResponse", size_min: 0, fields: &[
@@ -976,7 +976,7 @@ static RENEW_DELEGATION_TOKEN_RESPONSE: StructSchema = StructSchema { name: "Ren
     F::new("ThrottleTimeMs", Kind::Int32, 1, 2),
 ] };
 static EXPIRE_DELEGATION_TOKEN_REQUEST: StructSchema = StructSchema { name: "ExpireDelegationTokenRequest", size_min: 0, fields: &[
-    F::new("Hmac", Kind::Bytes, 1, 2),
+    F::new("Hmac", Kind::Bytes, 1, 2).hidden(),
     F::new("ExpiryTimePeriodMs", Kind::Int64, 1, 2),
 ] };
 static EXPIRE_DELEGATION_TOKEN_RESPONSE: StructSchema = StructSchema { name: "ExpireDelegationTokenResponse", size_min: 0, fields: &[
@@ -1004,7 +1004,7 @@ static DESCRIBE_DELEGATION_TOKEN_RESPONSE__DESCRIBED_DELEGATION_TOKEN: StructSch
     F::new("ExpiryTimestamp", Kind::Int64, 1, 3),
     F::new("MaxTimestamp", Kind::Int64, 1, 3),
     F::new("TokenId", Kind::String, 1, 3),
-    F::new("Hmac", Kind::Bytes, 1, 3),
+    F::new("Hmac", Kind::Bytes, 1, 3).hidden(),
     F::new("Renewers", Array(&Struct(&DESCRIBE_DELEGATION_TOKEN_RESPONSE__DESCRIBED_DELEGATION_TOKEN_RENEWER)), 1, 3),
 ] };
 static DESCRIBE_DELEGATION_TOKEN_RESPONSE: StructSchema = StructSchema { name: "DescribeDelegationTokenResponse", size_min: 0, fields: &[
@@ -1049,7 +1049,7 @@ static ELECT_LEADERS_RESPONSE: StructSchema = StructSchema { name: "ElectLeaders
 static INCREMENTAL_ALTER_CONFIGS_REQUEST__ALTERABLE_CONFIG: StructSchema = StructSchema { name: "AlterableConfig", size_min: 4, fields: &[
     F::new("Name", Kind::String, 0, 1),
     F::new("ConfigOperation", Kind::Int8, 0, 1),
-    F::new("Value", Kind::String, 0, 1).null(0, 1),
+    F::new("Value", Kind::String, 0, 1).null(0, 1).hidden(),
 ] };
 static INCREMENTAL_ALTER_CONFIGS_REQUEST__ALTER_CONFIGS_RESOURCE: StructSchema = StructSchema { name: "AlterConfigsResource", size_min: 4, fields: &[
     F::new("ResourceType", Kind::Int8, 0, 1),
@@ -1234,8 +1234,8 @@ static ALTER_USER_SCRAM_CREDENTIALS_REQUEST__SCRAM_CREDENTIAL_UPSERTION: StructS
     F::new("Name", Kind::String, 0, 0),
     F::new("Mechanism", Kind::Int8, 0, 0),
     F::new("Iterations", Kind::Int32, 0, 0),
-    F::new("Salt", Kind::Bytes, 0, 0),
-    F::new("SaltedPassword", Kind::Bytes, 0, 0),
+    F::new("Salt", Kind::Bytes, 0, 0).hidden(),
+    F::new("SaltedPassword", Kind::Bytes, 0, 0).hidden(),
 ] };
 static ALTER_USER_SCRAM_CREDENTIALS_REQUEST: StructSchema = StructSchema { name: "AlterUserScramCredentialsRequest", size_min: 0, fields: &[
     F::new("Deletions", Array(&Struct(&ALTER_USER_SCRAM_CREDENTIALS_REQUEST__SCRAM_CREDENTIAL_DELETION)), 0, 0),
@@ -1484,12 +1484,12 @@ static UPDATE_FEATURES_RESPONSE: StructSchema = StructSchema { name: "UpdateFeat
     F::new("Results", Array(&Struct(&UPDATE_FEATURES_RESPONSE__UPDATABLE_FEATURE_RESULT)), 0, 1).ignorable(),
 ] };
 static ENVELOPE_REQUEST: StructSchema = StructSchema { name: "EnvelopeRequest", size_min: 0, fields: &[
-    F::new("RequestData", Kind::Bytes, 0, 0),
+    F::new("RequestData", Kind::Bytes, 0, 0).hidden(),
     F::new("RequestPrincipal", Kind::Bytes, 0, 0).null(0, 0),
     F::new("ClientHostAddress", Kind::Bytes, 0, 0),
 ] };
 static ENVELOPE_RESPONSE: StructSchema = StructSchema { name: "EnvelopeResponse", size_min: 0, fields: &[
-    F::new("ResponseData", Kind::Bytes, 0, 0).null(0, 0).or(D::Null),
+    F::new("ResponseData", Kind::Bytes, 0, 0).null(0, 0).or(D::Null).hidden(),
     F::new("ErrorCode", Kind::Int16, 0, 0),
 ] };
 static FETCH_SNAPSHOT_REQUEST__SNAPSHOT_ID: StructSchema = StructSchema { name: "SnapshotId", size_min: 13, fields: &[
@@ -2712,3 +2712,5 @@ pub(crate) static DATA: &[MessageSchema] = &[
     MessageSchema { name: "RequestHeader", versions: Versions { min: 1, max: 2 }, flexible: Versions { min: 2, max: 2 }, root: &REQUEST_HEADER },
     MessageSchema { name: "ResponseHeader", versions: Versions { min: 0, max: 1 }, flexible: Versions { min: 1, max: 1 }, root: &RESPONSE_HEADER },
 ];
+
+pub(crate) static HIDDEN: &[&str] = &["AuthBytes", "Hmac", "RequestData", "ResponseData", "Salt", "SaltedPassword", "Value"];

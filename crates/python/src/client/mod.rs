@@ -19,6 +19,7 @@ use thalweg_cluster::{CoordinatorType, NodeId};
 use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
+use thalweg_network::sasl::Secret;
 use thalweg_network::{
     ClientError, ClientView, Generation, NamedRequest, RequestTarget, Response, Ticket,
     VersionChoice,
@@ -27,7 +28,7 @@ use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, Str};
 
 use crate::client::cluster::ClusterMetadata;
-use crate::convert::options::Options;
+use crate::convert::options::{self, Options};
 use crate::convert::{errors, settings, values};
 use crate::interpreter::{callbacks, gil};
 use crate::operation::{Operation, is_over, run};
@@ -221,6 +222,18 @@ impl Client {
 
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
         run(py, &mut self.view().is_connected())
+    }
+
+    fn set_sasl_credentials(
+        &self,
+        py: Python<'_>,
+        username: String,
+        password: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let password = Secret::new(options::text("password", password)?);
+        self.view()
+            .set_sasl_credentials(username, password)
+            .map_err(|error| errors::client(py, &error))
     }
 
     #[pyo3(signature = (timeout_ms = None))]

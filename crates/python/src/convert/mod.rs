@@ -3,6 +3,7 @@
 //! ```text
 //! options.rs    resolved options from Python. settings.rs: the crates' configurations from them
 //! tokens.rs     tokens for OAUTHBEARER, from the provider of the application
+//! passwords.rs  passwords for PLAIN and SCRAM, from the options or a function of the application
 //! values.rs     dicts <-> requests and responses by name
 //! types.rs      the classes of `thalweg.structs`
 //! errors.rs     the only error map
@@ -13,6 +14,7 @@
 pub(crate) mod capsules;
 pub(crate) mod errors;
 pub(crate) mod options;
+pub(crate) mod passwords;
 pub(crate) mod records;
 pub(crate) mod settings;
 pub(crate) mod sink;

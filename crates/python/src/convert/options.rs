@@ -44,6 +44,13 @@ impl<'py> Options<'py> {
         }
     }
 
+    /// Returns the option's text, which may be a `thalweg.Secret`.
+    pub(crate) fn get_text(&mut self, name: &'static str) -> PyResult<Option<String>> {
+        let py = self.py();
+        let given = self.get::<Py<PyAny>>(name)?;
+        given.map(|given| text(name, given.bind(py))).transpose()
+    }
+
     /// Stores the option's value in `field` if it is given.
     pub(crate) fn set<T>(&mut self, name: &'static str, field: &mut T) -> PyResult<()>
     where
@@ -61,6 +68,10 @@ impl<'py> Options<'py> {
             *field = duration_ms(ms);
         }
         Ok(())
+    }
+
+    pub(crate) fn py(&self) -> Python<'py> {
+        self.values.py()
     }
 
     /// Takes an option that has no effect here.
@@ -86,6 +97,18 @@ impl<'py> Options<'py> {
             unknown.join(", ")
         )))
     }
+}
+
+/// Returns the text of a str or a `thalweg.Secret`. The error does not show it.
+pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let revealed = if given.is_instance_of::<PyString>() {
+        Ok(given.clone())
+    } else {
+        given.call_method0("reveal")
+    };
+    revealed
+        .and_then(|text| text.extract::<String>())
+        .map_err(|_| PyTypeError::new_err(format!("option {name}: expected a str")))
 }
 
 /// Converts milliseconds to a duration. "No limit" (infinity and huge values) becomes a century.

@@ -12,7 +12,7 @@ use thalweg_protocol::Str;
 use thalweg_records::Compression;
 
 use crate::convert::options::{Options, duration_ms};
-use crate::convert::tokens;
+use crate::convert::{passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -88,19 +88,19 @@ fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()
         })?;
     }
     options.set("ssl_check_hostname", &mut config.tls.check_hostname)?;
-    config.tls.ca = options.get("ssl_cafile")?.map(pem);
-    config.tls.cert = options.get("ssl_certfile")?.map(pem);
-    config.tls.key = options.get("ssl_keyfile")?.map(pem);
-    config.tls.crl = options.get("ssl_crlfile")?.map(pem);
-    config.sasl = sasl(options)?;
+    config.tls.ca = options.get_text("ssl_cafile")?.map(pem);
+    config.tls.cert = options.get_text("ssl_certfile")?.map(pem);
+    config.tls.key = options.get_text("ssl_keyfile")?.map(pem);
+    config.tls.crl = options.get_text("ssl_crlfile")?.map(pem);
+    let (password, source) = passwords::password(options)?;
+    config.sasl = sasl(options, password)?;
+    config.sasl_password = source;
     Ok(())
 }
 
-fn sasl(options: &mut Options<'_>) -> PyResult<Option<SaslConfig>> {
+fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConfig>> {
     let mechanism: Option<String> = options.get("sasl_mechanism")?;
     let username: String = options.get("sasl_plain_username")?.unwrap_or_default();
-    let password: String = options.get("sasl_plain_password")?.unwrap_or_default();
-    let password = Secret::new(password);
     let tokenauth = options.get("sasl_scram_tokenauth")?;
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;

@@ -71,6 +71,15 @@ impl Credentials {
         }
     }
 
+    /// Returns the same options with another user and password.
+    pub(super) fn with(&self, username: String, password: Secret) -> Self {
+        Self::new(ScramConfig {
+            username,
+            password,
+            ..self.config.clone()
+        })
+    }
+
     fn keys(&self, server: &ServerFirst<'_>) -> Arc<Keys> {
         let ScramConfig { hash, password, .. } = &self.config;
         self.keys

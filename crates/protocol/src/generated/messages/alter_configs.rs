@@ -60,7 +60,7 @@ impl AlterConfigsResource {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct AlterableConfig {
     /// Versions 0-2.
     pub name: Str,
@@ -74,6 +74,15 @@ impl Default for AlterableConfig {
             name: Default::default(),
             value: Some(Default::default()),
         }
+    }
+}
+
+impl fmt::Debug for AlterableConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlterableConfig")
+            .field("name", &self.name)
+            .field("value", &Hidden)
+            .finish()
     }
 }
 

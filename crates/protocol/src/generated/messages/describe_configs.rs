@@ -152,7 +152,7 @@ impl DescribeConfigsResult {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct DescribeConfigsResourceResult {
     /// Versions 1-4.
     pub name: Str,
@@ -187,6 +187,21 @@ impl Default for DescribeConfigsResourceResult {
     }
 }
 
+impl fmt::Debug for DescribeConfigsResourceResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescribeConfigsResourceResult")
+            .field("name", &self.name)
+            .field("value", &Hidden)
+            .field("read_only", &self.read_only)
+            .field("config_source", &self.config_source)
+            .field("is_sensitive", &self.is_sensitive)
+            .field("synonyms", &self.synonyms)
+            .field("config_type", &self.config_type)
+            .field("documentation", &self.documentation)
+            .finish()
+    }
+}
+
 impl DescribeConfigsResourceResult {
     pub(crate) fn write(&self, w: &mut Vec<u8>, v: i16) -> Result<(), EncodeError> {
         let f = v >= 4;
@@ -218,7 +233,7 @@ impl DescribeConfigsResourceResult {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct DescribeConfigsSynonym {
     /// Versions 1-4.
     pub name: Str,
@@ -235,6 +250,16 @@ impl Default for DescribeConfigsSynonym {
             value: Some(Default::default()),
             source: Default::default(),
         }
+    }
+}
+
+impl fmt::Debug for DescribeConfigsSynonym {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescribeConfigsSynonym")
+            .field("name", &self.name)
+            .field("value", &Hidden)
+            .field("source", &self.source)
+            .finish()
     }
 }
 

@@ -60,7 +60,7 @@ impl AlterConfigsResource {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct AlterableConfig {
     /// Versions 0-1.
     pub name: Str,
@@ -77,6 +77,16 @@ impl Default for AlterableConfig {
             config_operation: Default::default(),
             value: Some(Default::default()),
         }
+    }
+}
+
+impl fmt::Debug for AlterableConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlterableConfig")
+            .field("name", &self.name)
+            .field("config_operation", &self.config_operation)
+            .field("value", &Hidden)
+            .finish()
     }
 }
 

@@ -2,10 +2,18 @@
 
 use crate::typed::*;
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub struct SaslAuthenticateRequest {
     /// Versions 0-2.
     pub auth_bytes: Bytes,
+}
+
+impl fmt::Debug for SaslAuthenticateRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslAuthenticateRequest")
+            .field("auth_bytes", &Hidden)
+            .finish()
+    }
 }
 
 impl SaslAuthenticateRequest {
@@ -25,7 +33,7 @@ impl SaslAuthenticateRequest {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct SaslAuthenticateResponse {
     /// Versions 0-2.
     pub error_code: i16,
@@ -45,6 +53,17 @@ impl Default for SaslAuthenticateResponse {
             auth_bytes: Default::default(),
             session_lifetime_ms: Default::default(),
         }
+    }
+}
+
+impl fmt::Debug for SaslAuthenticateResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslAuthenticateResponse")
+            .field("error_code", &self.error_code)
+            .field("error_message", &self.error_message)
+            .field("auth_bytes", &Hidden)
+            .field("session_lifetime_ms", &self.session_lifetime_ms)
+            .finish()
     }
 }
 

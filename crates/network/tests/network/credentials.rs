@@ -1,0 +1,171 @@
+//! Passwords that change while a client runs, and passwords that the application supplies.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thalweg_cluster::Idle;
+use thalweg_network::sasl::{
+    PasswordProvider, PasswordReply, PasswordSource, SaslConfig, ScramConfig, ScramHash, Secret,
+    TokenError,
+};
+use thalweg_network::{Client, ClientConfig, ClientError, RequestTarget, SecurityProtocol};
+use thalweg_protocol::messages::sasl_authenticate::{
+    SaslAuthenticateRequest, SaslAuthenticateResponse,
+};
+use thalweg_protocol::messages::sasl_handshake::SaslHandshakeResponse;
+use thalweg_protocol::{ApiKey, ErrorCode};
+
+use crate::broker::{Broker, Reaction};
+use crate::handshake::outcome;
+use crate::requests::heartbeat;
+
+/// A broker that accepts one PLAIN message at a time: the returned one.
+fn broker() -> (Broker, Arc<Mutex<Vec<u8>>>) {
+    let accepted = Arc::new(Mutex::new(b"\0alice\0old".to_vec()));
+    let known = Arc::clone(&accepted);
+    let broker = Broker::start(move |got| match got.key {
+        ApiKey::SASL_HANDSHAKE => got.answer(&SaslHandshakeResponse::default()),
+        ApiKey::SASL_AUTHENTICATE => {
+            let request: SaslAuthenticateRequest = got.decode();
+            let mut answer = SaslAuthenticateResponse::default();
+            if request.auth_bytes[..] != known.lock().expect("never poisoned")[..] {
+                answer.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
+            }
+            got.answer(&answer)
+        }
+        _ => Reaction::Usual,
+    });
+    (broker, accepted)
+}
+
+fn config(broker: &Broker) -> ClientConfig {
+    ClientConfig {
+        security_protocol: SecurityProtocol::SaslPlaintext,
+        sasl: Some(SaslConfig::Plain {
+            username: "alice".to_owned(),
+            password: Secret::new("old"),
+        }),
+        ..broker.config()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_credentials_are_for_the_next_authentication() {
+    let (broker, accepted) = broker();
+    let client = Client::start_here(broker.parts(&config(&broker)), Idle);
+    let ask = || client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    ask().await.expect("the old password is right");
+    let before = broker.got(ApiKey::SASL_AUTHENTICATE).len();
+
+    *accepted.lock().expect("never poisoned") = b"\0bob\0new".to_vec();
+    client
+        .view()
+        .set_sasl_credentials("bob".to_owned(), Secret::new("new"))
+        .expect("PLAIN has a user and a password");
+    ask().await.expect("the connection stays");
+    assert_eq!(broker.got(ApiKey::SASL_AUTHENTICATE).len(), before);
+
+    broker.hang_up();
+    // A request in flight fails with its connection.
+    let mut answer = ask().await;
+    for _ in 0..10 {
+        if answer.is_err() {
+            answer = ask().await;
+        }
+    }
+    answer.expect("the new password is right");
+    assert!(broker.got(ApiKey::SASL_AUTHENTICATE).len() > before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn scram_uses_the_new_user_as_well() {
+    let (broker, _) = broker();
+    let scram = ScramConfig::new(ScramHash::Sha256, "alice", Secret::new("old"));
+    let config = ClientConfig {
+        sasl: Some(SaslConfig::Scram(scram)),
+        ..config(&broker)
+    };
+    let client = Client::start_here(broker.parts(&config), Idle);
+    client
+        .view()
+        .set_sasl_credentials("bob".to_owned(), Secret::new("new"))
+        .expect("SCRAM has a user and a password");
+    let request = heartbeat(RequestTarget::LeastLoaded);
+    let error = client.view().request(request).await.expect_err("no SCRAM");
+    assert!(error.to_string().contains("as user 'bob'"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_a_password_has_no_credentials_to_change() {
+    let broker = Broker::usual();
+    let client = Client::start_here(broker.parts(&broker.config()), Idle);
+    let changed = client
+        .view()
+        .set_sasl_credentials("bob".to_owned(), Secret::new("hunter2"));
+    let error = changed.expect_err("the client does not authenticate");
+    assert!(matches!(error, ClientError::Configuration(_)), "{error}");
+    assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+/// Answers with "wrong" first, then with "old".
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl PasswordProvider for Counting {
+    fn request(&self, reply: PasswordReply) {
+        let password = match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => "wrong",
+            _ => "old",
+        };
+        reply.send(Ok(Secret::new(password)));
+    }
+}
+
+fn asking(broker: &Broker, provider: Arc<dyn PasswordProvider>) -> ClientConfig {
+    ClientConfig {
+        sasl_password: Some(PasswordSource(provider)),
+        ..config(broker)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_is_asked_for_each_authentication() {
+    let (broker, _) = broker();
+    let provider = Arc::new(Counting::default());
+    let config = asking(&broker, Arc::clone(&provider) as Arc<dyn PasswordProvider>);
+    let error = outcome(&broker, &config).await.expect_err("wrong at first");
+    assert!(error.to_string().contains("as user 'alice'"), "{error}");
+    outcome(&broker, &config).await.expect("right then");
+    assert!(provider.0.load(Ordering::Relaxed) >= 2);
+}
+
+struct Fails;
+
+impl PasswordProvider for Fails {
+    fn request(&self, reply: PasswordReply) {
+        reply.send(Err(TokenError::new("f raised OSError", None)));
+    }
+}
+
+struct Drops;
+
+impl PasswordProvider for Drops {
+    fn request(&self, reply: PasswordReply) {
+        drop(reply);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_a_password_fails_the_authentication() {
+    let (broker, _) = broker();
+    let cases: [(Arc<dyn PasswordProvider>, &str); 2] = [
+        (Arc::new(Fails), "f raised OSError"),
+        (Arc::new(Drops), "returned no password"),
+    ];
+    for (provider, words) in cases {
+        let config = asking(&broker, provider);
+        let error = outcome(&broker, &config).await.expect_err("no password");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert!(broker.got(ApiKey::SASL_AUTHENTICATE).is_empty());
+}

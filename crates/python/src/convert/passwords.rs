@@ -1,0 +1,85 @@
+//! Passwords for SASL: reads them from the options, or asks Python for them at each authentication.
+//!
+//! ```text
+//! connection ── blocking thread, GIL ──▶ PasswordSource.request(reply)   starts a Python thread
+//!      ▲                                                                           │
+//!      └────────────────── reply.password(...), reply.failed(...) ◀────────────────┘
+//! ```
+//! As for [`tokens`](super::tokens), no Rust frame is below the application's function.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use thalweg_cluster::Cause;
+use thalweg_network::sasl::{self, PasswordProvider, PasswordSource, Secret, TokenError};
+
+use crate::convert::options::{Options, text};
+use crate::interpreter::foreign::Foreign;
+
+/// Reads `sasl_plain_password`: the password, or what supplies it.
+pub(crate) fn password(options: &mut Options<'_>) -> PyResult<(Secret, Option<PasswordSource>)> {
+    let (name, py) = ("sasl_plain_password", options.py());
+    let Some(given) = options.get::<Py<PyAny>>(name)? else {
+        return Ok((Secret::new(""), None));
+    };
+    if given.bind(py).hasattr("request")? {
+        let source = PasswordSource(Arc::new(PythonPasswords(given)));
+        return Ok((Secret::new(""), Some(source)));
+    }
+    Ok((Secret::new(text(name, given.bind(py))?), None))
+}
+
+/// A `thalweg.auth.password.PasswordSource`.
+struct PythonPasswords(Py<PyAny>);
+
+impl PasswordProvider for PythonPasswords {
+    fn request(&self, reply: sasl::PasswordReply) {
+        // Before the thread waits for the interpreter's lock. The last records may need a password.
+        let Some(_foreign) = Foreign::begin_until_wait() else {
+            let reason = "the function in sasl_plain_password cannot be called, because the \
+                          interpreter exits";
+            return reply.send(Err(TokenError::new(reason, None)));
+        };
+        let reply = PasswordReply(Mutex::new(Some(reply)));
+        // After the end of the interpreter, the reply is dropped, which is an answer as well.
+        Python::try_attach(|py| {
+            let Ok(reply) = Bound::new(py, reply) else {
+                return;
+            };
+            if let Err(error) = self.0.call_method1(py, "request", (&reply,)) {
+                let reason = format!("the function in sasl_plain_password cannot run: {error}");
+                reply.get().fail(&reason, error);
+            }
+        });
+    }
+}
+
+/// Takes the answer of a function that supplies passwords, once.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct PasswordReply(Mutex<Option<sasl::PasswordReply>>);
+
+impl PasswordReply {
+    fn answer(&self, answer: Result<Secret, TokenError>) {
+        let reply = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(reply) = reply {
+            reply.send(answer);
+        }
+    }
+
+    fn fail(&self, reason: &str, error: PyErr) {
+        self.answer(Err(TokenError::new(reason, Some(Cause::new(error)))));
+    }
+}
+
+#[pymethods]
+impl PasswordReply {
+    /// Answers with the password.
+    fn password(&self, value: String) {
+        self.answer(Ok(Secret::new(value)));
+    }
+
+    /// Answers with the exception that was raised instead of a password.
+    fn failed(&self, reason: &str, error: Bound<'_, PyAny>) {
+        self.fail(reason, PyErr::from_value(error));
+    }
+}

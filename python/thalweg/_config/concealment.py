@@ -1,0 +1,54 @@
+"""Hides secrets before anything can fail: in a traceback, the variables of each frame are visible.
+
+{"sasl.password": "hunter2", "acks": 1} ──> concealed() ──> {"sasl.password": <hidden>, "acks": 1}
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from thalweg._config.options import ROWS, Option
+from thalweg._config.pem import is_text
+from thalweg._config.secret import Secret, hidden
+
+__all__ = ["concealed", "hide", "mappings_hidden", "names_of"]
+
+
+def names_of(row: Option) -> Iterator[str]:
+    """Yields every name of an option."""
+    for name in (row.name.replace("_", "."), row.dotted, *row.aliases, row.name):
+        if name:
+            yield name
+
+
+@lru_cache(maxsize=1)
+def _rows() -> dict[str, Option]:
+    return {name: row for row in ROWS for name in names_of(row)}
+
+
+def hide(row: Option | None, value: Any) -> Any:
+    """Returns a value, as a Secret if it is one. `row` is None for an unknown option."""
+    if isinstance(value, Secret) or value is None:
+        return value
+    if row is None:  # perhaps the misspelled name of a secret
+        return hidden(value) if isinstance(value, str | bytes) else value
+    if row.kind == "pem":
+        return hidden(value) if isinstance(value, str) and is_text(value) else value
+    # What the application's own objects show is up to them.
+    is_data = isinstance(value, str | bytes | int | float | list | tuple | dict | set)
+    return hidden(value) if row.secret and is_data else value
+
+
+def concealed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the given options with a Secret in place of each value that is secret.
+
+    A constructor assigns the result to the variable that held the options, so that no frame of a
+    traceback has them any more.
+    """
+    rows = _rows()
+    return {name: hide(rows.get(name), value) for name, value in {**given}.items()}
+
+
+def mappings_hidden(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hides positional arguments that are mappings: options in the wrong place."""
+    return tuple(hidden(each) if isinstance(each, Mapping) else each for each in given)

@@ -1,0 +1,146 @@
+"""No frame of a failing constructor shows a secret."""
+
+from __future__ import annotations
+
+import base64
+import traceback
+import urllib.parse
+import warnings
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.integration.support.aio import run
+from tests.support.ports import free_port
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from thalweg._config.options import ROWS
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.errors import KafkaError
+from thalweg.partition_reader import PartitionReader
+
+SENTINEL = "S3nt/nel+4711="
+FORMS = {
+    SENTINEL,
+    base64.b64encode(SENTINEL.encode()).decode().rstrip("="),
+    base64.urlsafe_b64encode(SENTINEL.encode()).decode().rstrip("="),
+    urllib.parse.quote(SENTINEL),
+    urllib.parse.quote(SENTINEL, safe=""),
+    SENTINEL.encode().hex(),
+    SENTINEL.encode().hex().upper(),
+}
+PLAIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+}
+LINE = f'PlainLoginModule required username="alice" password="{SENTINEL}";'
+KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----\n"
+OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+CASES: dict[str, dict[str, Any]] = {
+    "every secret option": {row.name: SENTINEL for row in ROWS if row.secret},
+    "every secret option in a list": {row.name: [SENTINEL] for row in ROWS if row.secret},
+    "misspelled": {**PLAIN, "sasl_plain_pasword": SENTINEL},
+    "a broken login line": {**PLAIN, "sasl.jaas.config": LINE.replace('";', "")},
+    "a key that is not valid": {
+        "security_protocol": "SSL",
+        "ssl_certfile": KEY,
+        "ssl_keyfile": KEY,
+    },
+    "no broker, password": {**PLAIN, "sasl_plain_password": SENTINEL},
+    "no broker, librdkafka's name": {**PLAIN, "sasl.password": SENTINEL},
+    "no broker, login line": {**PLAIN, "sasl_jaas_config": LINE},
+    "no broker, tokens": {
+        **OAUTH,
+        "enable_sasl_oauthbearer_unsecure_jwt": True,
+        "sasl_oauthbearer_config": f"principal={SENTINEL}",
+    },
+    "tokens that are not valid": {
+        **OAUTH,
+        "enable_sasl_oauthbearer_unsecure_jwt": True,
+        "sasl_oauthbearer_config": f"{SENTINEL}=1",
+    },
+}
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def frames(error: BaseException) -> list[FrameType]:
+    """Returns the frames of this package, not those of the test, which have the sentinel."""
+    found = [frame for each in chain(error) for frame, _ in traceback.walk_tb(each.__traceback__)]
+    return [frame for frame in found if frame.f_globals["__name__"].startswith("thalweg")]
+
+
+def assert_nothing_is_shown(error: BaseException) -> None:
+    shown = {repr(frame.f_locals): frame.f_code.co_qualname for frame in frames(error)}
+    assert shown
+    for each in chain(error):
+        shown |= dict.fromkeys((str(each), repr(each), repr(vars(each))), "the error")
+    for text, where in shown.items():
+        assert not [form for form in FORMS if form in text], where
+
+
+def start(client: Any, options: dict[str, Any]) -> None:
+    if client is PartitionReader:
+        PartitionReader(options, "topic", 0, 0, 1)
+        return
+    made = client(**options)
+    if client in (AIOKafkaConsumer, AIOKafkaProducer):
+        run(made.start())
+
+
+def start_from_config(client: Any, options: dict[str, Any]) -> None:
+    made = client.from_config(options)
+    if client in (AIOKafkaConsumer, AIOKafkaProducer):
+        run(made.start())
+
+
+CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient, AIOKafkaProducer, AIOKafkaConsumer]
+
+
+def failure(opens: Any, client: Any, case: str) -> BaseException:
+    options = {
+        "bootstrap_servers": f"127.0.0.1:{free_port()}",
+        "bootstrap_timeout_ms": 100,
+        **CASES[case],
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(KafkaError) as caught:
+            opens(client, options)
+    return caught.value
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("client", [*CLIENTS, PartitionReader])
+def test_no_frame_of_a_failing_constructor_shows_a_secret(client: Any, case: str) -> None:
+    assert_nothing_is_shown(failure(start, client, case))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_frame_of_from_config_shows_a_secret(client: Any, case: str) -> None:
+    assert_nothing_is_shown(failure(start_from_config, client, case))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_options_in_the_wrong_place_are_not_shown(client: Any) -> None:
+    with pytest.raises(TypeError, match="from_config") as caught:
+        client({**PLAIN, "sasl.password": SENTINEL})
+    assert_nothing_is_shown(caught.value)
+
+
+@pytest.mark.parametrize("client", [AIOKafkaProducer, AIOKafkaConsumer])
+def test_credentials_that_are_refused_are_not_shown(client: Any) -> None:
+    async def program() -> None:
+        made = client(**PLAIN, sasl_plain_password="old", bootstrap_servers="127.0.0.1:1")
+        made.set_sasl_credentials("bob", SENTINEL + "\0")
+
+    with pytest.raises(ValueError, match="NUL") as caught:
+        run(program())
+    assert_nothing_is_shown(caught.value)
