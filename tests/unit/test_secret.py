@@ -87,7 +87,7 @@ def answer(function: Any) -> Any:
 
 @pytest.mark.parametrize("returned", ["hunter2", Secret("hunter2")])
 def test_a_function_supplies_the_password_in_a_thread_of_its_own(returned):
-    assert answer(lambda: returned) == ("hunter2", "thalweg-password")
+    assert answer(lambda: returned) == ("hunter2", "thalweg-credentials")
 
 
 def test_what_a_function_raises_is_named_without_its_text():

@@ -1,13 +1,14 @@
 """`PasswordSource`: calls the application's function that supplies the password of SASL.
 
-    core ── request(reply) ──> a thread ──> function() ──> reply.password()
+    core ── request(reply) ──> a worker's thread ──> function() ──> reply.password()
 
 Like a token provider, the function never runs in the thread that does the I/O of the clients.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from thalweg.auth.worker import Workers
 
 __all__ = ["PasswordSource"]
 
@@ -27,21 +28,28 @@ class PasswordSource:
 
     def __init__(self, function: Callable[[], Any]) -> None:
         """Takes a function that returns a str, or an object with `reveal()`."""
-        self._function = function
+        self._workers = Workers(_NAME, lambda: _text(function()), _give, _reason)
 
     def request(self, reply: Reply) -> None:
-        """Starts to get the password, and returns at once. The core calls it."""
-        threading.Thread(
-            target=self._answer, args=(reply,), name="thalweg-password", daemon=True
-        ).start()
+        """Starts to get the password, and returns at once. The core calls it.
 
-    def _answer(self, reply: Reply) -> None:
-        try:
-            given = self._function()
-            text = given.reveal() if hasattr(given, "reveal") else given
-            if not isinstance(text, str):
-                raise TypeError(f"{_NAME} must return a str, not {type(text).__name__}")
-            reply.password(text)
-        except BaseException as error:
-            # The text of the exception is left out: it may contain the password.
-            reply.failed(f"{_NAME} raised {type(error).__name__}", error)
+        Raises:
+            RuntimeError: If too many calls hang.
+        """
+        self._workers.start(reply)
+
+
+def _text(given: Any) -> str:
+    text = given.reveal() if hasattr(given, "reveal") else given
+    if not isinstance(text, str):
+        raise TypeError(f"{_NAME} must return a str, not {type(text).__name__}")
+    return text
+
+
+def _give(reply: Reply, password: str) -> None:
+    reply.password(password)
+
+
+def _reason(error: BaseException) -> str:
+    # The text of the exception is left out: it may contain the password.
+    return f"{_NAME} raised {type(error).__name__}"

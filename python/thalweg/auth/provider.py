@@ -5,22 +5,33 @@
 The provider never runs in the thread that does the I/O of the clients.
 """
 
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Protocol
 
+from thalweg.auth.calls import Calls
 from thalweg.auth.token import Token
-from thalweg.auth.worker import Calls, Reply, Worker
+from thalweg.auth.worker import Workers, escaped
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 __all__ = ["AbstractTokenProvider", "TokenSource"]
 
-# So many calls may hang at a time. Each of them keeps a thread.
-_HANGING_MAX: Final = 8
+
+class Reply(Protocol):
+    """What takes an answer: `_core.TokenReply`."""
+
+    def token(
+        self,
+        value: str,
+        expires_at: float | None,
+        principal: str | None,
+        extensions: list[tuple[str, str]],
+    ) -> None: ...
+
+    def failed(self, reason: str, error: BaseException) -> None: ...
 
 
 class AbstractTokenProvider(ABC):
@@ -66,9 +77,15 @@ class TokenSource:
             self._calls = Calls(
                 name, lambda: provider(config() if callable(config) else config), None, loop
             )
-        self._workers: list[Worker] = []
-        self._lock = threading.Lock()
-        finalizer = weakref.finalize(self, _end, self._workers, self._calls)
+        calls = self._calls
+        self._workers = Workers(
+            calls.name,
+            calls.token,
+            _give,
+            lambda error: _reason(calls.name, error),
+            calls.give_up,
+        )
+        finalizer = weakref.finalize(self, calls.end)
         # At exit, the last records of the client may still need a token.
         finalizer.atexit = False
 
@@ -85,20 +102,22 @@ class TokenSource:
         Raises:
             RuntimeError: If too many calls hang.
         """
-        with self._lock:
-            free = next((each for each in self._workers if not each.is_busy), None)
-            if free is None:
-                self._calls.give_up()
-                if len(self._workers) == _HANGING_MAX:
-                    raise RuntimeError(
-                        f"{_HANGING_MAX} calls of {self.name} hang. Give its requests a timeout"
-                    )
-                free = Worker(self._calls)
-                self._workers.append(free)
-            free.start(reply)
+        self._workers.start(reply)
 
 
-def _end(workers: list[Worker], calls: Calls) -> None:
-    for worker in workers:
-        worker.end()
-    calls.end()
+def _give(reply: Reply, token: Token) -> None:
+    reply.token(
+        token.value,
+        token.expires_at,
+        None if token.principal is None else escaped(token.principal),
+        list((token.extensions or {}).items()),
+    )
+
+
+def _reason(name: str, error: BaseException) -> str:
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its text cannot be shown)"
+    return escaped(f"{name} raised {kind}: {text}")

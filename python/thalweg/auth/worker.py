@@ -1,55 +1,98 @@
-"""`Worker`: the thread in which a provider runs. `Calls`: one call of a provider, sync or async.
+"""`Workers`: the threads in which the application's functions supply tokens and passwords.
 
-    start(reply) ── queue ──> thread ── Calls.token() ──> reply.token() or reply.failed()
-                                             └─ a coroutine runs in the event loop
+    start(reply) ── queue ──> thread ── call() ──> give(reply, found) or reply.failed()
 
-The thread is a daemon, and below the provider there is only Python code, so the interpreter can
-exit while a provider hangs. One thread serves all calls, because the interpreter starts no thread
-at exit, when the last records of a client may still need a token.
+The threads are daemons, and below the application's function there is only Python code, so the
+interpreter can exit while a function hangs. A thread stays for the next calls, because the
+interpreter starts no thread at exit, when the last records of a client may still need a token.
 """
 
-import contextlib
 import threading
-from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+import weakref
+from collections.abc import Callable
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-from thalweg.auth.token import Token, read, with_extensions
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-    from concurrent.futures import Future
-
-__all__ = ["Calls", "Worker"]
+__all__ = ["Workers", "escaped"]
 
 _PACKAGE: Final = __name__.rpartition(".")[0]
+# So many calls may hang at a time. Each of them keeps a thread.
+_HANGING_MAX: Final = 8
 
 
 class Reply(Protocol):
-    """What takes an answer: `_core.TokenReply`."""
-
-    def token(
-        self,
-        value: str,
-        expires_at: float | None,
-        principal: str | None,
-        extensions: list[tuple[str, str]],
-    ) -> None: ...
+    """What takes an answer: `_core.TokenReply`, `_core.PasswordReply`."""
 
     def failed(self, reason: str, error: BaseException) -> None: ...
 
 
-class Worker:
+class Workers:
+    """Calls one function in threads of its own: in one, unless calls hang."""
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[[], Any],
+        give: Callable[[Any, Any], None],
+        reason: Callable[[BaseException], str],
+        give_up: Callable[[], None] | None = None,
+    ) -> None:
+        """Takes the functions. None of them may refer to this object.
+
+        Args:
+            name: The name of the application's function, for messages.
+            call: Calls it, and returns what it returned, checked.
+            give: Gives a reply what `call` returned.
+            reason: Tells a failed reply what `call` or `give` raised.
+            give_up: Called when a call starts while an earlier one hangs.
+        """
+        self._name = name
+        self._functions = (call, give, reason)
+        self._give_up = give_up
+        self._workers: list[_Worker] = []
+        self._lock = threading.Lock()
+        finalizer = weakref.finalize(self, _end, self._workers)
+        # At exit, the last records of the client may still need a token.
+        finalizer.atexit = False
+
+    def start(self, reply: Reply) -> None:
+        """Starts a call, and returns at once.
+
+        If an earlier call is still running, the core has given it up.
+
+        Raises:
+            RuntimeError: If too many calls hang.
+        """
+        with self._lock:
+            free = next((each for each in self._workers if not each.is_busy), None)
+            if free is None:
+                if self._give_up is not None:
+                    self._give_up()
+                if len(self._workers) == _HANGING_MAX:
+                    raise RuntimeError(
+                        f"{_HANGING_MAX} calls of {self._name} hang. Give its requests a timeout"
+                    )
+                free = _Worker(*self._functions)
+                self._workers.append(free)
+            free.start(reply)
+
+
+class _Worker:
     """A thread that makes one call after the other."""
 
-    def __init__(self, calls: "Calls") -> None:
-        """Starts the thread."""
+    def __init__(
+        self,
+        call: Callable[[], Any],
+        give: Callable[[Any, Any], None],
+        reason: Callable[[BaseException], str],
+    ) -> None:
         self.is_busy = False
-        self._calls = calls
+        self._call = call
+        self._give = give
+        self._reason = reason
         self._replies: SimpleQueue[Reply | None] = SimpleQueue()
-        threading.Thread(target=self._run, name="thalweg-token", daemon=True).start()
+        threading.Thread(target=self._run, name="thalweg-credentials", daemon=True).start()
 
     def start(self, reply: Reply) -> None:
         """Starts a call. The worker must not be busy."""
@@ -66,152 +109,24 @@ class Worker:
 
     def _answer(self, reply: Reply) -> None:
         try:
-            token = self._calls.token()
+            found = self._call()
             # Before the answer, because the core may respond to it with the next call.
             self.is_busy = False
-            reply.token(
-                token.value,
-                token.expires_at,
-                None if token.principal is None else _escaped(token.principal),
-                list((token.extensions or {}).items()),
-            )
+            self._give(reply, found)
         except BaseException as error:
             self.is_busy = False
             _drop_our_frames(error)
-            reply.failed(_reason(self._calls.name, error), error)
+            reply.failed(self._reason(error), error)
 
 
-class Calls:
-    """Calls a provider."""
-
-    def __init__(
-        self,
-        name: str,
-        call: Callable[[], object],
-        extensions: Callable[[], object] | None,
-        loop: "AbstractEventLoop | None",
-    ) -> None:
-        """Takes the provider's functions.
-
-        Args:
-            name: The name of the provider's function, for messages.
-            call: Returns what the provider returns.
-            extensions: The provider's own `extensions`, if it has such a method.
-            loop: Where the coroutines of the provider run. None: in a loop of its own.
-        """
-        self.name = _escaped(name)
-        self._call = call
-        self._extensions = extensions
-        self._loop = loop
-        self._own_loop: AbstractEventLoop | None = None
-        self._awaited: set[Future[tuple[object, BaseException | None]]] = set()
-        self._lock = threading.Lock()
-
-    def token(self) -> Token:
-        """Waits for a token.
-
-        Raises:
-            BaseException: Whatever the provider raises.
-            TypeError, ValueError: If the provider returns something else than a token.
-        """
-        token = read(self._returned(), self.name)
-        if token.extensions is None and self._extensions is not None:
-            name = self.name.removesuffix("token()") + "extensions()"
-            token = with_extensions(token, self._extensions(), name)
-        return token
-
-    def give_up(self) -> None:
-        """Cancels the coroutines that run."""
-        for future in tuple(self._awaited):
-            future.cancel()
-
-    def end(self) -> None:
-        """Ends the provider's own loop."""
-        loop = self._own_loop
-        if loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(loop.stop)
-
-    def _returned(self) -> object:
-        returned = self._call()
-        return self._result(returned) if isawaitable(returned) else returned
-
-    def _result(self, awaitable: Awaitable[object]) -> object:
-        from asyncio import run_coroutine_threadsafe
-
-        async def outcome() -> tuple[object, BaseException | None]:
-            try:
-                return await awaitable, None
-            except BaseException as error:
-                # SystemExit and KeyboardInterrupt would end the loop, and nobody would get them.
-                return None, error
-
-        loop = self._loop or self._running_loop()
-        coroutine = outcome()
-        try:
-            future = run_coroutine_threadsafe(coroutine, loop)
-        except RuntimeError:  # the loop is closed
-            coroutine.close()
-            if hasattr(awaitable, "close"):
-                awaitable.close()
-            raise
-        self._awaited.add(future)
-        try:
-            returned, error = future.result()
-        finally:
-            self._awaited.discard(future)
-        if error is not None:
-            raise error
-        return returned
-
-    def _running_loop(self) -> "AbstractEventLoop":
-        """Returns the provider's own loop. What a provider opens in a loop works in no other."""
-        from asyncio import new_event_loop
-
-        with self._lock:
-            if self._own_loop is None or self._own_loop.is_closed():
-                loop = new_event_loop()
-                thread = threading.Thread(
-                    target=self._run_loop, args=(loop,), name="thalweg-token-loop", daemon=True
-                )
-                try:
-                    thread.start()
-                except BaseException:
-                    loop.close()
-                    raise
-                self._own_loop = loop
-            return self._own_loop
-
-    def _run_loop(self, loop: "AbstractEventLoop") -> None:
-        """Runs a loop until somebody stops it, and ends its tasks, as `asyncio.run` does."""
-        from asyncio import all_tasks, gather
-
-        try:
-            loop.run_forever()
-        finally:
-            try:
-                tasks = all_tasks(loop)
-                for task in tasks:
-                    task.cancel()
-                if tasks:
-                    loop.run_until_complete(gather(*tasks, return_exceptions=True))
-            finally:
-                self.give_up()  # what the loop has not started
-                loop.close()
-
-
-def _reason(name: str, error: BaseException) -> str:
-    kind = type(error).__name__
-    try:
-        text = str(error)
-    except BaseException:
-        text = "(its text cannot be shown)"
-    return _escaped(f"{name} raised {kind}: {text}")
-
-
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Escapes lone surrogates, which cannot cross to the core."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _end(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.end()
 
 
 def _drop_our_frames(error: BaseException) -> None:

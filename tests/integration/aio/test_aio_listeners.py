@@ -142,8 +142,8 @@ def test_a_listener_that_awaits_the_stop_of_its_consumer_gets_an_error_at_once(
             await asyncio.wait_for(consumer.stop(), 20)
         await until(lambda: tasks)
         await asyncio.wait_for(tasks[0], 20)
-        [ended] = await asyncio.gather(reading, return_exceptions=True)
-        assert isinstance(ended, ConsumerStoppedError)
+        with pytest.raises(ConsumerStoppedError):
+            await reading
         assert len(raised) == 1
         assert consumer.closed
 

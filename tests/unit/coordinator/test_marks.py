@@ -283,10 +283,10 @@ def test_a_look_that_another_thread_has_overtaken_counts_for_nothing() -> None:
     state.look(_marks.HandedOut(1, 0, 40, 20))
     state.look(_marks.HandedOut(1, 0, 20, 10))
     assert state.seen == (40, 20)
-    assert state.finish() is not None
+    assert state.take_prefix() is not None
     state.processed.add(40, 0)
     state.look(_marks.HandedOut(1, 0, 41, 21))
-    found = state.finish()
+    found = state.take_prefix()
     assert found is not None
     assert found.offset == 41
 
