@@ -7,8 +7,9 @@
 //! ```
 //! The provider is asked at the first authentication, then in the background before the token
 //! expires. If nobody knows when a token expires, the provider is asked for each authentication, and
-//! connections that wait at the same time share a token. After failures there are pauses, in which
-//! connections get the answer of the last call, because each connection tries again about once a second.
+//! connections that wait at the same time share a token. After failures there are pauses, because
+//! each connection tries again about once a second. In a pause, connections get the answer of the
+//! last call.
 
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
