@@ -1,4 +1,7 @@
-"""Exponential backoff: how long to wait before a retry."""
+"""Exponential backoff: how long to wait before Python sends a request again.
+
+The requests that Rust sends again have their own: `crates/cluster/src/backoff.rs`.
+"""
 
 from collections.abc import Callable
 
