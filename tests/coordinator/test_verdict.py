@@ -37,3 +37,10 @@ def test_waits_are_multiplied_with_their_jitter_and_never_overflow():
     assert {backoff.failed() for _ in range(5000)} == {400, 800, 1000}
     backoff.reset()
     assert backoff.failures == 0
+
+
+def test_no_wait_is_longer_than_the_maximum_and_a_fixed_wait_has_no_jitter():
+    growing = Backoff(100, 150, lambda: 1.2)
+    assert [growing.failed(), growing.failed()] == [120, 150]
+    fixed = Backoff(80, 80, lambda: 0.8)
+    assert [fixed.failed(), fixed.failed()] == [80, 80]

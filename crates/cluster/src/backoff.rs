@@ -1,4 +1,7 @@
 //! Exponential backoff with jitter (KIP-580), reproducible from a seed.
+//!
+//! Requests that Python sends again (of groups, offsets and administrators) have their own backoff:
+//! `coordinator/backoff.py`.
 
 use std::time::Duration;
 

@@ -4,6 +4,12 @@
 //! Consumer::drain --> ArrowSink --take()--> RecordBatch --ffi--> PyCapsule --> pyarrow, polars, Spark
 //! any __arrow_c_stream__ --ffi--> ArrowSource --> producer (whole columns, no Python per row)
 //! ```
+//! ```text
+//! layout.rs        the columns of a table, and their types
+//! arrow_sink.rs    fills a table with records. column_builders.rs: one column. slab.rs: its memory
+//! arrow_source.rs  records to send. byte_column.rs: reads one column of bytes or text
+//! ffi.rs           Arrow's C structs. ffi_checks.rs: refuses wrong ones
+//! ```
 //! The memory of columns comes from a [`SlabPool`], and returns to it when Arrow releases the
 //! buffer.
 //!

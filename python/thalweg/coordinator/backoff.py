@@ -1,4 +1,7 @@
-"""Exponential backoff: how long to wait before a retry."""
+"""Exponential backoff: how long to wait before Python sends a request again.
+
+The requests that Rust sends again have their own: `crates/cluster/src/backoff.rs`.
+"""
 
 from collections.abc import Callable
 
@@ -23,4 +26,7 @@ class Backoff:
         """Counts a failure, and returns the wait in ms."""
         doublings = min(self.failures, 32)
         self.failures += 1
-        return min(self._first_ms * 2.0**doublings, self._max_ms) * self._jitter()
+        if self._first_ms >= self._max_ms:
+            # As in cluster/backoff.rs: who sets one value for both asks for exactly that wait.
+            return self._max_ms
+        return min(self._first_ms * 2.0**doublings * self._jitter(), self._max_ms)

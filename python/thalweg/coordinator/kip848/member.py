@@ -9,8 +9,8 @@ The broker's answers have the target assignment of the member. The member first 
 and reports that, then takes new ones and reports that. A report is a full heartbeat, which
 reports.py sends until it is answered. The native core sends the minimal heartbeats.
 
-No partition is taken while a report or a repeat of it is under way: the broker would read in it
-that the member does not have the partition, and could give it to someone else at once.
+The member takes no partition while a report or a repeat of it is in flight: the broker would read
+in it that the member does not have the partition, and could give it to another member at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping

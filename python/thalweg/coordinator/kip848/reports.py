@@ -4,14 +4,14 @@
       ^            │                                   the repeats are answered, too
       └── failed <─┘ again at retry_at
 
-While a report is not known to be answered, the heartbeats that are repeated elsewhere are full,
-too: minimal ones have the old epoch, which the broker refuses once it has taken the report. It
-takes a full one, as what the member owns is no more than what it was given. So an application
-that polls once a minute keeps its membership, whenever the answer is looked at.
+Until the member knows the response to a report, the native core repeats full heartbeats. A minimal
+one has the old epoch, which the broker refuses once it has accepted the report. It accepts a full
+one, because the member owns no more than it was given. So an application that polls once a minute
+keeps its membership.
 
-A repeat may still be under way when the minimal ones replace it. Only the I/O thread knows that:
-the time does not say it, as polls may be minutes apart. It is not under way for long, and no
-other full heartbeat follows, so this ends however rarely the application polls.
+A repeat may still be in flight when the minimal heartbeats replace it. Only the I/O thread knows
+that, because polls may be minutes apart. The wait for it is short, and no other full heartbeat
+follows.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,7 @@
 """Checks a ConsumerGroupHeartbeat before its group gets it (KIP-848).
 
-The rules, their order and the texts are those of Kafka 4.3, so that errors are the same.
+The rules, their order and the texts are those of Kafka 4.3, so that errors are the same. The bodies
+that our members send are in heartbeats.py.
 """
 
 from collections.abc import Mapping, Sequence
