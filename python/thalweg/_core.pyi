@@ -121,8 +121,8 @@ def begin_exit() -> None:
     """Prevents other threads from starting application code within our calls.
 
     It is called first at exit. From now on, calls that would run a deserializer, serializer,
-    listener or interceptor raise `IllegalStateError`. Token providers can still be called until
-    `stop_threads`."""
+    listener or interceptor raise `IllegalStateError`. Functions that supply tokens or passwords
+    can still be called until `stop_threads`."""
 
 def stop_threads(timeout: float = 1.0) -> int:
     """Stops the runtime's threads, and returns the number of callbacks that did not run in time.

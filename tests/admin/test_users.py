@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.admin.conftest import Node
+from tests.support.scram import scram_options, wait_for_login
 from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient
 from thalweg.admin import (
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from thalweg.errors import SaslAuthenticationFailedError
 
 TOOL = "org.apache.kafka.tools.TopicCommand"
 
@@ -57,6 +61,29 @@ def test_a_client_logs_in_with_them(modern_node: Node, mechanism: str, tmp_path:
     servers = node.kafka.bootstrap("SASL_PLAINTEXT")
     arguments = "--bootstrap-server", servers, "--command-config", str(options), "--list"
     assert topic in node.kafka.tool(TOOL, *arguments)
+
+
+def test_a_client_logs_in_with_its_new_password(node: Node) -> None:
+    user = node.name("user")
+    _set_password(node, user, "first")
+    options = scram_options(node.kafka, user, "first")
+    options.update(connections_max_idle_ms=2500, request_timeout_ms=2000)
+    with KafkaAdminClient(**options) as client:
+        client.describe_cluster()
+        _set_password(node, user, "second")
+        client.set_sasl_credentials(user, "second")
+        time.sleep(5)  # the client closes its connections
+        client.describe_cluster()
+        client.set_sasl_credentials(user, "first")
+        time.sleep(5)
+        with pytest.raises(SaslAuthenticationFailedError):
+            client.describe_cluster()
+
+
+def _set_password(node: Node, user: str, password: str) -> None:
+    upsertion = UserScramCredentialUpsertion(user, "SCRAM-SHA-512", password)
+    assert node.admin.alter_user_scram_credentials([upsertion]) == {user: None}
+    wait_for_login(scram_options(node.kafka, user, password))
 
 
 def test_what_is_refused_is_told_for_each_user(node: Node) -> None:

@@ -61,7 +61,9 @@ class Calls:
 
     def give_up(self) -> None:
         """Cancels the coroutines that run."""
-        for future in tuple(self._awaited):
+        with self._lock:
+            awaited = tuple(self._awaited)
+        for future in awaited:
             future.cancel()
 
     def end(self) -> None:
@@ -88,13 +90,15 @@ class Calls:
         loop = self._loop or self._running_loop()
         coroutine = outcome()
         try:
-            future = run_coroutine_threadsafe(coroutine, loop)
+            # Locked, so that `give_up` finds each coroutine that runs.
+            with self._lock:
+                future = run_coroutine_threadsafe(coroutine, loop)
+                self._awaited.add(future)
         except RuntimeError:  # the loop is closed
             coroutine.close()
             if hasattr(awaitable, "close"):
                 awaitable.close()
             raise
-        self._awaited.add(future)
         try:
             returned, error = future.result()
         finally:

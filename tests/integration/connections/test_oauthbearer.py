@@ -301,10 +301,14 @@ def test_a_client_survives_an_outage_of_its_provider(kafka: RealKafka) -> None:
             raise OSError("the identity provider is down")
         return token(), time.time()  # by this expiry, each connection needs another token
 
-    options = {**oauth_options(kafka, provide), "connections_max_idle_ms": 1000}
+    options = {
+        **oauth_options(kafka, provide),
+        "connections_max_idle_ms": 2500,
+        "request_timeout_ms": 2000,
+    }
     with KafkaAdminClient(**options) as admin, KafkaProducer(**options) as producer:
         producer.send("oauth-outage", b"before").get(30)
-        time.sleep(3)  # the clients close their connections
+        time.sleep(5)  # the clients close their connections
         down.set()
         waiting = producer.send("oauth-outage", b"during")
         with within(8), pytest.raises(NoCredentialsError, match="is down"):
@@ -385,12 +389,13 @@ def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, kind: str) -> No
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="OAUTHBEARER",
             sasl_oauth_token_provider=provide,
-            connections_max_idle_ms=1000,
+            connections_max_idle_ms=2500,
+            request_timeout_ms=2000,
             linger_ms=60_000,
         )
         for _ in range(3):
             producer.send({topic!r}, b"value")
-        time.sleep(3)  # the client closes its connections
+        time.sleep(5)  # the client closes its connections
         print(len(asked))
     """
     done = subprocess.run(

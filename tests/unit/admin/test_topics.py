@@ -120,7 +120,8 @@ def test_waits_between_tries_double_up_to_their_limit_each_with_its_jitter(fake,
     client.create_topics(["t0"])
     for wait, around in zip(waits, [0.1, 0.2, 0.3, 0.3, 0.3], strict=True):
         assert wait == pytest.approx(around, rel=0.21)
-    assert len(set(waits)) == 5
+    assert max(waits) <= 0.3
+    assert not {0.1, 0.2} & set(waits)
     client.close()
 
 

@@ -40,8 +40,8 @@ pub(crate) fn runtime_threads() -> Vec<String> {
 /// At exit, a running callback may continue for this long.
 const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
 
-/// Prevents other threads from starting application code within our calls, except token providers.
-/// It is called first at exit.
+/// Prevents other threads from starting application code within our calls. It is called first at
+/// exit.
 #[pyfunction]
 pub(crate) fn begin_exit() {
     foreign::end();
