@@ -536,8 +536,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_config",
         "pca",
-        "Argument of sasl_oauth_token_provider if that is a function, or what returns it. If you"
-        " set enable_sasl_oauthbearer_unsecure_jwt, write"
+        "Argument for a function given as sasl_oauth_token_provider. A text, or a function that"
+        " returns one. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
         " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,

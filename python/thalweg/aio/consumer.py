@@ -329,8 +329,10 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             self._check_running()
             self._check_may_come(partitions)
             found = await self._calls.getmany(partitions, _LOOK_MS, 1)
-            for [record] in found.values():
-                return record
+            # An interceptor may have removed the record.
+            for records in found.values():
+                for record in records:
+                    return record
 
     def _check_may_come(self, partitions: list[TopicPartition]) -> None:
         """Raises if none of these partitions is assigned, and no rebalance is under way."""

@@ -16,8 +16,9 @@ from tests.integration.support.aio import filled, made, read_one, run
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.selection import one_real_broker
-from thalweg import OffsetAndMetadata, TopicPartition
+from thalweg import KafkaProducer, OffsetAndMetadata, TopicPartition
 from thalweg.errors import DeserializationError, IllegalStateError, NoOffsetForPartitionError
+from thalweg.interceptor import ConsumerInterceptor
 
 # ---------------------------------------------------------------- records
 
@@ -360,5 +361,32 @@ def test_without_committed_offset_and_policy_nothing_moves(
                 await consumer.seek_to_committed()
             with pytest.raises(NoOffsetForPartitionError, match=topic):
                 await consumer.getone()
+
+    run(program())
+
+
+def test_getone_of_a_partition_waits_when_an_interceptor_removes_the_record(
+    start_embedded: Any,
+) -> None:
+    class Odd(ConsumerInterceptor):
+        """Removes the even numbers."""
+
+        def on_consume(self, records: Any) -> Any:
+            return {
+                tp: [each for each in found if int(each.value) % 2]
+                for tp, found in records.items()
+            }
+
+    broker = start_embedded()
+    broker.create_topic("odd")
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(4):
+            producer.send("odd", b"%d" % number)
+    tp = TopicPartition("odd", 0)
+
+    async def program() -> None:
+        async with made(broker, "odd", interceptors=[Odd()]) as consumer:
+            found = [int((await consumer.getone(tp)).value) for _ in range(2)]
+            assert found == [1, 3]
 
     run(program())

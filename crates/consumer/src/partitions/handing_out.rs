@@ -7,6 +7,8 @@
 //! While records are passed on without a lock, the partition may be sought, revoked or validated.
 //! The stamp shows it: see [`Assigned::advance`].
 
+use std::collections::BTreeMap;
+
 use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::offset_spec::IsolationLevel;
@@ -78,18 +80,14 @@ impl Assigned {
     pub(crate) fn take_back(&mut self) {
         for TakenRecords {
             handle,
-            stamp,
             from,
             records,
-        } in std::mem::take(&mut self.taken)
+            ..
+        } in self.taken_by_partition()
         {
             let Some((partition, state)) = self.by_handle(handle) else {
                 continue;
             };
-            // This also holds if an earlier fetch of the partition was taken back just now.
-            if state.moved_at > stamp {
-                continue;
-            }
             let phase = match state.phase {
                 Phase::AwaitValidation(_) if from.leader_epoch >= 0 => Phase::AwaitValidation(from),
                 Phase::Fetching(_) | Phase::AwaitValidation(_) => Phase::Fetching(from),
@@ -107,6 +105,26 @@ impl Assigned {
                 });
             }
         }
+    }
+
+    /// Returns what the last drain took and may give back. Several fetches of one partition become one
+    /// entry, which starts where the first of them does.
+    fn taken_by_partition(&mut self) -> Vec<TakenRecords> {
+        let mut found: Vec<TakenRecords> = Vec::new();
+        let mut places: BTreeMap<u32, usize> = BTreeMap::new();
+        for each in std::mem::take(&mut self.taken) {
+            let state = self.by_handle(each.handle);
+            if state.is_none_or(|(_, state)| state.moved_at > each.stamp) {
+                continue;
+            }
+            if let Some(&place) = places.get(&each.handle) {
+                found[place].records += each.records;
+            } else {
+                places.insert(each.handle, found.len());
+                found.push(each);
+            }
+        }
+        found
     }
 
     /// Records the position's distance from the ends of its log for the metrics.

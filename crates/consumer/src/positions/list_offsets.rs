@@ -110,10 +110,11 @@ struct Lookup {
 
 impl Lookup {
     fn open_targets(&self) -> Vec<usize> {
-        (0..self.targets.len())
-            .filter(|index| !self.found.contains_key(index))
-            .filter(|index| !self.in_flight.values().any(|sent| sent.contains(index)))
-            .collect()
+        let mut is_open = vec![true; self.targets.len()];
+        for &index in self.found.keys().chain(self.in_flight.values().flatten()) {
+            is_open[index] = false;
+        }
+        (0..is_open.len()).filter(|&index| is_open[index]).collect()
     }
 
     fn retry(&mut self, problem: String, backoff: &mut Backoff, now: Instant) {

@@ -240,6 +240,8 @@ impl AsyncProducer {
         serialized: bool,
     ) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
+        // First, because a lock of the core may be taken for ever in a forked process.
+        opened.core.check(py)?;
         let topic = topic_name(topic)?;
         let columns = send_many::columns(&topic, values, keys, headers, partition, timestamps_ms)?;
         let core = Arc::clone(&opened.core);
@@ -256,6 +258,7 @@ impl AsyncProducer {
         #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
     ) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
+        opened.core.check(py)?;
         let (core, topic) = (&opened.core, topic_name(topic)?);
         let sending = send_many::send_columns(py, core, &topic, data, partition)?;
         Ok(opened.coroutine_of_rows(py, sending))

@@ -396,7 +396,12 @@ impl Callbacks {
         loop {
             let mut queue = locked(&self.queue);
             let is_over = !queue.finished || Instant::now() >= until;
-            let Some(item) = queue.items.pop_front().filter(|_| !is_over) else {
+            let item = if is_over {
+                None
+            } else {
+                queue.items.pop_front()
+            };
+            let Some(item) = item else {
                 queue.closed = true;
                 let left = std::mem::take(&mut queue.items);
                 let count = callbacks_among(&left);

@@ -147,10 +147,13 @@ class _Partition:
         """Starts again after a seek: records that are read again must be marked again."""
         self._go_back()
         self.processed, self.since, self.start, self.chunks = _Processed(), None, None, []
+        # Until a record is returned, nothing that a late mark follows counts as processed.
+        self.seen = (0, 0)
 
     def _go_back(self) -> None:
-        if self.base is not None:  # a commit never moves back
-            self.floor, self.base = max(self.floor, self.base[0]), None
+        if (at := self._committable()) is not None:  # a commit never moves back
+            self.floor = at.offset
+        self.base = None
 
     def take_prefix(self) -> OffsetAndMetadata | None:
         """Returns the end of the processed prefix if it may be committed, and drops the prefix."""
@@ -168,6 +171,9 @@ class _Partition:
         if found is not None and (self.base is None or found[0] > base):
             self.base = found
         self.processed.forget_before(end)
+        return self._committable()
+
+    def _committable(self) -> OffsetAndMetadata | None:
         # Do not commit marks from before the assignment: another member may have committed more.
         if self.base is None or self.start is None or self.base[0] <= max(self.floor, self.start):
             return None

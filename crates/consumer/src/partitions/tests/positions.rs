@@ -119,6 +119,31 @@ fn a_drain_is_taken_back_to_where_it_began() {
 }
 
 #[test]
+fn a_drain_of_several_fetches_is_taken_back_whole() {
+    let mut assigned = fetching(1);
+    let (handle, stamp) = assigned
+        .get(&tp(0))
+        .map_or((0, 0), |state| (state.handle, state.stamp));
+    assigned.advance(handle, stamp, 0, at(3, 1), 3);
+    assigned.begin_drain();
+    for (from, to, records) in [(3, 5, 2), (5, 9, 4)] {
+        assigned.advance(handle, stamp, from, at(to, 1), records);
+        assigned.note_taken(handle, stamp, at(from, 1), records);
+    }
+    assigned.take_back();
+    let state = assigned.get(&tp(0));
+    assert_eq!(
+        state.map(|state| state.phase),
+        Some(Phase::Fetching(at(3, 1)))
+    );
+    let out = state.and_then(|state| state.handed_out);
+    assert_eq!(
+        out.map(|out| (out.from, out.to, out.records)),
+        Some((0, 3, 3))
+    );
+}
+
+#[test]
 fn a_partition_given_away_and_back_while_records_are_out_begins_anew() {
     let mut assigned = fetching(1);
     let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
