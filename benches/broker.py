@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,17 +29,11 @@ def bench_broker() -> Iterator[RealKafka]:
             "Run `make build-release` first.",
             file=sys.stderr,
         )
-    folder = _in_memory()
-    configs = {"log.dirs": str(folder)} if folder else {}
-    try:
-        with RealKafka("4.3", heap="1500m", jvm_options=(), configs=configs) as broker:
-            yield broker
-    finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+    with RealKafka("4.3", heap="1500m", jvm_options=(), parent=_in_memory()) as broker:
+        yield broker
 
 
 def _in_memory() -> Path | None:
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < FREE_BYTES_MIN:
         return None
-    return Path(tempfile.mkdtemp(prefix="thalweg-bench-", dir=MEMORY))
+    return MEMORY

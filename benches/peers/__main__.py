@@ -6,6 +6,8 @@
                    --threads 1,4,16 and --partitions 1,100,10000
 --clients thalweg  only these clients, and the baseline
 --variants send    only these variants of clients, and the baseline
+--against PYTHON   only thalweg, in turn with the one of another environment: the path of its
+                   interpreter, such as ../earlier/.venv/bin/python. Ratios are to that one
 --rounds 5         A B A B ... The median counts
 --scale 0.5        a factor for each case's number of records
 --spread           other cases: 1, 4, 16 sending threads by 1, 100, 10,000 partitions, and
@@ -77,6 +79,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true")
     for name in ("cases", "sizes", "codecs", "threads", "partitions", "clients", "variants"):
         parser.add_argument(f"--{name}", default="")
+    parser.add_argument("--against", default="")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--scale", type=float)
     parser.add_argument("--spread", action="store_true")
@@ -133,7 +136,7 @@ def measure(case: Case, bootstrap: str, options: argparse.Namespace) -> Results:
     results = Results(case)
     entrants = [
         each
-        for each in entrants_of(case)
+        for each in entrants_of(case, options.against)
         if each == BASELINE
         or (one_of(each.client, options.clients) and one_of(each.variant, options.variants))
     ]

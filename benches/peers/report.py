@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import platform
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,15 @@ class Results:
 
     def ratio(self, entrant: Entrant, what: str = "rate") -> float | None:
         """Returns the ratio to the baseline, round by round. Only for the rate is more better."""
-        pairs = zip(self.runs[entrant], self.runs.get(BASELINE, ()), strict=False)
+        pairs = zip(self.runs[entrant], self.runs.get(self._base(entrant), ()), strict=False)
         ratios = [(_value(a, what), _value(b, what)) for a, b in pairs]
         known = [a / b for a, b in ratios if a and b]
         return statistics.median(known) if known else None
+
+    def _base(self, entrant: Entrant) -> Entrant:
+        """Returns what an entrant is compared with."""
+        same = (each for each in self.runs if each.python and replace(each, python="") == entrant)
+        return next(same, BASELINE)
 
     def pooled(self, entrant: Entrant, name: str) -> float | None:
         """Returns a percentile of the latencies of all rounds together."""
@@ -49,7 +54,7 @@ class Results:
         """Returns milliseconds, and the ratio to the baseline's."""
         if name not in PERCENTS:
             return self.median(entrant, name), self.ratio(entrant, name)
-        found, base = self.pooled(entrant, name), self.pooled(BASELINE, name)
+        found, base = self.pooled(entrant, name), self.pooled(self._base(entrant), name)
         return found, found / base if found and base else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,7 +66,8 @@ class Results:
                     "rates": [run.rate for run in runs],
                     "cpu_us_per_record": self.median(entrant, "cpu_us"),
                     "peak_rss_bytes": self.median(entrant, "rss_bytes"),
-                    "ratio_to_confluent_kafka": self.ratio(entrant),
+                    "compared_with": self._base(entrant).name,
+                    "ratio": self.ratio(entrant),
                     "written": self.written[entrant].__dict__ if entrant in self.written else None,
                     "pooled": {name: self.pooled(entrant, name) for name in PERCENTS},
                     "more": [run.more for run in runs],

@@ -51,7 +51,7 @@ def run(entrant: Entrant, case: Case) -> Run:
     """
     if entrant.client == "java":
         return _run_java(case)
-    output, rss, _ = _watch(_command(entrant.client, case))
+    output, rss, _ = _watch(_command(entrant, case))
     found = json.loads(output.splitlines()[-1])
     records, cpu = found.pop("records"), found.pop("cpu_seconds", None)
     seconds, samples_us = found.pop("seconds"), found.pop("samples_us", [])
@@ -59,11 +59,12 @@ def run(entrant: Entrant, case: Case) -> Run:
     return Run(records / seconds, records, cpu_us, rss, found, samples_us)
 
 
-def _command(client: str, case: Case) -> list[str]:
+def _command(entrant: Entrant, case: Case) -> list[str]:
+    client = entrant.client
     if client == "franz-go":
         return franz_go.command(case)
     # confluent-kafka is in the other clients' environment. The ceiling uses kafka-python's encoder.
-    python = peers.python_of("thalweg" if client in _OURS else "kafka-python")
+    python = entrant.python or peers.python_of("thalweg" if client in _OURS else "kafka-python")
     return [str(python), "-m", f"benches.peers.clients.{_MODULES[client]}", case.to_json()]
 
 

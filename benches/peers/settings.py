@@ -91,15 +91,20 @@ def payloads(size: int) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A client with one of its variants."""
+    """A client with one of its variants.
+
+    Attributes:
+        python: the interpreter of an environment with another thalweg, or empty for this one.
+    """
 
     client: str
     variant: str
     factor: float = 1.0
+    python: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.client} {self.variant}".strip()
+        return f"{'other ' * bool(self.python)}{self.client} {self.variant}".strip()
 
 
 BASELINE = Entrant("confluent-kafka", "")
@@ -185,12 +190,30 @@ SPREAD_ENTRANTS = {
 }
 
 
+# With `--against`, each of these runs with this thalweg and with another one.
+AGAINST_ENTRANTS = {
+    **ENTRANTS,
+    "consume": [
+        *ENTRANTS["consume"],
+        Entrant("thalweg", "iterate-group"),
+        Entrant("thalweg", "iterate-deserializer", 0.5),
+        Entrant("thalweg", "iterate-interceptor", 0.5),
+    ],
+}
+
 # With more partitions, its large batches would reach only a few of them.
 CEILING_PARTITIONS_MAX = {"produce": 10, "consume": 1000}
 
 
-def entrants_of(case: Case) -> list[Entrant]:
-    """Returns the entrants of a case."""
+def entrants_of(case: Case, against: str = "") -> list[Entrant]:
+    """Returns the entrants of a case.
+
+    Args:
+        against: the interpreter of an environment with another thalweg. Then only the two take part.
+    """
+    if against:
+        ours = [each for each in AGAINST_ENTRANTS[case.role] if each.client.startswith("thalweg")]
+        return [each for one in ours for each in (replace(one, python=against), one)]
     if not case.is_spread:
         return ENTRANTS[case.role]
     ceilings = [each for each in ENTRANTS[case.role] if each.client == CEILING.client]

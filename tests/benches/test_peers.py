@@ -286,7 +286,7 @@ def test_the_report_has_medians_and_ratios_within_a_round(tmp_path):
     assert lines[3].split()[-1] == "3.00"
     write_json(tmp_path / "r.json", [results])
     found = json.loads((tmp_path / "r.json").read_text())
-    assert found["cases"][0]["entrants"]["thalweg send"]["ratio_to_confluent_kafka"] == 3.0
+    assert found["cases"][0]["entrants"]["thalweg send"]["ratio"] == 3.0
     write_chart(tmp_path / "r.png", [results])
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
 

@@ -111,18 +111,17 @@ def sdist_wheel(kept: Builds, sdist: Path) -> Path:
     """A wheel that pip built from the source distribution, outside of the tree's crates."""
 
     def build(folder: Path) -> None:
-        source = KEPT / "source"
+        source, target = KEPT / "source", CACHE / "sdist-target"
         builds.unpack(sdist, source)
+        builds.copy_libraries(ROOT / "target" / "debug", target / "debug")
         pip = PYTHON, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source
         settings = {
-            "MATURIN_PEP517_ARGS": "--profile release --locked",
+            "MATURIN_PEP517_ARGS": "--profile dev --locked",
             # Its own folder. In the tree's, other tests that run cargo would wait for this build.
-            "CARGO_TARGET_DIR": str(CACHE / "sdist-target"),
+            "CARGO_TARGET_DIR": str(target),
             # The test checks the contents, not the speed.
-            "CARGO_PROFILE_RELEASE_LTO": "off",
-            "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
-            "CARGO_PROFILE_RELEASE_DEBUG": "0",
-            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+            "CARGO_PROFILE_DEV_OPT_LEVEL": "0",
+            "CARGO_PROFILE_DEV_DEBUG": "0",
         }
         run(*pip, cwd=folder, **settings)
 

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,10 @@ _FILES = (
 )
 _OUTPUT = (".so", ".pyd", ".pyc")
 _COMPLETE = "complete"
+# The tree's own crates in cargo's folder of outputs: `thalweg-core-0a1b...`, `libthalweg_core.rlib`.
+_OWN_CRATE = re.compile(r"(lib)?(_core|thalweg|xtask)\b|(lib)?(thalweg|xtask)[-_]")
+# Of a profile's folder: the state of each crate, the output of build scripts, and the libraries.
+_LIBRARIES = (".fingerprint", "build", "deps")
 
 Part = tuple[str, bytes]
 
@@ -127,6 +132,24 @@ def interpreter_parts() -> Iterator[Part]:
     yield "python", sys.version.encode()
     yield "executable", os.path.realpath(sys.executable).encode()
     yield "abi", str(sysconfig.get_config_var("SOABI")).encode()
+
+
+def copy_libraries(profile: Path, copy: Path) -> None:
+    """Copies what cargo has compiled of other people's crates, so that it is not compiled again.
+
+    Cargo reuses it if the version, the features, the profile and the compiler are the same.
+
+    Args:
+        profile: a folder of outputs: `target/debug`.
+        copy: such a folder of another target folder. Files that it has already are kept.
+    """
+    for kind in _LIBRARIES:
+        for path in sorted((profile / kind).glob("*")):
+            if not _OWN_CRATE.match(path.name) and not (copy / kind / path.name).exists():
+                (copy / kind).mkdir(parents=True, exist_ok=True)
+                # With the times of the originals, from which cargo sees that they are up to date.
+                copied = shutil.copytree if path.is_dir() else shutil.copy2
+                copied(path, copy / kind / path.name)
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.support.builds import (
     Builds,
     archive_parts,
+    copy_libraries,
     digest,
     interpreter_parts,
     toolchain_parts,
@@ -148,3 +149,30 @@ def test_what_did_not_change_keeps_its_time_when_an_archive_is_unpacked_over_ano
 def test_the_digest_of_an_archive_depends_on_its_contents(tmp_path):
     found = [digest(archive_parts(archive(tmp_path, a=text))) for text in ("1", "1", "2")]
     assert len(set(found)) == 2
+
+
+def test_other_peoples_libraries_are_copied_with_their_times(tmp_path):
+    profile, copy = tmp_path / "target" / "debug", tmp_path / "other" / "debug"
+    libraries = ["deps/libring-0a.rlib", "build/ring-0b/output", ".fingerprint/core2-0c/lib"]
+    own = [
+        "deps/libthalweg_broker-0a.rlib",
+        "deps/thalweg_broker-0a.d",
+        "deps/lib_core.so",
+        "deps/_core.d",
+        ".fingerprint/thalweg-python-0c/lib",
+        ".fingerprint/xtask-0d/bin",
+        "incremental/ring/x",
+    ]
+    for name in [*libraries, *own]:
+        path = profile / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("from the tree")
+        os.utime(path, ns=(1, 10**18))
+    kept = copy / libraries[0]
+    kept.parent.mkdir(parents=True)
+    kept.write_text("its own")
+    copy_libraries(profile, copy)
+    found = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
+    assert found == set(libraries)
+    assert kept.read_text() == "its own"
+    assert (copy / libraries[1]).stat().st_mtime_ns == 10**18

@@ -6,6 +6,7 @@ import time
 
 _started = time.perf_counter()
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition  # noqa: E402
+from thalweg.interceptor import ConsumerInterceptor  # noqa: E402
 
 _import_s = time.perf_counter() - _started
 
@@ -161,8 +162,22 @@ def _send_arrow(producer: Any, topic: str, values: list[bytes], count: int) -> A
     return run(producer) if producer else run
 
 
+class _Nothing(ConsumerInterceptor):
+    """An interceptor that returns what it gets."""
+
+
+# Options with which iteration takes another way through the client. No other client has a row.
+_MORE_OPTIONS: dict[str, dict[str, Any]] = {
+    "iterate-deserializer": {"value_deserializer": bytes.upper},
+    "iterate-interceptor": {"interceptor_classes": [_Nothing()]},
+}
+
+
 def consumer_of(case: Case) -> Any:
-    options = consumer_options("thalweg", case)
+    options = consumer_options("thalweg", case) | _MORE_OPTIONS.get(case.variant, {})
+    if case.variant == "iterate-group":
+        options |= {"group_id": f"group-{time.time_ns()}", "auto_offset_reset": "earliest"}
+        return KafkaConsumer(case.topic, bootstrap_servers=case.bootstrap, **options)
     consumer = KafkaConsumer(bootstrap_servers=case.bootstrap, **options)
     partitions = [TopicPartition(case.topic, each) for each in range(case.partitions)]
     consumer.assign(partitions)
@@ -172,9 +187,13 @@ def consumer_of(case: Case) -> Any:
 
 def consume(case: Case) -> dict[str, Any]:
     consumer = consumer_of(case)
-    read = {"poll": _poll, "iterate": _iterate, "poll_arrow": _poll_arrow}[case.variant]
+    read = {"poll": _poll, "poll_arrow": _poll_arrow}.get(case.variant, _iterate)
+    before = 0
+    if case.variant == "iterate-group":
+        next(consumer)  # the clock does not count the time in which the group forms
+        before = 1
     with Stopwatch() as watch:
-        count = read(consumer, case.records)
+        count = read(consumer, case.records - before)
     consumer.close()
     return watch.result(count)
 

@@ -127,6 +127,7 @@ class RealKafka:
         log_dirs: the number of folders in which each node keeps its partitions.
         first_node_id: the ID of the first node.
         host: the loopback address that brokers listen on and advertise: IPv4 or IPv6.
+        parent: the folder for the cluster's own folder, by default the one for temporary files.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class RealKafka:
         log_dirs: int = 1,
         first_node_id: int = 1,
         host: str = "127.0.0.1",
+        parent: Path | None = None,
     ) -> None:
         self.version = version
         self.authorizer = authorizer
@@ -154,7 +156,7 @@ class RealKafka:
         self.heap = heap
         self.jvm_options = java.quick_start(version) if jvm_options is None else jvm_options
         self.keystore = keystore
-        self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-", dir=parent))
         proxied_names = ["PROXIED"] if proxied else []
         names = ["CONTROLLER", *(_LISTENERS if secure else ["PLAINTEXT"]), *proxied_names]
         self.nodes = [
