@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{Secret, TokenError};
+
+/// The number of calls of a provider at a time, however many connections log in. The others wait.
+const CALLS_MAX: usize = 4;
 
 /// Supplies the password of one client, for each authentication.
 pub trait PasswordProvider: Send + Sync {
@@ -35,26 +38,33 @@ impl fmt::Debug for PasswordSource {
 }
 
 /// The provider of a client's passwords, until somebody sets a password.
-#[derive(Default)]
-pub(crate) struct Passwords(Mutex<Option<PasswordSource>>);
+pub(crate) struct Passwords {
+    source: Mutex<Option<PasswordSource>>,
+    calls: Semaphore,
+}
 
 impl Passwords {
     pub(super) fn new(source: Option<PasswordSource>) -> Self {
-        Self(Mutex::new(source))
+        Self {
+            source: Mutex::new(source),
+            calls: Semaphore::new(CALLS_MAX),
+        }
     }
 
     pub(super) fn are_asked_for(&self) -> bool {
-        locked(&self.0).is_some()
+        locked(&self.source).is_some()
     }
 
     /// Stops asking the provider.
     pub(super) fn forget_provider(&self) {
-        *locked(&self.0) = None;
+        *locked(&self.source) = None;
     }
 
     /// Asks the provider. Returns `None` if there is none, or if somebody set a password meanwhile.
     pub(super) async fn ask(&self) -> Result<Option<Secret>, TokenError> {
-        let source = locked(&self.0).clone();
+        // An error would mean that somebody closed the semaphore, which nobody does.
+        let _call = self.calls.acquire().await;
+        let source = locked(&self.source).clone();
         let Some(PasswordSource(provider)) = source else {
             return Ok(None);
         };
@@ -70,4 +80,53 @@ impl Passwords {
 /// Locks credentials. Nothing panics while it holds the lock.
 pub(super) fn locked<T>(credentials: &Mutex<T>) -> MutexGuard<'_, T> {
     credentials.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Keeps the replies, so that the test can answer them later.
+    #[derive(Default)]
+    struct Slow(Mutex<Vec<PasswordReply>>);
+
+    impl PasswordProvider for Slow {
+        fn request(&self, reply: PasswordReply) {
+            locked(&self.0).push(reply);
+        }
+    }
+
+    #[tokio::test]
+    async fn many_connections_at_once_wait_for_a_few_calls() {
+        let slow = Arc::new(Slow::default());
+        let source = PasswordSource(Arc::clone(&slow) as Arc<dyn PasswordProvider>);
+        let passwords = Arc::new(Passwords::new(Some(source)));
+        let mut asking: Vec<_> = (0..20)
+            .map(|_| {
+                let passwords = Arc::clone(&passwords);
+                tokio::spawn(async move { passwords.ask().await })
+            })
+            .collect();
+        let pause = || tokio::time::sleep(Duration::from_millis(1));
+        while locked(&slow.0).len() < CALLS_MAX {
+            pause().await;
+        }
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert_eq!(locked(&slow.0).len(), CALLS_MAX);
+        // Connections that give up do not keep the others waiting.
+        for given_up in asking.drain(..5) {
+            given_up.abort();
+        }
+        while !asking.iter().all(|each| each.is_finished()) {
+            for reply in std::mem::take(&mut *locked(&slow.0)) {
+                reply.send(Ok(Secret::new("password")));
+            }
+            pause().await;
+        }
+        for each in asking {
+            assert!(matches!(each.await, Ok(Ok(Some(_)))));
+        }
+    }
 }
