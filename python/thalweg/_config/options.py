@@ -149,8 +149,9 @@ _CONNECTION: tuple[Option, ...] = (
         kind="servers",
         default=("localhost:9092",),
         clients="pca",
-        doc="Some brokers, as 'host:port,host:port' or in a list. The client learns about the"
-        " other brokers from them. Put IPv6 addresses in brackets. The default port is 9092.",
+        doc="Addresses of brokers, as 'host:port,host:port' or a list. Some brokers are enough: the"
+        " client asks them for the addresses of the others. Put IPv6 addresses in brackets. The"
+        " default port is 9092.",
         aliases=("metadata.broker.list",),
         annotation="str | Sequence[str]",
         differs="Kafka has none. This is kafka-python's.",
@@ -202,8 +203,8 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "The client closes a connection that was idle for this time. At least 1000. -1: never.",
         low=-1,
-        differs="Kafka's admin client has 300000. Here all clients have the same, as in"
-        " kafka-python.",
+        differs="Kafka's admin client has 300000. In thalweg all clients have the same default, as"
+        " in kafka-python.",
     ),
     _ms(
         "reconnect_backoff_ms",
@@ -493,9 +494,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "JAAS configuration of a Java client. The client reads user name, password and tokenauth"
-        " from it. With OAUTHBEARER, it reads the claims that it writes into tokens without a"
-        " signature.",
+        "JAAS configuration of a Java client. For PLAIN and SCRAM, the client reads user name,"
+        " password and tokenauth from it. For OAUTHBEARER, it creates tokens without a signature,"
+        " and reads their claims from it.",
         core=False,
         secret=True,
     ),
@@ -524,10 +525,10 @@ _SECURITY: tuple[Option, ...] = (
         default=None,
         nullable=True,
         clients="pca",
-        doc="What supplies the tokens for OAUTHBEARER. An object with token(), which may be async,"
-        " or a function that gets sasl_oauthbearer_config as its argument. Or the name"
-        " 'module:factory' of a function or class that creates such an object or function. See"
-        " [Tokens](#tokens).",
+        doc="Provider of the tokens for OAUTHBEARER. It is an object with token(), which may be"
+        " async, or a function that gets sasl_oauthbearer_config as its argument. You can also give"
+        " the name 'module:factory' of a function or class that creates such an object or function."
+        " See [Tokens](#tokens).",
         kafka=None,
         aliases=("oauth_cb",),
         secret=True,
@@ -536,8 +537,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_config",
         "pca",
-        "Argument for a function given as sasl_oauth_token_provider. A text, or a function that"
-        " returns one. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
+        "Argument for a function given as sasl_oauth_token_provider. It is a str, or a function"
+        " that returns a str. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
         " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
@@ -547,7 +548,7 @@ _SECURITY: tuple[Option, ...] = (
         "enable_sasl_oauthbearer_unsecure_jwt",
         False,
         "pca",
-        "Whether to create tokens without a signature. sasl_oauthbearer_config says what they"
+        "Whether to create tokens without a signature. sasl_oauthbearer_config says what the tokens"
         " contain. Brokers accept them only with Kafka's default validator, which is for tests.",
         kafka=None,
         core=False,
@@ -666,9 +667,9 @@ _DELIVERY: tuple[Option, ...] = (
         True,
         "p",
         "Whether brokers drop the duplicates that retries cause (KIP-98). Needs acks=all,"
-        " retries above 0 and at most 5 requests in flight. If you set another value of these, the"
-        " producer warns and switches idempotence off (KIP-679). If you also set"
-        " enable_idempotence=True, the constructor raises an error.",
+        " retries above 0 and at most 5 requests in flight. If you set one of these options to"
+        " another value, the producer warns and switches idempotence off (KIP-679). If you also"
+        " set enable_idempotence=True, the constructor raises an error.",
     ),
     _ms(
         "delivery_timeout_ms",
@@ -798,8 +799,8 @@ _BATCHES: tuple[Option, ...] = (
         "max_block_ms",
         60000,
         "p",
-        "How long send() and partitions_for() may wait for metadata and memory. Also the limit"
-        " for the calls of transactions.",
+        "How long send() and partitions_for() may wait for metadata and memory. The calls of"
+        " transactions have the same limit.",
     ),
 )
 
@@ -831,7 +832,7 @@ _RECORDS: tuple[Option, ...] = (
         "poll_arrow_max_bytes",
         4194304,
         "c",
-        "Maximum bytes that one poll_arrow() returns. You can give a call another limit.",
+        "Maximum bytes that one poll_arrow() returns. Each call can set its own limit.",
         low=1,
         kafka=None,
     ),
@@ -861,8 +862,8 @@ _OFFSETS: tuple[Option, ...] = (
         kind="reset",
         default="latest",
         clients="c",
-        doc="Where to start if no offset is committed. Also applies if the log does not contain"
-        " the position. Values: 'earliest', 'latest', 'none' (poll() raises an error),"
+        doc="Where to start if no offset is committed. The client also uses it if the log does not"
+        " contain the position. Values: 'earliest', 'latest', 'none' (poll() raises an error),"
         " 'by_duration:PnDTnHnMn.nS' (that long ago, KIP-1106).",
         annotation="str | None",
     ),
@@ -1168,7 +1169,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Name of bootstrap_timeout_ms in kafka-python 2.",
         kafka=None,
-        deprecated="use its new name, bootstrap_timeout_ms. The client uses the value for that",
+        deprecated="use its new name, bootstrap_timeout_ms. The client uses the value for it",
     ),
     _object(
         "proxy_url",

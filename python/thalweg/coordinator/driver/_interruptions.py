@@ -9,6 +9,8 @@ then lost, and the member would wait for it for ever.
 
 from types import TracebackType
 
+from thalweg.errors import KafkaError
+
 __all__ = ["Interruptions"]
 
 
@@ -33,5 +35,6 @@ class Interruptions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is not None and error is not self.harmless:
+        # The driver raises a KafkaError only after it has handled the event.
+        if error is not None and error is not self.harmless and not isinstance(error, KafkaError):
             self.is_broken = True
