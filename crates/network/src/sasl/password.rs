@@ -119,7 +119,7 @@ mod tests {
         for given_up in asking.drain(..5) {
             given_up.abort();
         }
-        while !asking.iter().all(|each| each.is_finished()) {
+        while !asking.iter().all(tokio::task::JoinHandle::is_finished) {
             for reply in std::mem::take(&mut *locked(&slow.0)) {
                 reply.send(Ok(Secret::new("password")));
             }
