@@ -124,6 +124,18 @@ client only tries the mechanism that you name.
   most four calls at a time.
 - **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`.
 
+### Sessions that end
+
+A broker can limit how long an authentication is valid, with its option `connections.max.reauth.ms`
+or because a token expires (KIP-368). After 85 to 95% of that time, the client waits for the
+responses of the requests in flight, and authenticates again on the same connection, with the
+current password or token. Meanwhile it holds further requests. You see no error. A connection that
+nobody uses does not authenticate again until somebody uses it.
+
+If the broker refuses, or does not answer within `request_timeout_ms`, the client logs a warning and
+opens a new connection. Calls raise an error only if this fails, too. The metrics
+`*reauthentication-*` count successes and failures.
+
 ### Tokens
 
 For `OAUTHBEARER` (KIP-255), your code supplies the tokens:

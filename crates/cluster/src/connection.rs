@@ -7,6 +7,8 @@
 //!     │  └───────────────────────┘ next address, else   │
 //!     └─────────────────────────────────────────────────┘ all in flight fails as retriable
 //! ```
+//! A ready connection whose SASL session ends soon takes no requests until it has authenticated
+//! again: see `connections/reauthentication.rs`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use crate::api_versions::ApiVersions;
 use crate::error::{ConnectionError, SetupStep};
 use crate::event::ConnectionId;
 use crate::request::RequestId;
+use crate::session::{Reauthentication, Session};
 
 /// A request that was written (or is being written) and waits for its response.
 #[derive(Debug)]
@@ -67,6 +70,9 @@ pub(crate) struct Connection {
     pub(crate) last_used: Instant,
     /// Kept until a response arrives: a broker that accepts and then closes is not a success.
     pub(crate) last_error: Option<Arc<ConnectionError>>,
+    /// The SASL session, if it has an end.
+    pub(crate) session: Option<Session>,
+    pub(crate) reauthentication: Option<Reauthentication>,
     next_correlation_id: i32,
 }
 
@@ -82,6 +88,8 @@ impl Connection {
             unwritten: VecDeque::new(),
             last_used: now,
             last_error: None,
+            session: None,
+            reauthentication: None,
             next_correlation_id: 0,
         }
     }
@@ -103,6 +111,11 @@ impl Connection {
 
     pub(crate) fn in_flight_count(&self) -> usize {
         self.in_flight.len() + self.unwritten.len()
+    }
+
+    /// Whether nothing is in flight, and the connection does not authenticate again.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight_count() == 0 && self.reauthentication.is_none()
     }
 
     /// Whether an attempt may start: none is under way, and no backoff is running.
@@ -133,13 +146,17 @@ impl Connection {
         let state = match &self.state {
             State::Disconnected => self.retry_at.filter(|_| self.wanted),
             State::Connecting { deadline, .. } => Some(*deadline),
-            State::Ready { .. } if self.in_flight_count() == 0 => Some(self.last_used + max_idle),
+            State::Ready { .. } if self.is_idle() => Some(self.last_used + max_idle),
             State::Ready { .. } => None,
         };
         let throttle = self
             .throttled_until
             .filter(|&until| self.wanted && until > now);
-        [requests, state, throttle].into_iter().flatten().min()
+        let session = self.session_deadline(now);
+        [requests, state, throttle, session]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Returns the first request whose deadline has passed.

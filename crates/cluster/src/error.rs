@@ -146,6 +146,10 @@ pub enum ConnectionError {
     },
     #[error("{address}: {reason}")]
     Unsupported { address: String, reason: String },
+    /// The broker did not renew the session of a connection (KIP-368). A new connection may still be
+    /// possible.
+    #[error("re-authentication failed: {0}")]
+    Reauthentication(Box<Self>),
     #[error("the broker closed the connection")]
     ClosedByPeer,
     #[error("{0}")]
@@ -193,6 +197,7 @@ impl ConnectionError {
             }
             Self::NoCredentials { address, .. } => format!("{address}: no credentials"),
             Self::Tls { address, .. } => format!("{address}: TLS"),
+            Self::Reauthentication(cause) => format!("re-authentication: {}", cause.problem()),
             other => other.to_string(),
         }
     }
@@ -292,6 +297,16 @@ mod tests {
             refused(first).problem(),
             without_credentials(first).problem()
         );
+    }
+
+    #[test]
+    fn a_refused_re_authentication_fails_no_call() {
+        let error = ConnectionError::Reauthentication(Box::new(refused("wrong")));
+        assert!(!error.is_fatal() && !error.fails_calls());
+        assert!(error.to_string().contains("wrong"));
+        let again = ConnectionError::Reauthentication(Box::new(refused("wrong, 5 s ago")));
+        assert_eq!(error.problem(), again.problem());
+        assert_ne!(error.problem(), refused("wrong").problem());
     }
 
     #[test]

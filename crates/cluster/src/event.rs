@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::api_versions::ApiVersions;
 use crate::error::{ConnectionError, SetupStep};
 use crate::request::{Frame, NodeId, Purpose, RequestId};
+use crate::session::SaslSession;
 
 /// Names one connection attempt. Ids are never reused, so late events of old attempts are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +32,11 @@ pub enum Action {
         conn: ConnectionId,
         frame: Frame,
     },
+    /// Authenticate again on this connection, then report `Authenticated` or `Disconnected`. No
+    /// request is in flight, and none is written before the report.
+    Reauthenticate {
+        conn: ConnectionId,
+    },
     /// Drop the connection at once, whatever its state. The cluster ignores later events of it.
     Close {
         conn: ConnectionId,
@@ -45,8 +51,14 @@ pub enum Event {
         conn: ConnectionId,
         addresses: usize,
     },
-    /// The other side accepted the connection, and this step has been sent or started.
+    /// The other side accepted the connection, and this step has been sent or started. Also during
+    /// a re-authentication.
     Awaiting { conn: ConnectionId, step: SetupStep },
+    /// SASL has succeeded, on a connection that is being opened or one that authenticates again.
+    Authenticated {
+        conn: ConnectionId,
+        session: SaslSession,
+    },
     Connected {
         conn: ConnectionId,
         api_versions: Arc<ApiVersions>,

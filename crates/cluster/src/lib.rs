@@ -38,6 +38,7 @@ mod notifier;
 mod one_shot;
 mod request;
 mod role;
+mod session;
 mod throttle;
 
 pub use address::{Address, AddressError};
@@ -53,3 +54,4 @@ pub use notifier::Notifier;
 pub use one_shot::OneShot;
 pub use request::{Body, Frame, NodeId, Outgoing, Purpose, RequestId, ResponseBody};
 pub use role::{Idle, Job, NoJob, Role};
+pub use session::SaslSession;

@@ -139,7 +139,7 @@ impl Rig {
                 };
                 Some(Event::Frame { conn, frame: bytes })
             }
-            Action::Close { .. } => None,
+            Action::Reauthenticate { .. } | Action::Close { .. } => None,
         }
     }
 }

@@ -21,6 +21,7 @@ impl Cluster {
         let mut hedge: Option<Instant> = None;
         let mut idle: Option<(u32, NodeId)> = None;
         let mut waiting: Option<(Instant, NodeId)> = None;
+        let mut held: Option<(NodeId, Instant)> = None;
         for node in self.nodes.candidates() {
             let Some(connection) = self.connections.get((node, Purpose::General)) else {
                 if idle.is_none_or(|(failures, _)| failures > 0) {
@@ -29,6 +30,9 @@ impl Cluster {
                 continue;
             };
             match &connection.state {
+                State::Ready { .. } if connection.is_held(now) && !connection.is_throttled(now) => {
+                    held = Some((node, connection.held_since(now)));
+                }
                 State::Ready { .. } if !connection.is_throttled(now) => {
                     let load = connection.in_flight_count();
                     if best.is_none_or(|(least, _)| load < least) {
@@ -37,10 +41,7 @@ impl Cluster {
                 }
                 State::Ready { .. } => {
                     // Throttled: look again when the throttle time ends.
-                    let at = connection.throttled_until.unwrap_or(now);
-                    if waiting.is_none_or(|(soonest, _)| at < soonest) {
-                        waiting = Some((at, node));
-                    }
+                    keep_soonest(&mut waiting, connection.throttled_until, node, now);
                 }
                 State::Connecting { since, .. } => {
                     let until = *since + HEDGE_AFTER;
@@ -52,10 +53,7 @@ impl Cluster {
                     }
                 }
                 State::Disconnected => {
-                    let at = connection.retry_at.unwrap_or(now);
-                    if waiting.is_none_or(|(soonest, _)| at < soonest) {
-                        waiting = Some((at, node));
-                    }
+                    keep_soonest(&mut waiting, connection.retry_at, node, now);
                 }
             }
         }
@@ -65,6 +63,12 @@ impl Cluster {
                 .is_ready((node, Purpose::General), &self.nodes, now)
         {
             return Some(node);
+        }
+        if let Some((node, since)) = held {
+            // To authenticate again takes less time than to open another connection.
+            self.connections
+                .is_ready((node, Purpose::General), &self.nodes, now);
+            hedge = hedge.max(Some(since + HEDGE_AFTER));
         }
         match (hedge, idle, waiting) {
             // The latest attempt is recent: wait for it. After that, also try another node, or one
@@ -80,5 +84,17 @@ impl Cluster {
             (_, None, None) => {}
         }
         None
+    }
+}
+
+fn keep_soonest(
+    known: &mut Option<(Instant, NodeId)>,
+    at: Option<Instant>,
+    node: NodeId,
+    now: Instant,
+) {
+    let at = at.unwrap_or(now);
+    if known.is_none_or(|(soonest, _)| at < soonest) {
+        *known = Some((at, node));
     }
 }

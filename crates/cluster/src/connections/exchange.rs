@@ -22,7 +22,9 @@ impl Connections {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         let ready = match self.by_key.get_mut(&key) {
-            Some(connection) if connection.is_ready() => Some(connection),
+            Some(connection) if connection.is_ready() && !connection.is_held(now) => {
+                Some(connection)
+            }
             _ => None,
         };
         let Some((connection, conn)) = ready.and_then(|c| c.conn().map(|conn| (c, conn))) else {

@@ -1,14 +1,17 @@
-//! All connections of a client: opening with backoff, requests in flight, timeouts, closing when
-//! idle.
+//! All connections of a client: opening with backoff, requests in flight, timeouts, authenticating
+//! again, closing when idle.
 //!
 //! Events and calls go in. [`Action`]s, [`Completed`] requests and [`Change`]s come out.
 
 mod exchange;
+mod reauthentication;
 mod tick;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use thalweg_protocol::SplitMix64;
 
 use crate::address::Address;
 use crate::api_versions::ApiVersions;
@@ -53,6 +56,9 @@ pub(crate) struct Connections {
     max_idle: Duration,
     reconnect: Backoff,
     setup: Backoff,
+    request_timeout: Duration,
+    /// Spreads the re-authentications of connections.
+    random: SplitMix64,
     by_key: BTreeMap<Key, Connection>,
     keys: BTreeMap<ConnectionId, Key>,
     versions: BTreeMap<NodeId, Arc<ApiVersions>>,
@@ -82,6 +88,8 @@ impl Connections {
                 config.socket_connection_setup_timeout_max,
                 3,
             ),
+            request_timeout: config.request_timeout,
+            random: SplitMix64::new(config.seed ^ 6),
             by_key: BTreeMap::new(),
             keys: BTreeMap::new(),
             versions: BTreeMap::new(),
@@ -122,8 +130,13 @@ impl Connections {
             .or_insert_with(|| Connection::new(now));
         if connection.is_ready() {
             let throttled = connection.is_throttled(now);
-            connection.wanted = throttled;
-            return !throttled && connection.in_flight_count() < limit;
+            let held = connection.is_held(now);
+            connection.wanted = throttled || held;
+            let takes_more = connection.in_flight_count() < limit;
+            if held && !throttled {
+                self.reauthenticate(key, now);
+            }
+            return !throttled && !held && takes_more;
         }
         connection.wanted = true;
         if connection.may_connect(now) {
@@ -170,6 +183,7 @@ impl Connections {
             step: None,
         };
         connection.retry_at = None;
+        connection.session = None;
         self.keys.insert(conn, key);
         self.actions.push_back(Action::Connect {
             conn,
@@ -185,6 +199,7 @@ impl Connections {
         match event {
             Event::Resolved { conn, addresses } => self.resolved(conn, addresses),
             Event::Awaiting { conn, step } => self.awaiting(conn, step),
+            Event::Authenticated { conn, session } => self.authenticated(conn, &session, now),
             Event::Connected { conn, api_versions } => self.connected(conn, api_versions, now),
             Event::ConnectFailed { conn, error } => self.attempt_failed(conn, error, nodes, now),
             Event::Disconnected { conn, error } => self.lost(conn, error, now),
@@ -208,9 +223,13 @@ impl Connections {
         let Some(key) = self.keys.get(&conn) else {
             return;
         };
-        if let Some(State::Connecting { step, .. }) = self.by_key.get_mut(key).map(|c| &mut c.state)
-        {
+        let Some(connection) = self.by_key.get_mut(key) else {
+            return;
+        };
+        if let State::Connecting { step, .. } = &mut connection.state {
             *step = Some(awaited);
+        } else if let Some(reauthentication) = &mut connection.reauthentication {
+            reauthentication.step = awaited;
         }
     }
 
@@ -313,8 +332,12 @@ impl Connections {
         if connection.is_ready() {
             self.metrics.closed(now);
         }
+        if matches!(error, ConnectionError::Reauthentication(_)) {
+            self.metrics.reauthentication_failed(now);
+        }
         connection.state = State::Disconnected;
         connection.throttled_until = None;
+        (connection.session, connection.reauthentication) = (None, None);
         let cause = Arc::new(error);
         if matches!(*cause, ConnectionError::Idle | ConnectionError::Rebootstrap) {
             // We closed it ourselves, so a new attempt need not wait.

@@ -46,9 +46,7 @@ impl Connections {
                 ..
             } => {
                 if now >= deadline {
-                    let address = nodes
-                        .address(key.0)
-                        .map_or_else(String::new, Address::to_string);
+                    let address = address(nodes, key);
                     self.actions.push_back(Action::Close { conn });
                     let error = match step {
                         None => ConnectionError::SetupTimedOut { address, timeout },
@@ -68,10 +66,14 @@ impl Connections {
                         timeout: late.timeout,
                     };
                     self.close(key, error, now);
-                } else if connection.in_flight_count() == 0
-                    && now >= connection.last_used + self.max_idle
-                {
+                } else if let Some(started) = &connection.reauthentication {
+                    if now >= started.deadline {
+                        self.reauthentication_is_late(key, address(nodes, key), now);
+                    }
+                } else if connection.is_idle() && now >= connection.last_used + self.max_idle {
                     self.close(key, ConnectionError::Idle, now);
+                } else if connection.wanted {
+                    self.reauthenticate(key, now);
                 }
             }
         }
@@ -83,4 +85,10 @@ impl Connections {
             .filter_map(|c| c.next_deadline(now, self.max_idle))
             .min()
     }
+}
+
+fn address(nodes: &Nodes, key: Key) -> String {
+    nodes
+        .address(key.0)
+        .map_or_else(String::new, Address::to_string)
 }

@@ -24,6 +24,11 @@ struct State {
     closed: Sampled,
     authenticated: Sampled,
     refused: Sampled,
+    /// Authentications with brokers that know no re-authentication.
+    without_end: Sampled,
+    /// Milliseconds.
+    reauthenticated: Sampled,
+    reauthentication_failed: Sampled,
     metadata_at: Option<Instant>,
 }
 
@@ -79,6 +84,9 @@ impl ClientMetrics {
             closed: sampled(),
             authenticated: sampled(),
             refused: sampled(),
+            without_end: sampled(),
+            reauthenticated: sampled(),
+            reauthentication_failed: sampled(),
             metadata_at: None,
         }))
     }
@@ -129,6 +137,20 @@ impl ClientMetrics {
     /// Records that the broker did not accept our credentials.
     pub(crate) fn refused(&self, now: Instant) {
         self.lock().refused.record(1.0, now);
+    }
+
+    /// Records an authentication whose session cannot be renewed.
+    pub(crate) fn authenticated_for_ever(&self, now: Instant) {
+        self.lock().without_end.record(1.0, now);
+    }
+
+    pub(crate) fn reauthenticated(&self, latency: Duration, now: Instant) {
+        let latency_ms = latency.as_secs_f64() * 1e3;
+        self.lock().reauthenticated.record(latency_ms, now);
+    }
+
+    pub(crate) fn reauthentication_failed(&self, now: Instant) {
+        self.lock().reauthentication_failed.record(1.0, now);
     }
 
     pub(crate) fn metadata_updated(&self, now: Instant) {
@@ -202,6 +224,30 @@ impl State {
             ("failed-authentication-rate", self.refused.rate(now)),
             ("failed-authentication-total", self.refused.total()),
         ]);
+        values.extend(self.reauthentication_values(now));
         values
+    }
+
+    fn reauthentication_values(&mut self, now: Instant) -> [Metric; 7] {
+        let succeeded = &mut self.reauthenticated;
+        let failed = &mut self.reauthentication_failed;
+        [
+            (
+                "successful-reauthentication-rate",
+                succeeded.count_rate(now),
+            ),
+            (
+                "successful-reauthentication-total",
+                succeeded.count() as f64,
+            ),
+            ("reauthentication-latency-avg", succeeded.avg(now)),
+            ("reauthentication-latency-max", succeeded.max(now)),
+            ("failed-reauthentication-rate", failed.rate(now)),
+            ("failed-reauthentication-total", failed.total()),
+            (
+                "successful-authentication-no-reauth-total",
+                self.without_end.total(),
+            ),
+        ]
     }
 }

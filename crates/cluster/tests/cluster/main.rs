@@ -8,4 +8,5 @@ mod hints;
 mod metadata;
 mod metrics;
 mod requests;
+mod sessions;
 mod support;

@@ -51,6 +51,7 @@ pub(crate) struct Bench {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) writes: Vec<Written>,
     pub(crate) closes: Vec<ConnectionId>,
+    pub(crate) reauthentications: Vec<ConnectionId>,
     pub(crate) responses: Vec<(RequestId, Result<ResponseBody, RequestError>)>,
 }
 
@@ -75,6 +76,7 @@ impl Bench {
             attempts: Vec::new(),
             writes: Vec::new(),
             closes: Vec::new(),
+            reauthentications: Vec::new(),
             responses: Vec::new(),
         };
         bench.turn();
@@ -116,6 +118,7 @@ impl Bench {
                     });
                 }
                 Action::Close { conn } => self.closes.push(conn),
+                Action::Reauthenticate { conn } => self.reauthentications.push(conn),
                 Action::Write { conn, frame } => {
                     let mut bytes = frame.head.to_vec();
                     frame

@@ -223,6 +223,7 @@ impl World {
                     self.answers.push_back((conn, answer));
                 }
             }
+            Action::Reauthenticate { .. } => panic!("these connections have no sessions"),
             Action::Close { conn } => {
                 self.connections.remove(&conn);
             }

@@ -300,6 +300,12 @@ impl<R: Role> Actor<R> {
                     self.connections.open(conn, Address { host, port }, address);
                 }
                 Action::Write { conn, frame } => self.connections.write(conn, frame),
+                Action::Reauthenticate { conn } => {
+                    log::emit(Logger::Network, Level::Debug, || {
+                        format!("{}: authenticating again", self.connection_in_words(conn))
+                    });
+                    self.connections.reauthenticate(conn);
+                }
                 Action::Close { conn } => self.connections.close(conn),
             }
         }

@@ -67,14 +67,16 @@ impl Connections {
                 return;
             };
             match opened {
-                Ok((stream, versions)) => {
+                Ok(opened) => {
+                    if let Some(session) = opened.session {
+                        inbox.push(Event::Authenticated { conn, session });
+                    }
                     inbox.push(Event::Connected {
                         conn,
-                        api_versions: Arc::new(versions),
+                        api_versions: Arc::clone(&opened.versions),
                     });
                     guard.is_connected = true;
-                    let max = opener.receive_max;
-                    connection::run(conn, stream, outbox, &*inbox, max).await;
+                    connection::run(conn, opened, outbox, &*inbox, &opener).await;
                 }
                 Err(error) => inbox.push(Event::ConnectFailed { conn, error }),
             }
@@ -84,6 +86,12 @@ impl Connections {
     pub(super) fn write(&self, conn: ConnectionId, frame: Frame) {
         if let Some(outbox) = self.outboxes.get(&conn) {
             outbox.push(frame);
+        }
+    }
+
+    pub(super) fn reauthenticate(&self, conn: ConnectionId) {
+        if let Some(outbox) = self.outboxes.get(&conn) {
+            outbox.reauthenticate();
         }
     }
 

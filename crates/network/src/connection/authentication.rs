@@ -1,4 +1,4 @@
-//! The SASL part of opening a connection (KIP-43, KIP-152).
+//! The SASL part of opening a connection (KIP-43, KIP-152), and of renewing its session (KIP-368).
 //!
 //! ```text
 //!   SaslHandshake (mechanism) ─▶ SaslAuthenticate ─▶ ... until the session is done
@@ -7,17 +7,23 @@
 use std::panic::resume_unwind;
 
 use bytes::Bytes;
-use thalweg_cluster::{ApiVersions, ConnectionError, SetupStep};
-use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
+use thalweg_cluster::{ApiVersions, ConnectionError, SaslSession, SetupStep};
+use thalweg_protocol::messages::sasl_authenticate::{
+    SaslAuthenticateRequest, SaslAuthenticateResponse,
+};
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use super::open::{Awaiting, Failed, Handshake};
+use crate::clock;
 use crate::sasl::{Mechanism, SaslError, Session, TokenError, shown};
 
 /// The limit on the steps of one exchange. SCRAM needs three. The limit ends an exchange with a
 /// hostile broker.
 const SASL_STEPS_MAX: usize = 10;
+
+/// The first version of `SaslAuthenticate` with a session lifetime.
+const SESSIONS_FROM: i16 = 1;
 
 impl Handshake<'_> {
     pub(super) async fn authenticate(
@@ -25,7 +31,7 @@ impl Handshake<'_> {
         mechanism: &Mechanism,
         versions: &ApiVersions,
         awaiting: Awaiting<'_>,
-    ) -> Result<(), Failed> {
+    ) -> Result<SaslSession, Failed> {
         awaiting(SetupStep::Authentication);
         self.sasl_handshake(mechanism, versions).await?;
         let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
@@ -38,16 +44,26 @@ impl Handshake<'_> {
             .map_err(|error| self.failed(mechanism, error))?;
         awaiting(SetupStep::Authentication);
         let mut received = Bytes::new();
+        let mut granted = SaslSession {
+            since: clock::now(),
+            lifetime_ms: 0,
+            can_be_renewed: version >= SESSIONS_FROM,
+        };
         for _ in 0..SASL_STEPS_MAX {
             let (continued, message) = step(session, received)
                 .await
                 .map_err(|error| self.failed(mechanism, error))?;
             let Some(message) = message else {
-                return Ok(());
+                return Ok(granted);
             };
             session = continued;
+            // Only the last response counts. Its session began after the client wrote this.
+            granted.since = clock::now();
             received = match self.sasl_authenticate(mechanism, message, version).await {
-                Ok(received) => received,
+                Ok(answer) => {
+                    granted.lifetime_ms = answer.session_lifetime_ms;
+                    answer.auth_bytes
+                }
                 Err(error) => return Err(self.refusal(mechanism, session, error)),
             };
         }
@@ -96,14 +112,14 @@ impl Handshake<'_> {
         mechanism: &Mechanism,
         message: Vec<u8>,
         version: i16,
-    ) -> Result<Bytes, ConnectionError> {
+    ) -> Result<SaslAuthenticateResponse, ConnectionError> {
         let request = SaslAuthenticateRequest {
             auth_bytes: Bytes::from(message),
         };
         let answer = self.ask(&request, version).await?;
         let code = ErrorCode(answer.error_code);
         if code == ErrorCode::NONE {
-            return Ok(answer.auth_bytes);
+            return Ok(answer);
         }
         let said = answer.error_message.as_deref().unwrap_or_default();
         let said = if said.is_empty() {
@@ -157,12 +173,12 @@ impl Handshake<'_> {
                 self.refused(mechanism, code, &with_advice(&said, mechanism))
             }
             SaslError::ByClient(reason) => ConnectionError::Authentication {
-                address: self.label.clone(),
+                address: self.label.to_owned(),
                 code: None,
                 message: in_context(mechanism, &reason),
             },
             SaslError::NoToken(TokenError { reason, cause }) => ConnectionError::NoCredentials {
-                address: self.label.clone(),
+                address: self.label.to_owned(),
                 message: in_context(mechanism, &reason),
                 error: cause,
             },
@@ -172,7 +188,7 @@ impl Handshake<'_> {
     /// Returns the error for an error code of the broker.
     fn refused(&self, mechanism: &Mechanism, code: ErrorCode, reason: &str) -> ConnectionError {
         ConnectionError::Authentication {
-            address: self.label.clone(),
+            address: self.label.to_owned(),
             code: Some(code),
             message: in_context(mechanism, reason),
         }

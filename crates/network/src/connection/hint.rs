@@ -1,6 +1,9 @@
 //! Recognises bytes that no Kafka broker sends, and explains their probable cause.
 
+use thalweg_cluster::ConnectionError;
 use thalweg_protocol::BadLength;
+
+use crate::config::SecurityProtocol;
 
 pub(super) const TLS_PORT: &str = "the port speaks TLS: set security_protocol to SSL or SASL_SSL";
 
@@ -34,6 +37,25 @@ pub(super) fn explain(bad: BadLength) -> String {
     }
 }
 
+/// Returns the error for a broker that answers `ApiVersions` and closes at the next request, as a
+/// listener does that waits for SASL.
+pub(super) fn closed_early(tls: bool, sasl: bool) -> ConnectionError {
+    if sasl {
+        return ConnectionError::ClosedByPeer;
+    }
+    let (ours, other) = if tls {
+        (SecurityProtocol::Ssl, SecurityProtocol::SaslSsl)
+    } else {
+        (SecurityProtocol::Plaintext, SecurityProtocol::SaslPlaintext)
+    };
+    ConnectionError::Io(format!(
+        "the broker closed the connection without responding to a request. Does this listener \
+         require SASL? security_protocol is {}. If so, set it to {}",
+        ours.name(),
+        other.name()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +73,13 @@ mod tests {
         assert!(reason([0x15, 3, 3, 0]).contains("security_protocol"));
         assert!(reason([0xff; 4]).contains("negative"));
         assert!(reason([0, 0, 3, 233]).contains("receive_message_max_bytes"));
+    }
+
+    #[test]
+    fn only_a_client_without_sasl_is_asked_about_sasl() {
+        let hint = |tls, sasl| closed_early(tls, sasl).to_string();
+        assert!(hint(false, false).contains("is PLAINTEXT. If so, set it to SASL_PLAINTEXT"));
+        assert!(hint(true, false).contains("is SSL. If so, set it to SASL_SSL"));
+        assert!(!hint(true, true).contains("SASL") && !hint(false, true).contains("SASL"));
     }
 }

@@ -1,4 +1,5 @@
-//! A connection's task: writes the frames in its outbox and reads frames, until one side closes.
+//! A connection's task: writes the frames in its outbox and reads frames, until one side closes. In
+//! between it authenticates again, when the cluster asks for it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -6,6 +7,8 @@ use std::task::{Context, Poll};
 
 use thalweg_cluster::{ConnectionError, ConnectionId, Event, Frame};
 
+use super::hint::closed_early;
+use super::open::{Opened, Opener};
 use super::outbox::Outbox;
 use super::reader::FrameReader;
 use super::writer::FrameWriter;
@@ -16,6 +19,12 @@ pub(crate) trait EventSink: Send + Sync {
     fn push(&self, event: Event);
 }
 
+/// Why the task stops reading and writing although the connection works.
+enum Pause {
+    Closed,
+    Reauthenticate,
+}
+
 struct Io {
     conn: ConnectionId,
     stream: BoxStream,
@@ -24,39 +33,70 @@ struct Io {
     reader: FrameReader,
     writer: FrameWriter,
     answered: bool,
+    reauthenticate: bool,
+    /// The error if the broker closes before it has answered anything.
+    unanswered: ConnectionError,
 }
 
 /// Runs a connection until it breaks (the sink then gets the error) or the outbox is closed.
 pub(crate) async fn run(
     conn: ConnectionId,
-    stream: BoxStream,
+    opened: Opened,
     outbox: Arc<Outbox>,
     sink: &dyn EventSink,
-    receive_max: usize,
+    opener: &Opener,
 ) {
+    let Opened {
+        stream,
+        label,
+        versions,
+        ..
+    } = opened;
     let mut io = Io {
         conn,
         stream,
         outbox,
         taken: Vec::new(),
-        reader: FrameReader::new(receive_max),
+        reader: FrameReader::new(opener.receive_max),
         writer: FrameWriter::default(),
         answered: false,
+        reauthenticate: false,
+        unanswered: closed_early(opener.tls.is_some(), opener.sasl.is_some()),
     };
-    if let Err(error) = poll_fn(|cx| io.poll(sink, cx)).await {
-        sink.push(Event::Disconnected { conn, error });
+    loop {
+        let ended = match poll_fn(|cx| io.poll(sink, cx)).await {
+            Ok(Pause::Closed) => return,
+            Ok(Pause::Reauthenticate) => {
+                let awaiting = |step| sink.push(Event::Awaiting { conn, step });
+                let again = opener.reauthenticate(&mut io.stream, &label, &versions, &awaiting);
+                match io.outbox.until_closed(again).await {
+                    None => return,
+                    Some(Ok(session)) => {
+                        sink.push(Event::Authenticated { conn, session });
+                        Ok(())
+                    }
+                    Some(Err(error)) => Err(ConnectionError::Reauthentication(Box::new(error))),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            return sink.push(Event::Disconnected { conn, error });
+        }
     }
 }
 
 impl Io {
-    /// Returns `Ready(Ok)` when the outbox was closed.
+    /// Returns `Ready(Ok)` when the outbox was closed, or when all is written and the connection is
+    /// to authenticate again.
     fn poll(
         &mut self,
         sink: &dyn EventSink,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), ConnectionError>> {
-        if !self.outbox.take(&mut self.taken, cx) {
-            return Poll::Ready(Ok(()));
+    ) -> Poll<Result<Pause, ConnectionError>> {
+        let wanted = &mut self.reauthenticate;
+        if !self.outbox.take(&mut self.taken, wanted, cx) {
+            return Poll::Ready(Ok(Pause::Closed));
         }
         for frame in self.taken.drain(..) {
             self.writer.push(frame);
@@ -85,8 +125,19 @@ impl Io {
         }
         match written {
             Poll::Ready(Err(error)) => Poll::Ready(Err(ConnectionError::Io(error.to_string()))),
+            Poll::Ready(Ok(())) if self.reauthenticate => Poll::Ready(self.pause()),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Leaves the stream to a re-authentication. Nothing is in flight, so nothing may arrive.
+    fn pause(&mut self) -> Result<Pause, ConnectionError> {
+        if !self.reader.is_between_frames() {
+            let reason = "bytes arrived that no request asked for";
+            return Err(ConnectionError::Malformed(reason.to_owned()));
+        }
+        self.reauthenticate = false;
+        Ok(Pause::Reauthenticate)
     }
 
     fn end(&self) -> ConnectionError {
@@ -96,10 +147,7 @@ impl Io {
             );
         }
         if !self.answered {
-            let hint = "the broker closed the connection without responding to a request. If \
-                        the listener requires SASL, set security_protocol to SASL_PLAINTEXT or \
-                        SASL_SSL";
-            return ConnectionError::Io(hint.to_owned());
+            return self.unanswered.clone();
         }
         ConnectionError::ClosedByPeer
     }

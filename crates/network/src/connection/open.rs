@@ -3,7 +3,7 @@
 //! ```text
 //!   connect ─▶ [TLS] ─▶ ApiVersions ─▶ [SaslHandshake ─▶ SaslAuthenticate ...] ─▶ ready
 //! ```
-//! The cluster limits the time for all of it: it closes attempts that take too long.
+//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for all of it: it closes attempts that take too long.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
-use thalweg_cluster::{Address, ApiVersions, ConnectionError, SetupStep};
+use thalweg_cluster::{Address, ApiVersions, ConnectionError, SaslSession, SetupStep};
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame, frame_length};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,6 +26,10 @@ const SOFTWARE_NAME: &str = "thalweg";
 /// The limit on a response before the connection is handed over. Nobody has authenticated the
 /// broker yet, so it must not make the client allocate memory.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
+
+/// The first correlation ID of a re-authentication. It differs from those of earlier requests on the
+/// connection, so that no late response passes for a response to the re-authentication.
+const REAUTHENTICATION_ID: i32 = i32::MAX - 64;
 
 /// Resolves all addresses of a host.
 pub(crate) async fn resolve(
@@ -56,6 +60,16 @@ pub(crate) struct Opener {
     pub(crate) receive_max: usize,
 }
 
+/// A connection that is ready for requests.
+pub(crate) struct Opened {
+    pub(crate) stream: BoxStream,
+    /// Where it leads, for errors.
+    pub(crate) label: String,
+    pub(crate) versions: Arc<ApiVersions>,
+    /// `None` without SASL.
+    pub(crate) session: Option<SaslSession>,
+}
+
 /// Called with each step that somebody else must answer.
 pub(super) type Awaiting<'a> = &'a (dyn Fn(SetupStep) + Send + Sync);
 
@@ -82,7 +96,7 @@ impl Opener {
         address: &Address,
         socket: SocketAddr,
         awaiting: Awaiting<'_>,
-    ) -> Result<(BoxStream, ApiVersions), ConnectionError> {
+    ) -> Result<Opened, ConnectionError> {
         let mut opened = self.attempt(address, socket, awaiting).await;
         if let Err(Failed {
             try_again: true, ..
@@ -98,7 +112,7 @@ impl Opener {
         address: &Address,
         socket: SocketAddr,
         awaiting: Awaiting<'_>,
-    ) -> Result<(BoxStream, ApiVersions), Failed> {
+    ) -> Result<Opened, Failed> {
         let label = label(address, socket);
         let plain =
             self.transport
@@ -108,29 +122,61 @@ impl Opener {
                     address: label.clone(),
                     reason: error.to_string(),
                 })?;
-        let stream = match &self.tls {
+        let mut stream = match &self.tls {
             None => plain,
             Some(tls) => {
                 awaiting(SetupStep::TlsHandshake);
                 start_tls(tls, plain, &address.host, &label).await?
             }
         };
+        let mut handshake = self.handshake(&mut stream, &label);
+        awaiting(SetupStep::ApiVersions);
+        let versions = handshake.api_versions().await?;
+        let session = match &self.sasl {
+            None => None,
+            Some(mechanism) => {
+                let authentication = handshake.authenticate(mechanism, &versions, awaiting);
+                Some(authentication.await?)
+            }
+        };
+        Ok(Opened {
+            stream,
+            label,
+            versions: Arc::new(versions),
+            session,
+        })
+    }
+
+    /// Authenticates again on a connection that has nothing in flight.
+    pub(super) async fn reauthenticate(
+        &self,
+        stream: &mut BoxStream,
+        label: &str,
+        versions: &ApiVersions,
+        awaiting: Awaiting<'_>,
+    ) -> Result<SaslSession, ConnectionError> {
         let mut handshake = Handshake {
+            correlation_id: REAUTHENTICATION_ID,
+            answered: true,
+            ..self.handshake(stream, label)
+        };
+        let Some(mechanism) = &self.sasl else {
+            return Err(handshake.unsupported("this client has no credentials".to_owned()));
+        };
+        let session = handshake.authenticate(mechanism, versions, awaiting).await;
+        session.map_err(|failed| failed.error)
+    }
+
+    fn handshake<'a>(&'a self, stream: &'a mut BoxStream, label: &'a str) -> Handshake<'a> {
+        Handshake {
             stream,
             label,
             client_id: self.client_id.as_deref(),
             receive_max: self.receive_max,
             correlation_id: 0,
             tls: self.tls.is_some(),
-        };
-        awaiting(SetupStep::ApiVersions);
-        let versions = handshake.api_versions().await?;
-        if let Some(mechanism) = &self.sasl {
-            handshake
-                .authenticate(mechanism, &versions, awaiting)
-                .await?;
+            answered: false,
         }
-        Ok((handshake.stream, versions))
     }
 }
 
@@ -197,14 +243,16 @@ fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
     }
 }
 
-/// Sends requests one at a time, before the connection is handed over.
+/// Sends requests one at a time, while nobody else uses the connection.
 pub(super) struct Handshake<'a> {
-    stream: BoxStream,
-    pub(super) label: String,
+    stream: &'a mut BoxStream,
+    pub(super) label: &'a str,
     client_id: Option<&'a str>,
     receive_max: usize,
     correlation_id: i32,
     tls: bool,
+    /// Whether the broker has responded on this connection, so that it speaks our protocol.
+    answered: bool,
 }
 
 impl Handshake<'_> {
@@ -266,7 +314,7 @@ impl Handshake<'_> {
 
     pub(super) fn unsupported(&self, reason: String) -> ConnectionError {
         ConnectionError::Unsupported {
-            address: self.label.clone(),
+            address: self.label.to_owned(),
             reason,
         }
     }
@@ -303,6 +351,7 @@ impl Handshake<'_> {
                 got,
             });
         }
+        self.answered = true;
         Ok(reader)
     }
 
@@ -316,7 +365,7 @@ impl Handshake<'_> {
 
     async fn rest_of_frame(&mut self, prefix: [u8; 4]) -> Result<Bytes, ConnectionError> {
         if !self.tls && is_tls(prefix) {
-            let (address, reason) = (self.label.clone(), TLS_PORT.to_owned());
+            let (address, reason) = (self.label.to_owned(), TLS_PORT.to_owned());
             return Err(ConnectionError::Tls {
                 address,
                 reason,
@@ -333,7 +382,7 @@ impl Handshake<'_> {
         }
         // The buffer grows with the bytes that arrive, because the length is only the peer's claim.
         let mut body = Vec::new();
-        let mut frame = (&mut self.stream).take(length as u64);
+        let mut frame = (&mut *self.stream).take(length as u64);
         match frame.read_to_end(&mut body).await {
             Ok(read) if read == length => Ok(Bytes::from(body)),
             Ok(_) => Err(self.broken(&io::ErrorKind::UnexpectedEof.into())),
@@ -351,9 +400,12 @@ impl Handshake<'_> {
             .and_then(|inner| inner.downcast_ref::<rustls::Error>())
             .is_some()
         {
-            return tls_error(&self.label, error);
+            return tls_error(self.label, error);
         }
         let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if self.answered => {
+                "the broker closed the connection during the SASL authentication".to_owned()
+            }
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if !self.tls => {
                 "the broker closed the connection during the handshake. If this is a TLS port, set \
                  security_protocol to SSL or SASL_SSL"
@@ -365,7 +417,7 @@ impl Handshake<'_> {
             _ => error.to_string(),
         };
         ConnectionError::Connect {
-            address: self.label.clone(),
+            address: self.label.to_owned(),
             reason,
         }
     }

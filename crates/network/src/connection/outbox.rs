@@ -17,6 +17,7 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Inner {
     frames: Vec<Frame>,
+    reauthenticate: bool,
     closed: bool,
     waker: Option<Waker>,
 }
@@ -29,6 +30,16 @@ impl Outbox {
     pub(crate) fn push(&self, frame: Frame) {
         let mut inner = self.lock();
         inner.frames.push(frame);
+        if let Some(waker) = inner.waker.take() {
+            drop(inner);
+            waker.wake();
+        }
+    }
+
+    /// Asks the task to authenticate again, after the frames that are queued.
+    pub(crate) fn reauthenticate(&self) {
+        let mut inner = self.lock();
+        inner.reauthenticate = true;
         if let Some(waker) = inner.waker.take() {
             drop(inner);
             waker.wake();
@@ -62,10 +73,17 @@ impl Outbox {
         .await
     }
 
-    /// Moves the queued frames into `frames` and registers for more. Returns false once closed.
-    pub(super) fn take(&self, frames: &mut Vec<Frame>, cx: &Context<'_>) -> bool {
+    /// Moves the queued frames into `frames` and registers for more. Also sets `reauthenticate` if
+    /// the task is to authenticate again after them. Returns false once closed.
+    pub(super) fn take(
+        &self,
+        frames: &mut Vec<Frame>,
+        reauthenticate: &mut bool,
+        cx: &Context<'_>,
+    ) -> bool {
         let mut inner = self.lock();
         frames.append(&mut inner.frames);
+        *reauthenticate |= std::mem::take(&mut inner.reauthenticate);
         if !inner
             .waker
             .as_ref()

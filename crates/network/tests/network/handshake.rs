@@ -138,7 +138,12 @@ async fn a_broker_that_closes_gets_a_hint() {
     let error = outcome(&broker, &broker.config())
         .await
         .expect_err("it closes");
-    assert!(error.to_string().contains("SASL"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("is PLAINTEXT. If so, set it to SASL_PLAINTEXT"),
+        "{error}"
+    );
 }
 
 /// Scenarios 12 and 23.

@@ -242,6 +242,7 @@ impl Brokers {
                 ..
             } => self.connect(conn, node, purpose),
             Action::Write { conn, frame } => self.read(conn, &frame),
+            Action::Reauthenticate { .. } => panic!("these connections have no sessions"),
             Action::Close { conn } => {
                 self.conns.remove(&conn);
                 self.held.retain(|held| held.conn != conn);
