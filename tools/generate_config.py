@@ -90,8 +90,9 @@ PAGE_END = """\
 ## Authentication
 
 Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism` and its credentials:
-`sasl_plain_username` and `sasl_plain_password`, or for OAUTHBEARER `sasl_oauth_token_provider`. The
-client only tries the mechanism that you name.
+`sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, give `sasl_oauth_token_provider`
+or the options of an [identity provider](security.md#oauthbeareroidc). The client only tries the
+mechanism that you name.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
@@ -138,7 +139,8 @@ opens a new connection. Calls raise an error only if this fails, too. The metric
 
 ### Tokens
 
-For `OAUTHBEARER` (KIP-255), your code supplies the tokens:
+For `OAUTHBEARER` (KIP-255), the client can request tokens from an identity provider
+([OAUTHBEARER/OIDC](security.md#oauthbeareroidc)). Or your code supplies them:
 
 ```python
 import time
@@ -285,7 +287,7 @@ def annotation(row: Option) -> str:
     else:
         text = KINDS[row.kind]
     if row.secret and text == "str":
-        text = "str | Secret | Callable[[], str | Secret]"
+        text = "SecretText"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -330,6 +332,7 @@ def render_types() -> str:
         "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",
+        "SecretText: TypeAlias = str | Secret | Callable[[], str | Secret]",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),
     ]
     for letter, client in CLIENTS.items():

@@ -21,6 +21,7 @@ from thalweg._config.option_types import (
     IsolationLevel,
     MetadataRecoveryStrategy,
     ProducerConfig,
+    SaslOauthbearerMethod,
     SecurityProtocol,
 )
 
@@ -41,6 +42,7 @@ __all__ = [
     "IsolationLevel",
     "MetadataRecoveryStrategy",
     "ProducerConfig",
+    "SaslOauthbearerMethod",
     "SecurityProtocol",
 ]
 

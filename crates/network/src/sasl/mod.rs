@@ -150,8 +150,8 @@ impl Mechanism {
                 format!("{options}, and that the user has a credential for {name} on the brokers")
             }
             Self::OAuthBearer { .. } => {
-                "Check the token of sasl_oauth_token_provider against what the brokers expect: its issuer, \
-                 audience, expiry and signature"
+                "Check the token (of sasl_oauth_token_provider or of the token endpoint) against what \
+                 the brokers expect: its issuer, audience, expiry and signature"
                     .to_owned()
             }
         }
