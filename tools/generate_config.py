@@ -31,6 +31,8 @@ KINDS = {
     "token_provider": "Any",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
+# Of a Literal, without ": TypeAlias = ".
+LINE_MAX = 86
 CORE_TYPES = {
     "acks": "int",
     "auto_offset_reset": "str",
@@ -268,7 +270,11 @@ clients.
 def literal(row: Option) -> str | None:
     """Returns the Literal of an option's values, or None if it takes any value of a type."""
     if row.kind == "choice":
-        return "Literal[" + ", ".join(f'"{choice}"' for choice in row.choices) + "]"
+        values = [f'"{choice}"' for choice in row.choices]
+        line = f"Literal[{', '.join(values)}]"
+        if len(alias(row)) + len(line) < LINE_MAX:
+            return line
+        return "".join(["Literal[\n", *(f"    {each},\n" for each in values), "]"])
     is_literal = row.annotation is not None and row.annotation.startswith("Literal[")
     return row.annotation if is_literal else None
 

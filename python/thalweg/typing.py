@@ -21,6 +21,8 @@ from thalweg._config.option_types import (
     IsolationLevel,
     MetadataRecoveryStrategy,
     ProducerConfig,
+    SaslOauthbearerAssertionAlgorithm,
+    SaslOauthbearerGrantType,
     SaslOauthbearerMethod,
     SecurityProtocol,
 )
@@ -42,6 +44,8 @@ __all__ = [
     "IsolationLevel",
     "MetadataRecoveryStrategy",
     "ProducerConfig",
+    "SaslOauthbearerAssertionAlgorithm",
+    "SaslOauthbearerGrantType",
     "SaslOauthbearerMethod",
     "SecurityProtocol",
 ]

@@ -1,19 +1,35 @@
 """Rules for the options of OAUTHBEARER with an identity provider (OpenID Connect)."""
 
+import os
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.loopback import is_loopback
+from thalweg._config.pem import unreadable
 from thalweg._config.secret import Secret, revealed
 
-__all__ = ["OIDC", "OidcRules", "extensions_of"]
+__all__ = ["OIDC", "OidcRules", "extensions_of", "has_assertion", "is_jwt_bearer"]
 
 _URL: Final = "sasl_oauthbearer_token_endpoint_url"
 _ID: Final = "sasl_oauthbearer_client_credentials_client_id"
 _SECRET: Final = "sasl_oauthbearer_client_credentials_client_secret"  # the name of an option
 _HANDLER: Final = "sasl_login_callback_handler_class"
 _METHOD: Final = "sasl_oauthbearer_method"
+_RETRIEVER: Final = "sasl_oauthbearer_jwt_retriever_class"
+_GRANT: Final = "sasl_oauthbearer_grant_type"
+_ASSERTION: Final = "sasl_oauthbearer_assertion_"
+_KEY: Final = f"{_ASSERTION}private_key_file"
+_FILE: Final = f"{_ASSERTION}file"
+_TEMPLATE: Final = f"{_ASSERTION}template_file"
+# Kafka's classes that get tokens, and whether their token endpoint is a file.
+_RETRIEVERS: Final = {
+    "DefaultJwtRetriever": None,
+    "ClientCredentialsJwtRetriever": False,
+    "JwtBearerJwtRetriever": False,
+    "FileJwtRetriever": True,
+}
 # The options that have an effect only with an identity provider.
 OIDC: Final = (
     "https_ca_location",
@@ -25,6 +41,19 @@ OIDC: Final = (
     "sasl_login_retry_backoff_ms",
     _ID,
     _SECRET,
+    f"{_ASSERTION}algorithm",
+    f"{_ASSERTION}claim_aud",
+    f"{_ASSERTION}claim_exp_seconds",
+    f"{_ASSERTION}claim_iss",
+    f"{_ASSERTION}claim_jti_include",
+    f"{_ASSERTION}claim_nbf_seconds",
+    f"{_ASSERTION}claim_sub",
+    _FILE,
+    _KEY,
+    f"{_ASSERTION}private_key_passphrase",
+    _TEMPLATE,
+    _GRANT,
+    _RETRIEVER,
     "sasl_oauthbearer_extensions",
     "sasl_oauthbearer_header_urlencode",
     _METHOD,
@@ -47,6 +76,17 @@ def extensions_of(text: str | None) -> dict[str, str]:
     """Returns the extensions of 'name=value,name=value'."""
     parts = (part.strip().partition("=") for part in (text or "").split(",") if part.strip())
     return {name.strip(): value.strip() for name, _, value in parts}
+
+
+def is_jwt_bearer(values: Mapping[str, Any]) -> bool:
+    """Whether an assertion is the grant itself."""
+    return str(values[_GRANT]).endswith("jwt-bearer")
+
+
+def has_assertion(values: Mapping[str, Any]) -> bool:
+    """Whether the client logs in with an assertion, as Kafka decides it (KIP-1258)."""
+    names = (_FILE, f"{_ASSERTION}claim_iss")
+    return is_jwt_bearer(values) or any(values[name] is not None for name in names)
 
 
 class OidcRules:
@@ -103,11 +143,64 @@ class OidcRules:
             self.found.problem(f"tokens from an identity provider need {_URL}")
         else:
             self._url(self.values[_URL])
-        for name in (_ID, _SECRET):
-            if self.values[name] in (None, "", Secret("")) and name not in self.found.named:
-                self.found.problem(f"{_URL} needs {name}")
+        self._retriever()
+        if self.is_file:
+            pass  # needs no credentials
+        elif has_assertion(self.values):
+            self._assertion()
+        else:
+            self._secret()
         self._extensions()
         self._authorities()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the tokens come from a file."""
+        return str(self.values[_URL] or "").startswith("file:")
+
+    def _retriever(self) -> None:
+        """Maps the names of Kafka's classes that get tokens."""
+        given = self.values[_RETRIEVER]
+        if given is None:
+            return
+        name = given.rpartition(".")[2]
+        if name not in _RETRIEVERS:
+            self.found.problem(
+                f"{_RETRIEVER} names a Java class that this client does not have. Give its"
+                " equivalent in Python as sasl_oauth_token_provider"
+            )
+        elif _RETRIEVERS[name] not in (None, self.is_file):
+            kind = "file:/absolute/path" if _RETRIEVERS[name] else "https://host[:port]/path"
+            self.found.problem(f"{_RETRIEVER} {name} needs {_URL}={kind}")
+        elif name == "JwtBearerJwtRetriever" and _GRANT not in self.explicit:
+            self.values[_GRANT] = "jwt-bearer"
+
+    def _secret(self) -> None:
+        for name in (_ID, _SECRET):
+            if self.values[name] in (None, "", Secret("")) and name not in self.found.named:
+                self.found.problem(
+                    f"{_URL} needs {name}, or an assertion ({_FILE}, {_ASSERTION}claim_iss)"
+                )
+
+    def _assertion(self) -> None:
+        """Checks that there is an assertion, or what it takes to make one."""
+        if self.values[_SECRET] is not None:
+            self.found.warn(
+                f"{_SECRET}: without effect, because the client logs in with an assertion"
+            )
+        for name in (_FILE, _TEMPLATE):
+            place = self.values[name]
+            if place is not None and not os.access(place, os.R_OK):
+                self.found.problem(f"{name} cannot be read from {place}")
+        key = self.values[_KEY]
+        if self.values[_FILE] is not None:
+            others = [_KEY, _TEMPLATE]
+            given = [name for name in others if self.values[name] is not None]
+            self.found.without_effect(given, f"{_FILE} has the complete assertion")
+        elif key is None and _KEY not in self.found.named:
+            self.found.problem(f"an assertion needs {_KEY} or {_FILE}")
+        elif key is not None and (problem := unreadable(revealed(key))) is not None:
+            self.found.problem(f"{_KEY} {problem}")
 
     def _url(self, url: str) -> None:
         """Checks the URL, without showing it: it may contain a password by mistake."""
@@ -119,8 +212,10 @@ class OidcRules:
         except ValueError:
             self.found.problem(f"{_URL} is not a valid URL")
             return
+        if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path[:1] == "/":
+            return  # the file may not be there yet
         if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-            self.found.problem(f"{_URL} must be https://host[:port]/path")
+            self.found.problem(f"{_URL} must be https://host[:port]/path or file:/absolute/path")
         elif "@" in parts.netloc:
             self.found.problem(
                 f"{_URL} contains a user name or a password. Set {_ID} and {_SECRET} instead"
@@ -157,8 +252,6 @@ class OidcRules:
         if location is not None and pem is not None:
             self.found.problem("https_ca_location and https_ca_pem: set only one of them")
         elif location is not None:
-            import os
-
             if not os.access(location, os.R_OK):
                 self.found.problem(f"https_ca_location cannot be read from {location}")
         elif pem is not None and "-----BEGIN CERTIFICATE-----" not in revealed(pem):

@@ -17,6 +17,12 @@ ClientDnsLookup: TypeAlias = Literal["use_all_dns_ips", "resolve_canonical_boots
 MetadataRecoveryStrategy: TypeAlias = Literal["rebootstrap", "none"]
 SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslOauthbearerMethod: TypeAlias = Literal["auto", "default", "oidc"]
+SaslOauthbearerGrantType: TypeAlias = Literal[
+    "client_credentials",
+    "jwt-bearer",
+    "urn:ietf:params:oauth:grant-type:jwt-bearer",
+]
+SaslOauthbearerAssertionAlgorithm: TypeAlias = Literal["RS256", "ES256"]
 Acks: TypeAlias = Literal[-1, 0, 1, 'all', '-1', '0', '1']
 CompressionType: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
@@ -87,6 +93,19 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
+    sasl_oauthbearer_assertion_private_key_file: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretText | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
     sasl_oauthbearer_sub_claim_name: str
     sasl_login_connect_timeout_ms: int
     sasl_login_read_timeout_ms: int
@@ -214,6 +233,19 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
+    sasl_oauthbearer_assertion_private_key_file: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretText | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
     sasl_oauthbearer_sub_claim_name: str
     sasl_login_connect_timeout_ms: int
     sasl_login_read_timeout_ms: int
@@ -348,6 +380,19 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
+    sasl_oauthbearer_assertion_private_key_file: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretText | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
     sasl_oauthbearer_sub_claim_name: str
     sasl_login_connect_timeout_ms: int
     sasl_login_read_timeout_ms: int

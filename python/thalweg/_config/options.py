@@ -606,7 +606,7 @@ _OIDC: tuple[Option, ...] = (
         "sasl_oauthbearer_token_endpoint_url",
         "pca",
         "URL from which the client requests tokens. It is that of an identity provider (OpenID"
-        " Connect). See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
         core=False,
     ),
     _choice(
@@ -655,6 +655,104 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "Whether to URL-encode the ID and the secret. RFC 6749 requires it in the Authorization"
         " header, but some identity providers expect them unchanged.",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_grant_type",
+        "client_credentials",
+        ("client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+        "pca",
+        "What the client shows to get a token. 'client_credentials': its secret or an assertion."
+        " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_jwt_retriever_class",
+        "pca",
+        "Name of a Java class. The client takes the names of Kafka's four classes, and does the"
+        " same as they do.",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_assertion_algorithm",
+        "RS256",
+        ("RS256", "ES256"),
+        "pca",
+        "Algorithm of the signature of assertions. See"
+        " [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        core=False,
+    ),
+    _pem(
+        "sasl_oauthbearer_assertion_private_key_file",
+        "pca",
+        "Path of a PEM file with the signing key. The key signs assertions. The value may also be"
+        " the text of such a file, which is never shown.",
+        aliases=("sasl.oauthbearer.assertion.private.key.pem",),
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_private_key_passphrase",
+        "pca",
+        "Passphrase of the signing key. Or a function without arguments that returns it.",
+        core=False,
+        secret=True,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_file",
+        "pca",
+        "Path of a file with a complete assertion. Another program must replace it in time.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_template_file",
+        "pca",
+        "Path of a JSON file for assertions. It has the form"
+        ' `{"header": {}, "payload": {}}`. Claims of options are stronger.',
+        aliases=("sasl.oauthbearer.assertion.jwt.template.file",),
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_aud",
+        "pca",
+        "Audience of assertions. It is usually the identity provider.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_iss",
+        "pca",
+        "Issuer of assertions. It is usually the client's ID. If you set it, the client logs in"
+        " with an assertion instead of a secret.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_sub",
+        "pca",
+        "Subject of assertions.",
+        core=False,
+    ),
+    _ms(
+        "sasl_oauthbearer_assertion_claim_exp_seconds",
+        300,
+        "pca",
+        "Lifetime of an assertion, in seconds.",
+        low=1,
+        high=86400,
+        core=False,
+    ),
+    _ms(
+        "sasl_oauthbearer_assertion_claim_nbf_seconds",
+        60,
+        "pca",
+        "Tolerance for clocks, in seconds. An assertion is valid from so long before its creation.",
+        high=3600,
+        core=False,
+    ),
+    _flag(
+        "sasl_oauthbearer_assertion_claim_jti_include",
+        False,
+        "pca",
+        "Whether each assertion has a unique ID.",
         core=False,
     ),
     _text(

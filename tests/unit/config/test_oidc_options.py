@@ -76,12 +76,13 @@ def test_javas_login_line_has_scope_extensions_and_authorities(tmp_path):
 
 def test_everything_that_is_missing_is_named_at_once():
     assert problems("a", **OAUTH, **{URL: "https://idp/token"}) == [
-        f"{URL} needs {ID}",
-        f"{URL} needs {SECRET}",
+        f"{URL} needs {each}, or an assertion (sasl_oauthbearer_assertion_file,"
+        " sasl_oauthbearer_assertion_claim_iss)"
+        for each in (ID, SECRET)
     ]
     given = {**OAUTH, "sasl_oauthbearer_method": "oidc", ID: "me", SECRET: "x"}
     assert one_problem("a", **given) == f"tokens from an identity provider need {URL}"
-    assert one_problem("a", **{**OIDC, SECRET: ""}) == f"{URL} needs {SECRET}"
+    assert one_problem("a", **{**OIDC, SECRET: ""}).startswith(f"{URL} needs {SECRET}")
     assert resolve("a", {**OIDC, SECRET: lambda: "x"}).core()
 
 
@@ -173,3 +174,79 @@ def test_without_oauthbearer_the_options_have_no_effect(given):
 def test_what_brokers_validate_has_no_effect(name):
     with pytest.warns(IgnoredOptionWarning, match="the broker validates tokens"):
         resolve("a", {**OIDC, name: "x"})
+
+
+# ---------------------------------------------------------------- assertions
+
+ASSERTION = "sasl_oauthbearer_assertion_"
+SIGNED = {**OAUTH, URL: "https://idp/token", f"{ASSERTION}claim_iss": "me"}
+PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+
+
+def test_an_assertion_replaces_the_secret(tmp_path, recwarn):
+    key = tmp_path / "key.pem"
+    key.write_text("x")
+    given = {**SIGNED, f"{ASSERTION}private_key_file": str(key)}
+    assert resolve("a", given).core()["sasl_oauth_token_provider"].name == "OidcTokens.token()"
+    names = {
+        "sasl.oauthbearer.assertion.private.key.pem": "-----BEGIN PRIVATE KEY-----\nhunter2",
+        "sasl.oauthbearer.assertion.private.key.passphrase": "hunter2",
+        "sasl.oauthbearer.assertion.claim.exp.seconds": "60",
+    }
+    found = resolve("a", {**SIGNED, **names})
+    assert "hunter2" not in repr(found)
+    assert found[f"{ASSERTION}claim_exp_seconds"] == 60
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=f"{SECRET}: without effect, because the client logs in"):
+        resolve("a", {**given, SECRET: "hunter2"})
+
+
+def test_what_an_assertion_lacks_is_named(tmp_path):
+    missing = str(tmp_path / "missing")
+    assert one_problem("a", **SIGNED) == (
+        f"an assertion needs {ASSERTION}private_key_file or {ASSERTION}file"
+    )
+    found = problems(
+        "a",
+        **SIGNED,
+        **{f"{ASSERTION}private_key_file": missing, f"{ASSERTION}template_file": missing},
+    )
+    assert len(found) == 2
+    text = one_problem("a", **{**SIGNED, f"{ASSERTION}file": missing})
+    assert text == f"{ASSERTION}file cannot be read from {missing}"
+    (tmp_path / "assertion").write_text("x")
+    given = {f"{ASSERTION}file": str(tmp_path / "assertion"), f"{ASSERTION}template_file": "/"}
+    with pytest.warns(IgnoredOptionWarning, match=f"{ASSERTION}template_file: without effect"):
+        resolve("a", {**SIGNED, **given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl.oauthbearer.grant.type": "urn:ietf:params:oauth:grant-type:jwt-bearer"},
+        {"sasl_oauthbearer_grant_type": "jwt-bearer"},
+        {"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}JwtBearerJwtRetriever"},
+    ],
+)
+def test_the_grant_is_an_assertion(given, tmp_path):
+    (tmp_path / "assertion").write_text("x")
+    file = {f"{ASSERTION}file": str(tmp_path / "assertion")}
+    assert resolve("a", {**OAUTH, URL: "https://idp/token", **given, **file}).core()
+    text = one_problem("a", **OAUTH, **{URL: "https://idp/token", **given})
+    assert text.startswith("an assertion needs")
+
+
+def test_a_file_with_the_token_needs_no_credentials():
+    retriever = {"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}FileJwtRetriever"}
+    for more in ({}, retriever):
+        assert resolve("a", {**OAUTH, URL: "file:///run/token", **more}).core()
+    for url in ("file:token", "file://elsewhere/token", "file:"):
+        assert "file:/absolute/path" in one_problem("a", **OAUTH, **{URL: url})
+    assert "FileJwtRetriever needs" in one_problem("a", **OIDC, **retriever)
+
+
+def test_the_names_of_java_classes_that_get_tokens_are_known():
+    for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever"):
+        resolve("a", {**OIDC, "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}{name}"})
+    text = one_problem("a", **OIDC, sasl_oauthbearer_jwt_retriever_class="com.example.Mine")
+    assert "sasl_oauth_token_provider" in text

@@ -10,6 +10,7 @@ mod oauthbearer;
 mod password;
 mod plain;
 mod scram;
+mod signing;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,7 @@ pub use oauthbearer::{
 };
 pub use password::{PasswordProvider, PasswordReply, PasswordSource};
 pub use scram::{ScramConfig, ScramHash};
+pub use signing::{JwtAlgorithm, SigningError, sign_jwt};
 
 /// The longest text of a broker, or name of a user, that becomes part of an error.
 const SHOWN_CHARS_MAX: usize = 1000;

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from thalweg.auth.oidc.answer import Kept
 from thalweg.auth.oidc.error import OidcError
-from thalweg.auth.oidc.settings import Settings
+from thalweg.auth.oidc.settings import AssertionSettings, Settings
 from thalweg.auth.oidc.sharing import shared
 from thalweg.auth.token import Token
 
-__all__ = ["OidcError", "OidcTokens", "Settings"]
+__all__ = ["AssertionSettings", "OidcError", "OidcTokens", "Settings"]
 
 
 class OidcTokens:

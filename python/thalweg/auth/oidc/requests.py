@@ -9,22 +9,26 @@ The pauses double, and `sasl_login_retry_backoff_max_ms` limits all of them toge
 
 import ssl
 import time
-from urllib.parse import urlsplit
+from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from thalweg.auth.oidc.answer import Kept, failure_of, token_of
+from thalweg.auth.oidc.answer import Kept, failure_of, kept, token_of
 from thalweg.auth.oidc.error import Failure
+from thalweg.auth.oidc.files import read_text
 from thalweg.auth.oidc.grant import token_request
 from thalweg.auth.oidc.http import exchange, named
 from thalweg.auth.oidc.settings import Settings
 
 __all__ = ["fetch"]
 
+_URL: Final = "sasl_oauthbearer_token_endpoint_url"
+
 
 def fetch(settings: Settings) -> Kept | Failure:
     """Returns a new token, or why there is none.
 
     Raises:
-        OidcError: If a function that supplies the client's secret fails.
+        OidcError: If a function that supplies a secret fails.
     """
     began = time.monotonic()
     until = began + settings.retry_max_s
@@ -41,11 +45,16 @@ def fetch(settings: Settings) -> Kept | Failure:
 
 
 def _once(settings: Settings) -> Kept | Failure:
+    if urlsplit(settings.url).scheme == "file":
+        return _from_file(settings)
     is_https = urlsplit(settings.url).scheme == "https"
     context = tls_context(settings) if is_https else None
     if isinstance(context, Failure):
         return context
-    request, secrets = token_request(settings)
+    built = token_request(settings)
+    if isinstance(built, Failure):
+        return built
+    request, secrets = built
     response = exchange(request, settings, context)
     if isinstance(response, Failure):
         return response
@@ -54,8 +63,21 @@ def _once(settings: Settings) -> Kept | Failure:
     return failure_of(response, secrets)
 
 
+def _from_file(settings: Settings) -> Kept | Failure:
+    """Reads the token from a file, which another program replaces before the token expires."""
+    text = read_text(unquote(urlsplit(settings.url).path), _URL)
+    if isinstance(text, Failure):
+        return text
+    value = text.strip()
+    if not value or not value.isascii():
+        return Failure(f"{_URL}: the file contains no token")
+    return kept(value, None, settings.sub_claim)
+
+
 def _described(failure: Failure, settings: Settings, tries: int, took_s: float) -> Failure:
-    failure.text = f"OIDC: POST {named(settings.url)}: {failure.text}"
+    is_file = urlsplit(settings.url).scheme == "file"
+    doing = "" if is_file else f" POST {named(settings.url)}:"
+    failure.text = f"OIDC:{doing} {failure.text}"
     if tries > 1:
         failure.text += f" (after {tries} requests in {took_s:.1f} s)"
     if failure.pause_s is not None:
