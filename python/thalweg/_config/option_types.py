@@ -51,17 +51,17 @@ class ProducerConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
@@ -154,17 +154,17 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
@@ -264,17 +264,17 @@ class AdminConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
@@ -344,7 +344,10 @@ class CoreProducerConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -405,7 +408,10 @@ class CoreConsumerConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -464,7 +470,10 @@ class CoreClientConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
