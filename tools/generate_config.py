@@ -26,6 +26,7 @@ KINDS = {
     "float": "float",
     "int": "int",
     "object": "Any",
+    "password": "str",
     "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",

@@ -58,6 +58,8 @@ mod _core {
     #[pymodule_export]
     use crate::convert::tables::{ArrowBatch, RecordTable};
     #[pymodule_export]
+    use crate::convert::tls::PreparedTls;
+    #[pymodule_export]
     use crate::convert::tokens::TokenReply;
     #[pymodule_export]
     use crate::interpreter::runtime::{

@@ -59,17 +59,17 @@ class ProducerConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: SecretText | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: SecretText | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: SecretText | None
@@ -199,17 +199,17 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: SecretText | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: SecretText | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: SecretText | None
@@ -346,17 +346,17 @@ class AdminConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: SecretText | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: SecretText | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: SecretText | None
@@ -463,7 +463,10 @@ class CoreProducerConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -524,7 +527,10 @@ class CoreConsumerConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -583,7 +589,10 @@ class CoreClientConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"

@@ -109,6 +109,20 @@ def _pem(name: str, clients: str, doc: str, **more: Any) -> Option:
     return _text(name, clients, doc, kind="pem", **more)
 
 
+def _password(name: str, clients: str, doc: str, **more: Any) -> Option:
+    """The password of a file, or a function that returns it."""
+    kinds = "str | bytes | Secret"
+    return _text(
+        name,
+        clients,
+        doc,
+        kind="password",
+        secret=True,
+        annotation=f"{kinds} | Callable[[], {kinds}] | None",
+        **more,
+    )
+
+
 def _flag(name: str, default: bool, clients: str, doc: str, **more: Any) -> Option:
     return Option(name=name, kind="bool", default=default, clients=clients, doc=doc, **more)
 
@@ -363,35 +377,33 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_cafile",
         "pca",
-        "Path of a PEM file with the certificate authorities to trust. Or the text of such a file."
-        " None: the system's authorities.",
-        kafka=None,
-        aliases=("ssl.ca.location",),
+        "File with the authorities to trust, in PEM or PKCS12. Or the text of a PEM file. None: the"
+        " system's authorities.",
+        kafka="ssl.truststore.certificates",
+        aliases=("ssl.ca.location", "ssl.ca.pem"),
     ),
     _pem(
         "ssl_certfile",
         "pca",
-        "Path of a PEM file with the client's certificate and its chain. Or the text of such a"
+        "File with the client's certificate and its chain, in PEM or PKCS12. Or the text of a PEM"
         " file.",
-        kafka=None,
-        aliases=("ssl.certificate.location",),
+        kafka="ssl.keystore.certificate.chain",
+        aliases=("ssl.certificate.location", "ssl.certificate.pem"),
     ),
     _pem(
         "ssl_keyfile",
         "pca",
-        "Path of a PEM file with the client's private key. Or the text of such a file, which is"
+        "File with the client's private key, in PEM or PKCS12. Or the text of a PEM file, which is"
         " never shown. None: the key is in ssl_certfile.",
-        kafka=None,
-        aliases=("ssl.key.location",),
+        kafka="ssl.keystore.key",
+        aliases=("ssl.key.location", "ssl.key.pem"),
     ),
-    _object(
+    _password(
         "ssl_password",
         "pca",
-        "Password of the private key.",
+        "Password of the private key or of its PKCS12 file. Or a function without arguments that"
+        " returns it. The client calls the function when it reads the file.",
         kafka="ssl.key.password",
-        secret=True,
-        refused="encrypted private keys are not supported yet. Decrypt the key with"
-        " openssl pkcs8 -topk8 -nocrypt",
     ),
     _pem(
         "ssl_crlfile",
@@ -428,44 +440,42 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_truststore_location",
         "pca",
-        "Kafka's name for ssl_cafile. Set ssl_truststore_type to PEM, too.",
+        "Kafka's name for ssl_cafile.",
         core=False,
     ),
     _text(
         "ssl_truststore_type",
         "pca",
-        "Type of ssl_truststore_location. The client reads only PEM.",
+        "Type of ssl_truststore_location: PEM, PKCS12 or JKS. It has no effect: the client finds"
+        " out the type from the contents of the file. It cannot read JKS.",
         core=False,
-        differs="Java's key stores (JKS) cannot be read without Java.",
+        differs="Kafka's is JKS.",
     ),
-    _text(
+    _password(
         "ssl_truststore_password",
         "pca",
-        "Password of a key store.",
-        core=False,
-        secret=True,
-        ignored="PEM files of certificates have no password",
+        "Password of the PKCS12 file in ssl_cafile. Or a function without arguments that returns"
+        " it.",
     ),
     _pem(
         "ssl_keystore_location",
         "pca",
-        "Kafka's name for ssl_certfile. Set ssl_keystore_type to PEM, too.",
+        "Kafka's name for ssl_certfile.",
         core=False,
     ),
     _text(
         "ssl_keystore_type",
         "pca",
-        "Type of ssl_keystore_location. The client reads only PEM.",
+        "Type of ssl_keystore_location: PEM, PKCS12 or JKS. It has no effect: the client finds"
+        " out the type from the contents of the file. It cannot read JKS.",
         core=False,
-        differs="Java's key stores (JKS) cannot be read without Java.",
+        differs="Kafka's is JKS.",
     ),
-    _text(
+    _password(
         "ssl_keystore_password",
         "pca",
-        "Password of a key store.",
-        core=False,
-        secret=True,
-        ignored="PEM files have no store password",
+        "Password of the PKCS12 file in ssl_certfile. Or a function without arguments that returns"
+        " it. None: ssl_password.",
     ),
     _text(
         "sasl_mechanism",

@@ -84,15 +84,13 @@ class _Rules:
     def _stores(self) -> None:
         for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
             place, kind = self.values[f"ssl_{store}_location"], self.values[f"ssl_{store}_type"]
+            if kind is not None and kind.upper() not in ("PEM", "PKCS12", "JKS"):
+                self.found.problem(
+                    f"ssl_{store}_type must be 'PEM', 'PKCS12' or 'JKS', not {kind!r}"
+                )
             if place is None:
                 continue
-            if (kind or "JKS").upper() != "PEM":
-                self.found.problem(
-                    f"ssl_{store}_location needs ssl_{store}_type='PEM', because the client cannot"
-                    f" read Java's key stores. Export it to PEM with keytool and openssl, and set"
-                    f" {target}"
-                )
-            elif target in self.explicit and self.values[target] != place:
+            if target in self.explicit and self.values[target] != place:
                 self.found.problem(
                     f"ssl_{store}_location and {target} name different files: set only one of them"
                 )

@@ -11,7 +11,7 @@ use crate::convert::errors;
 use crate::convert::options::duration_ms;
 
 /// Whether a signal's handler raised, and what it raised. Called during a wait.
-fn signalled(raised: &mut Option<PyErr>) -> bool {
+pub(crate) fn signalled(raised: &mut Option<PyErr>) -> bool {
     Python::attach(|py| match py.check_signals() {
         Ok(()) => false,
         Err(error) => {
