@@ -26,11 +26,14 @@ KINDS = {
     "float": "float",
     "int": "int",
     "object": "Any",
+    "password": "str",
     "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
+# Of a Literal, without ": TypeAlias = ".
+LINE_MAX = 86
 CORE_TYPES = {
     "acks": "int",
     "auto_offset_reset": "str",
@@ -75,10 +78,10 @@ options are wrong, the constructor raises one `KafkaConfigurationError` that nam
 
 The defaults are those of Kafka 4.3, unless the column "meaning" gives a reason after *Default:*.
 [migrating-from-kafka-python.md](migrating-from-kafka-python.md) lists the defaults that differ from
-kafka-python's. Other words in this column:
+kafka-python's. The column also uses these words:
 
 - **Secret**: no log, error, repr or traceback shows the value. You may give a `thalweg.Secret` in
-  place of the text, so that your own variables do not show it either.
+  place of the str, so that your own variables do not show it either.
 - **Ignored**: the option has no effect. If you set it, you get an `IgnoredOptionWarning`.
 - **Deprecated**: the option has no purpose in thalweg. If you set it, you get a
   `DeprecationWarning`.
@@ -90,8 +93,9 @@ PAGE_END = """\
 ## Authentication
 
 Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism` and its credentials:
-`sasl_plain_username` and `sasl_plain_password`, or for OAUTHBEARER `sasl_oauth_token_provider`. The
-client only tries the mechanism that you name.
+`sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, give `sasl_oauth_token_provider`
+or the options of an [identity provider](security.md#oauthbeareroidc). The client only tries the
+mechanism that you name.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
@@ -100,25 +104,28 @@ client only tries the mechanism that you name.
 | `OAUTHBEARER` | a token, until it expires | nothing |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
-  network can log in with what they read. An `InsecureConnectionWarning` says so, unless all
-  `bootstrap_servers` are loopback addresses.
+  network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
+  warns about this, unless all `bootstrap_servers` are loopback addresses.
 - **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
   records do not. An attacker between the client and the broker can also forward the authentication,
   and then use the authenticated connection.
 - **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
-  broker's message. If the client refuses the broker or has no token, `by_client` of this error is
-  true. Without a token it is a `NoCredentialsError`.
+  broker's message. If the client itself refuses the broker, `by_client` of this error is true. If
+  your token provider or your function for the password fails, the error is a `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists the mechanisms that it offers. If the listener does not use SASL, calls raise
   `IllegalSaslStateError`.
 - **After such an error** the client keeps trying in the background. It works again as soon as a
-  broker accepts it.
+  broker accepts its credentials.
 - **To change a password while a client runs**, call `set_sasl_credentials(username, password)`. The
-  client uses them for its next authentication. Connections that exist stay. Or set
-  `sasl_plain_password` to a function without arguments, which returns the password: the client
-  calls it for each authentication, in a thread of its own.
+  client uses the new user name and password when it next authenticates a connection. Connections
+  that are open stay open.
+- **To supply the password when the client needs it**, set `sasl_plain_password` to a function
+  without arguments that returns the password. The client calls the function for each
+  authentication, in its own threads. If many connections authenticate at the same time, it makes at
+  most four calls at a time.
 - **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`.
 
 ### Sessions that end
@@ -135,7 +142,8 @@ opens a new connection. Calls raise an error only if this fails, too. The metric
 
 ### Tokens
 
-For `OAUTHBEARER` (KIP-255), your code supplies the tokens:
+For `OAUTHBEARER` (KIP-255), the client can request tokens from an identity provider
+([OAUTHBEARER/OIDC](security.md#oauthbeareroidc)). Or your code supplies them:
 
 ```python
 import time
@@ -182,8 +190,9 @@ expiry and the token is a JWT, the client reads the expiry from the token.
   authentication.
 - **Where the provider runs.** It runs in its own thread, so a slow provider delays only the
   connections that wait for its token. With an asyncio client, an `async` provider runs in the event
-  loop of the client. With a synchronous client, it runs in its own event loop. A client never calls
-  its provider twice at the same time.
+  loop of the client. With a synchronous client, it runs in its own event loop. The client
+  does not call the provider while an earlier call is running, unless that call has taken 60
+  seconds.
 - **If the provider raises**, calls that need a connection raise `NoCredentialsError`. This is a
   `SaslAuthenticationFailedError` and a `RetriableError`. Its `__cause__` is the exception, and its
   message contains the text of the exception. The client keeps trying in the background, and calls
@@ -191,13 +200,14 @@ expiry and the token is a JWT, the client reads the expiry from the token.
 - **If a refresh fails**, the client logs a warning, uses the old token until it expires, and tries
   again after 10 seconds.
 - **If the provider takes longer than `socket_connection_setup_timeout_ms`**, the connection fails.
-  The client keeps a token that arrives later. After 60 seconds the client gives the call up, and
-  may call the provider again.
+  If the token arrives later, the client keeps it for the next connection. After 60 seconds the
+  client stops waiting for this call, and may call the provider again.
 - **If a broker refuses the token**, the error contains the broker's reason, the principal and the
   expiry. If the token was in use before, the client first tries once with a new one. If brokers
-  refuse two tokens within 10 seconds, the client sends the second one until that time is over,
-  instead of calling the provider for each attempt.
-- **At exit**, the client calls the provider if its last records need another connection.
+  refuse two tokens within 10 seconds, the client does not call the provider for each new attempt.
+  It sends the second token until the 10 seconds are over.
+- **At exit**, the client calls the provider if it must open a connection to send its last records
+  and has no valid token.
 - **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True` the client makes tokens without a
   signature. Brokers accept them only with Kafka's default validator.
 
@@ -225,9 +235,9 @@ def audit(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes | None, byte
     return KafkaConsumer("events", group_id="audit", **options)
 ```
 
-These types do not contain the options for serializers and deserializers, which determine the type
-parameters of the client. Options with a few allowed values also have a `Literal` type. Its name is
-the option's name in CamelCase:
+These types do not contain the options for serializers and deserializers, because these options
+determine the type parameters of the client. Options with a few allowed values also have a `Literal`
+type. Its name is the option's name in CamelCase:
 LITERALS.
 
 ## Logging
@@ -246,21 +256,26 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 | `thalweg.producer` | a producer closed and lost records, a callback raised |
 | `thalweg.consumer` | a topic or partition is missing, a consumer left because it polled too late |
 | `thalweg.coordinator` | a commit failed, a listener raised. INFO: joins, assignments, leaves |
-| `thalweg.network` | a connection failed or was lost, with client id, node id and address |
+| `thalweg.network` | a connection failed or was lost, with client ID, node ID and address |
 
 Interceptors, metrics, the Spark data source and the embedded broker have their own loggers, whose
 names start with `thalweg.`.
 
 Configure logging before you create clients. The native core reads the levels of
 `thalweg.producer`, `thalweg.consumer` and `thalweg.network` when you create a client. If you change
-a level later, the core reads it when you create the next client. Then it applies to all clients.
+a level later, the core reads it when you create the next client. The new level then applies to all
+clients.
 """
 
 
 def literal(row: Option) -> str | None:
     """Returns the Literal of an option's values, or None if it takes any value of a type."""
     if row.kind == "choice":
-        return "Literal[" + ", ".join(f'"{choice}"' for choice in row.choices) + "]"
+        values = [f'"{choice}"' for choice in row.choices]
+        line = f"Literal[{', '.join(values)}]"
+        if len(alias(row)) + len(line) < LINE_MAX:
+            return line
+        return "".join(["Literal[\n", *(f"    {each},\n" for each in values), "]"])
     is_literal = row.annotation is not None and row.annotation.startswith("Literal[")
     return row.annotation if is_literal else None
 
@@ -279,7 +294,7 @@ def annotation(row: Option) -> str:
     else:
         text = KINDS[row.kind]
     if row.secret and text == "str":
-        text = "str | Secret | Callable[[], str | Secret]"
+        text = "SecretText"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -324,6 +339,7 @@ def render_types() -> str:
         "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",
+        "SecretText: TypeAlias = str | Secret | Callable[[], str | Secret]",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),
     ]
     for letter, client in CLIENTS.items():

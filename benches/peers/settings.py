@@ -209,7 +209,9 @@ def entrants_of(case: Case, against: str = "") -> list[Entrant]:
     """Returns the entrants of a case.
 
     Args:
-        against: the interpreter of an environment with another thalweg. Then only the two take part.
+        case: What is measured.
+        against: The interpreter of an environment with another thalweg. Then only the two take
+            part.
     """
     if against:
         ours = [each for each in AGAINST_ENTRANTS[case.role] if each.client.startswith("thalweg")]

@@ -26,6 +26,7 @@ from thalweg._config.findings import (
     IgnoredOptionWarning,
     InsecureConnectionWarning,
 )
+from thalweg._config.oidc import oidc_tokens
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
 from thalweg._config.rules import apply_rules
@@ -48,6 +49,13 @@ __all__ = [
 Client: TypeAlias = Literal["p", "c", "a"]
 Checks: TypeAlias = Mapping[str, Callable[[Any], object]]
 _MASK: Final = "<hidden>"
+# Passwords that a function may supply.
+_PASSWORDS: Final = (
+    "sasl_plain_password",
+    "ssl_password",
+    "ssl_keystore_password",
+    "ssl_truststore_password",
+)
 _KINDS: Final = {"p": "producer", "c": "consumer", "a": "admin"}
 _numbers: Final = {client: itertools.count(1) for client in _KINDS}
 
@@ -137,10 +145,11 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
-        if callable(self["sasl_plain_password"]):
-            from thalweg.auth.password import PasswordSource
+        for name in _PASSWORDS:
+            if callable(self[name]):
+                from thalweg.auth.password import PasswordSource
 
-            values["sasl_plain_password"] = PasswordSource(self["sasl_plain_password"])
+                values[name] = PasswordSource(self[name], name)
         if self.client == "p":
             values["partitioner"] = native_partitioner(self["partitioner"])
         if self.client == "c":
@@ -190,6 +199,8 @@ class Config(dict[str, Any]):
             from thalweg.auth.unsecured import UnsecuredTokens
 
             provider = UnsecuredTokens(revealed(config))
+        elif provider is None:
+            provider = oidc_tokens(self)
         return TokenSource(provider, revealed(config), loop)
 
 

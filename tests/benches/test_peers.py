@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from benches.broker import bench_broker
 from benches.peers import equal, franz_go, runner
 from benches.peers.__main__ import cases_of, parse
 from benches.peers.clients import program
@@ -43,7 +44,7 @@ from benches.peers.settings import (
     from_json,
     payloads,
 )
-from tests.support.wire import BatchHeader
+from tests.support.wire import BatchHeader, Wire
 
 
 @pytest.mark.parametrize("client", SPELLINGS)
@@ -244,6 +245,34 @@ def test_the_ceiling_takes_part_where_its_batches_reach_every_partition():
     assert not has_ceiling(Case("produce", 1, threads=4))
     assert not has_ceiling(Case("produce", 1, partitions=10_000))
     assert has_ceiling(Case("consume", 1, partitions=1_000))
+
+
+@pytest.mark.parametrize("role", ["produce", "consume", "latency"])
+def test_with_another_build_only_the_two_builds_of_thalweg_take_part(role):
+    found = entrants_of(Case(role, 1), against="/other/bin/python")
+    other, ours = found[::2], found[1::2]
+    assert {each.python for each in other} == {"/other/bin/python"}
+    assert [replace(each, python="") for each in other] == ours
+    assert all(each.client.startswith("thalweg") for each in ours)
+    names = {each.name for each in ours if not each.client.endswith("aio")}
+    assert names >= {each.name for each in ENTRANTS[role] if each.client == "thalweg"}
+
+
+def test_each_entrant_is_compared_with_itself_in_the_other_build():
+    case = Case("produce", 1)
+    results = Results(case)
+    for entrant in entrants_of(case, against="/other/bin/python"):
+        rate = 2.0 if entrant.python else 3.0
+        results.runs[entrant] = [Run(records=1, rate=rate, cpu_us=1.0, rss_bytes=1)]
+    ratios = {results.ratio(each) for each in results.runs if not each.python}
+    assert ratios == {1.5}
+
+
+def test_a_benchmark_has_a_real_broker():
+    with bench_broker() as broker:
+        broker.create_topic("bench", 3)
+        ends = Wire(broker.bootstrap_servers).end_offsets("bench")
+    assert list(ends.values()) == [0, 0, 0]
 
 
 def test_the_latencies_that_warm_up_are_left_out(monkeypatch):

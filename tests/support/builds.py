@@ -41,7 +41,7 @@ _FILES = (
 )
 _OUTPUT = (".so", ".pyd", ".pyc")
 _COMPLETE = "complete"
-# The tree's own crates in cargo's folder of outputs: `thalweg-core-0a1b...`, `libthalweg_core.rlib`.
+# The tree's own crates in cargo's folder: `thalweg-core-0a1b...`, `libthalweg_core.rlib`.
 _OWN_CRATE = re.compile(r"(lib)?(_core|thalweg|xtask)\b|(lib)?(thalweg|xtask)[-_]")
 # Of a profile's folder: the state of each crate, the output of build scripts, and the libraries.
 _LIBRARIES = (".fingerprint", "build", "deps")

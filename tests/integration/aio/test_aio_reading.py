@@ -373,8 +373,7 @@ def test_getone_of_a_partition_waits_when_an_interceptor_removes_the_record(
 
         def on_consume(self, records: Any) -> Any:
             return {
-                tp: [each for each in found if int(each.value) % 2]
-                for tp, found in records.items()
+                tp: [each for each in found if int(each.value) % 2] for tp, found in records.items()
             }
 
     broker = start_embedded()

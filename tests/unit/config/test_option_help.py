@@ -65,8 +65,8 @@ def test_a_line_of_help_has_default_and_meaning(client: Any, letter: str) -> Non
 
 def test_help_shows_the_lines() -> None:
     text = pydoc.plain(pydoc.render_doc(KafkaConsumer))
-    servers = "bootstrap_servers='localhost:9092': Some brokers, as 'host:port,host:port'"
-    assert f" |    {servers} or in a list\n" in text
+    servers = "bootstrap_servers='localhost:9092': Addresses of brokers, as 'host:port,host:port'"
+    assert f" |    {servers} or a list\n" in text
     assignors = "partition_assignment_strategy='range,cooperative-sticky': Assignors in order"
     assert f" |    {assignors} of preference\n" in text
 

@@ -80,13 +80,22 @@ class ClassicMember:
         settings: MemberSettings,
         assignors: Sequence[AbstractPartitionAssignor],
         jitter: Callable[[], float],
+        member_id: str = "",
     ) -> None:
-        """Creates a member that has not joined. `jitter` returns factors for waits (0.8 to 1.2)."""
+        """Creates a member that has not joined.
+
+        Args:
+            settings: Those of the consumer.
+            assignors: In order of preference.
+            jitter: Returns factors for waits (0.8 to 1.2).
+            member_id: The id of an earlier member, which this one replaces in the group.
+        """
         self.state = MemberState.UNJOINED
         self._settings = settings
         self._assignors = Assignors(assignors)
         self._leader = Leader()
         self._conversation = Conversation(settings, jitter)
+        self._conversation.member_id = member_id
         self._rebalance = Rebalance(self._assignors, self._leader, self._conversation)
         self._actions: list[MemberAction] = []
         self._waits_for_poll = False  # after an error that the application gets

@@ -7,6 +7,7 @@ This is the only I/O of the package `coordinator`.
                               │     _machine.py      the state machine of the member
                               │     _chores.py       auto-commit, listener, assignment, in the
                               │                      application's thread
+                              │     _interruptions.py  a Ctrl-C in the middle of this
                               ├─> _offset_fetch.py   committed offsets, for new partitions
                               ├─> _offset_commit.py  auto-commit, results of commits
                               │     _marks.py        marked records
@@ -31,6 +32,7 @@ from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._background import Background
 from thalweg.coordinator.driver._chores import heard
+from thalweg.coordinator.driver._interruptions import Interruptions
 from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._membership import Membership
@@ -103,6 +105,7 @@ class Driver:
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
         self._metrics = GroupMetrics(config)
+        self._interruptions = Interruptions()
         self._marks = Marks(lambda partitions: self._consumer._handed_out(partitions))
         requests = OffsetRequests(self._consumer, config, self)
         self._committed = CommittedOffsets(self._consumer, config, self, requests, self._marks)
@@ -134,9 +137,12 @@ class Driver:
 
     def _poll(self) -> list[float | None]:
         """Does everything that is due in a poll. Returns the times of the next call."""
-        found = None if self._is_telling else self._topics.poll()
-        if found is not None:
-            self._take(found)
+        if self._interruptions.is_broken:
+            self._start_again()
+        with self._interruptions:
+            found = None if self._is_telling else self._topics.poll()
+            if found is not None:
+                self._take(found)
         return [
             self._poll_membership(),
             self._committed.look_up(),
@@ -154,9 +160,10 @@ class Driver:
         """Does what `position` may wait for: committed offsets, and the membership for them."""
         if self._member is None:  # a new result about topics would need the listener: not now
             return [self._committed.look_up()]
-        found = self._topics.poll()
-        if found is not None:
-            self._member.take(found)
+        with self._interruptions:
+            found = self._topics.poll()
+            if found is not None:
+                self._member.take(found)
         return [
             self._member.wait(),
             self._committed.look_up(),
@@ -247,22 +254,36 @@ class Driver:
         self._topics.subscribe(topics, compiled)
         if self._config["group_id"] is not None:
             if self._membership is None:
-                self._membership = Membership(
-                    self._consumer,
-                    self._config,
-                    self._assignors,
-                    self._topics,
-                    self._commits,
-                    self.reenter,
-                    self._is_blocked,
-                    self._metrics,
-                    self._spawn,
-                )
+                self._membership = self._new_membership()
             self._membership.listener = listener
             if compiled is None:
                 self._membership.subscribe(frozenset(topics), regex)
         self._consumer._set_subscribed(True)
         self._consumer._reenter()
+
+    def _new_membership(self, member_id: str = "") -> Membership:
+        own = self._consumer, self._config, self._assignors, self._topics, self._commits
+        calls = self.reenter, self._is_blocked
+        return Membership(*own, *calls, self._metrics, self._spawn, self._interruptions, member_id)
+
+    def _start_again(self) -> None:
+        """Joins the group again after an interruption that may have lost an event."""
+        self._interruptions.is_broken = False
+        self._topics.look_again()
+        old = self._member
+        if old is None or old.is_leaving:
+            return
+        log.warning(
+            "the consumer of group %s was interrupted while it handled an event of its group. It"
+            " joins the group again",
+            self._config["group_id"],
+        )
+        new = self._new_membership(old.group_metadata().member_id)
+        new.listener = old.listener
+        new.replace(sorted(self._consumer.assignment()))
+        self._membership = new
+        if not self._topics.is_pattern:  # a pattern's topics are known only after the next answer
+            new.subscribe(frozenset(self._topics.names() or ()), self._regex)
 
     def _brokers_own(self, pattern: str | re.Pattern[str] | None) -> str | None:
         """Returns the pattern if the broker evaluates it, else None."""
@@ -278,7 +299,7 @@ class Driver:
 
     def subscription(self) -> set[str] | None:
         """Returns the subscribed topics, or the topics that match the pattern."""
-        if self._regex is not None:  # we know only the topics of assigned partitions
+        if self._regex is not None:  # only the topics of assigned partitions are known
             return {each.topic for each in self._consumer.assignment()}
         return self._topics.names()
 

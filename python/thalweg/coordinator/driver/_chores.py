@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.driver._interruptions import Interruptions
 from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._native import ConsumerCore
 from thalweg.coordinator.driver._offset_commit import Commits
@@ -69,6 +70,7 @@ class Chores:
         metrics: Counts and times the callbacks.
         spawn: Starts the tasks of an asyncio listener.
         is_lost: Whether the membership has ended, so that other members may own the partitions.
+        interruptions: Gets what the listener raises and Python must not ignore, such as a Ctrl-C.
 
     Attributes:
         listener: The rebalance listener.
@@ -84,6 +86,7 @@ class Chores:
         metrics: GroupMetrics,
         spawn: Spawn | None,
         is_lost: Callable[[], bool],
+        interruptions: Interruptions,
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -91,6 +94,7 @@ class Chores:
         self._metrics = metrics
         self._spawn = spawn
         self._is_lost = is_lost
+        self._interruptions = interruptions
         self._queue: deque[Chore] = deque()
         self._under_way: _UnderWay | None = None
         self._is_unfinished = False  # whether the member still waits for its chores
@@ -263,8 +267,9 @@ class Chores:
 
         try:
             task = tell(self.listener, what, partitions, self._spawn)
-        except BaseException:
+        except BaseException as error:
             told()  # an interrupted listener is not called again, and its partitions still go
+            self._interruptions.harmless = error
             raise
         if task is not None:
             self._wait(_UnderWay(task.done, task=task, then=told))

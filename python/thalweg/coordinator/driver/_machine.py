@@ -40,14 +40,20 @@ _FIELDS: Final = MemberSettings.__dataclass_fields__
 
 
 def make_member(
-    config: Mapping[str, Any], assignors: Sequence[AbstractPartitionAssignor]
+    config: Mapping[str, Any], assignors: Sequence[AbstractPartitionAssignor], member_id: str
 ) -> Member:
-    """Creates a member that has not joined yet, for the protocol of `group_protocol`."""
+    """Creates a member that has not joined yet, for the protocol of `group_protocol`.
+
+    Args:
+        config: The consumer's options.
+        assignors: Those of `partition_assignment_strategy`.
+        member_id: The id of an earlier member of the same consumer, or "".
+    """
     if config["group_protocol"] == "consumer":
         return ConsumerMember(
             ConsumerMemberSettings(
                 group_id=config["group_id"],
-                member_id=random_base64(),
+                member_id=member_id or random_base64(),
                 instance_id=config["group_instance_id"],
                 rack_id=config["client_rack"] or None,
                 server_assignor=config["group_remote_assignor"],
@@ -60,7 +66,7 @@ def make_member(
             jitter,
         )
     settings = MemberSettings(**{name: config[name] for name in _FIELDS})
-    return ClassicMember(settings, assignors, jitter)
+    return ClassicMember(settings, assignors, jitter, member_id)
 
 
 @dataclass(frozen=True, slots=True)

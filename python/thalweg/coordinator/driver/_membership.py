@@ -21,6 +21,7 @@ from thalweg.coordinator.assignors.registry import is_built_in
 from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._group_log import GroupLog
+from thalweg.coordinator.driver._interruptions import Interruptions
 from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._machine import Stepping, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
@@ -38,6 +39,7 @@ from thalweg.coordinator.steps import (
     ForgetCoordinator,
     HeartbeatAnswered,
     Heartbeats,
+    Lose,
     MemberAction,
     MemberEvent,
     OldHeartbeatsAnswered,
@@ -60,7 +62,7 @@ from thalweg.errors import (
     RetriableError,
     for_code,
 )
-from thalweg.structs import ConsumerGroupMetadata
+from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["Membership"]
 
@@ -104,14 +106,16 @@ class Membership:
         on_answer: Callable[[object], object],
         blocks: Callable[[], bool],
         metrics: GroupMetrics,
-        spawn: Spawn | None = None,
+        spawn: Spawn | None,
+        interruptions: Interruptions,
+        member_id: str = "",
     ) -> None:
         self._consumer = consumer
         self._config = config
         self._topics = topics
         self._on_answer = on_answer
         self._steps = Stepping(
-            make_member(config, assignors),
+            make_member(config, assignors, member_id),
             self._do,
             on_answer,
             may_be_long=all(map(is_built_in, assignors)),
@@ -122,7 +126,10 @@ class Membership:
         self._awaits_old_heartbeats = False
         self._log = GroupLog(config)
         self._leave_backoff = retry_backoff(config)
-        self._chores = Chores(consumer, config, commits, metrics, spawn, self._is_lost)
+        self._interruptions = interruptions
+        self._chores = Chores(
+            consumer, config, commits, metrics, spawn, self._is_lost, interruptions
+        )
         self.is_leaving = False
         self._blocks = blocks
         self._metrics = metrics
@@ -137,6 +144,13 @@ class Membership:
     @listener.setter
     def listener(self, listener: Listener | None) -> None:
         self._chores.listener = listener
+
+    def replace(self, partitions: Sequence[TopicPartition]) -> None:
+        """Takes the place of an earlier membership, whose partitions are given up as lost."""
+        self._consumer._stop_heartbeat()
+        self._consumer._hold(False)
+        if partitions:
+            self._chores.add(Lose(tuple(partitions)))
 
     # ------------------------------------------------------------------ from poll
 
@@ -197,6 +211,10 @@ class Membership:
 
     def keep_up(self) -> None:
         """Handles answers of the coordinator and deadlines. It runs no callback."""
+        with self._interruptions:
+            self._keep_up()
+
+    def _keep_up(self) -> None:
         self._steps.finish()
         if self._consumer._poll_expired():
             self._step(PollExpired())
@@ -258,12 +276,14 @@ class Membership:
     # ------------------------------------------------------------------ actions of the member
 
     def _step(self, event: MemberEvent) -> None:
-        self._steps.step(event)
+        with self._interruptions:
+            self._steps.step(event)
 
     def _work(self) -> None:
         """Runs the chores, as far as they need not wait."""
-        while self._chores.work():
-            self._step(CallbacksDone())
+        with self._interruptions:
+            while self._chores.work():
+                self._steps.step(CallbacksDone())
 
     def _do(self, action: MemberAction) -> None:
         self._log.acts(action, self._steps.group_metadata)

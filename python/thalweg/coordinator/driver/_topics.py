@@ -88,7 +88,7 @@ class Topics:
         """Changes the topics to look for."""
         self._named, self._pattern = frozenset(topics), pattern
         self.subscribed = True
-        self._look_anew()
+        self.look_again()
 
     def watch(self, topics: frozenset[str], ids: frozenset[str] = frozenset()) -> None:
         """Also looks for these topics, by name or topic id, also without a subscription to them."""
@@ -102,7 +102,7 @@ class Topics:
             return
         if ids:
             self._ids_due_ms = now_ms()
-        self._look_anew()
+        self.look_again()
 
     def clear(self) -> None:
         """Stops looking for topics."""
@@ -113,7 +113,8 @@ class Topics:
         self._absent = self._told_absent = frozenset()
         self.subscribed = False
 
-    def _look_anew(self) -> None:
+    def look_again(self) -> None:
+        """Forgets what was found, so that the next answer is new."""
         self._request = self._found = self._agrees_with = None
         self._names_due_ms = now_ms()
 
