@@ -22,6 +22,7 @@ from tests.integration.support.aio import run
 from tests.integration.support.clients import within
 from tests.integration.support.load import Load, Numbers
 from tests.support import java
+from tests.support.gil import hold_the_gil
 from tests.support.kafka.cluster import USERS, VERSIONS, RealKafka
 from tests.support.oauth import oauth_options, token
 from tests.support.ports import free_port
@@ -261,6 +262,23 @@ def test_a_removed_user_is_an_error_after_the_end_of_the_session(kafka: RealKafk
         assert "SCRAM-SHA-512 as user 'removed'" in seen[0]
         add_user(kafka, "removed", "removed-secret")
         wait_until(lambda: not is_refused(), 20, every=0.1)
+
+
+def test_a_member_renews_its_session_while_the_gil_is_held(kafka: RealKafkaWithJmx) -> None:
+    """Scenario 64, for the heartbeats of a group, which the I/O thread sends."""
+    options = add_user(kafka, "gil-holder", "gil-secret")
+    kafka.create_topic("gil-sessions")
+    with KafkaConsumer(
+        "gil-sessions", **options, group_id="gil-group", heartbeat_interval_ms=200
+    ) as consumer:
+        wait_until(lambda: consumer.poll(100) is not None and consumer.assignment(), 30)
+        before = renewals(consumer.metrics(), "consumer")
+        rebalances = consumer.metrics()["consumer-coordinator-metrics"]["rebalance-total"]
+        hold_the_gil(2 * SESSION_S)
+        assert renewals(consumer.metrics(), "consumer") > before
+        consumer.poll(100)
+        group = consumer.metrics()["consumer-coordinator-metrics"]
+        assert group["rebalance-total"] == rebalances
 
 
 def test_a_changed_password_serves_the_next_session(kafka: RealKafkaWithJmx) -> None:
