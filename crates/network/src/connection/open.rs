@@ -3,7 +3,8 @@
 //! ```text
 //!   connect ─▶ [TLS] ─▶ ApiVersions ─▶ [SaslHandshake ─▶ SaslAuthenticate ...] ─▶ ready
 //! ```
-//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for all of it: it closes attempts that take too long.
+//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for
+//! all of it: it closes attempts that take too long.
 
 use std::io;
 use std::net::SocketAddr;
