@@ -86,7 +86,7 @@ def test_an_encrypted_key_needs_its_passphrase():
         ("ES256", RSA.pem(), "is not an EC key of the curve P-256"),
         ("ES256", EC.pem("half"), "with its public key"),
         ("RS256", "", "contains no PEM private key"),
-        ("RS256", RSA.pem()[:400], "cannot be read"),
+        ("RS256", RSA.pem()[:400], "has no END line"),
         ("HS256", RSA.pem(), "not supported"),
     ],
 )
