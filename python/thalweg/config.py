@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from thalweg._config.aws_rules import aws_logins
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
@@ -145,6 +146,7 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
+        values["sasl_aws_credentials"] = aws_logins(self)
         for name in _PASSWORDS:
             if callable(self[name]):
                 from thalweg.auth.password import PasswordSource
@@ -172,7 +174,7 @@ class Config(dict[str, Any]):
             IllegalStateError: If the client does not log in with PLAIN or SCRAM.
         """
         mechanism = self["sasl_mechanism"]
-        if mechanism in (None, "OAUTHBEARER"):
+        if mechanism in (None, "OAUTHBEARER", "AWS_MSK_IAM"):
             raise IllegalStateError(
                 "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
                 f" SCRAM-SHA-512. This client has {mechanism}"

@@ -190,6 +190,13 @@ fn label(address: &Address, socket: SocketAddr) -> String {
     }
 }
 
+/// Returns the host of a label, without the brackets of an IPv6 address.
+pub(super) fn host(label: &str) -> &str {
+    let address = label.split_once(" (").map_or(label, |(address, _)| address);
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
 async fn start_tls(
     tls: &Arc<rustls::ClientConfig>,
     plain: BoxStream,

@@ -6,6 +6,7 @@
 //! Nothing here does I/O. `connection/authentication.rs` carries the messages. A new mechanism is a
 //! variant of [`SaslConfig`] and of `Mechanism`, and a `Session`.
 
+mod aws;
 mod oauthbearer;
 mod password;
 mod plain;
@@ -18,11 +19,13 @@ use std::sync::{Arc, Mutex};
 use thalweg_cluster::SetupStep;
 
 use crate::clock::WallClock;
+use aws::{AwsMskIam, Logins};
 use oauthbearer::{OAuthBearer, Tokens};
 use password::{Passwords, locked};
 use plain::Plain;
 use scram::{Credentials, Scram};
 
+pub use aws::{AwsLogins, AwsMskIamConfig};
 pub use oauthbearer::{
     OAuthBearerConfig, RefreshConfig, Token, TokenError, TokenProvider, TokenReply,
 };
@@ -59,6 +62,7 @@ pub enum SaslConfig {
     Plain { username: String, password: Secret },
     Scram(ScramConfig),
     OAuthBearer(OAuthBearerConfig),
+    AwsMskIam(AwsMskIamConfig),
 }
 
 /// A mechanism with its credentials. All connections of a client share it.
@@ -76,6 +80,7 @@ pub(crate) enum Mechanism {
         tokens: Arc<Tokens>,
         wall_clock: WallClock,
     },
+    AwsMskIam(Logins),
 }
 
 impl Mechanism {
@@ -100,6 +105,7 @@ impl Mechanism {
                 let tokens = Arc::new(Tokens::new(config, client_id, wall_clock));
                 Self::OAuthBearer { tokens, wall_clock }
             }
+            SaslConfig::AwsMskIam(config) => Self::AwsMskIam(Logins::new(config)),
         }
     }
 
@@ -109,6 +115,7 @@ impl Mechanism {
             Self::Plain { .. } => "PLAIN",
             Self::Scram { credentials, .. } => locked(credentials).config.hash.mechanism(),
             Self::OAuthBearer { .. } => "OAUTHBEARER",
+            Self::AwsMskIam(_) => "AWS_MSK_IAM",
         }
     }
 
@@ -117,7 +124,7 @@ impl Mechanism {
         match self {
             Self::Plain { login, .. } => Some(locked(login).0.clone()),
             Self::Scram { credentials, .. } => Some(locked(credentials).config.username.clone()),
-            Self::OAuthBearer { .. } => None,
+            Self::OAuthBearer { .. } | Self::AwsMskIam(_) => None,
         }
     }
 
@@ -137,7 +144,7 @@ impl Mechanism {
                 let mut credentials = locked(credentials);
                 *credentials = Arc::new(credentials.with(username, password));
             }
-            Self::OAuthBearer { .. } => return false,
+            Self::OAuthBearer { .. } | Self::AwsMskIam(_) => return false,
         }
         true
     }
@@ -156,6 +163,11 @@ impl Mechanism {
                  the brokers expect: its issuer, audience, expiry and signature"
                     .to_owned()
             }
+            Self::AwsMskIam(_) => {
+                "Check that the AWS credentials are right and may kafka-cluster:Connect to this \
+                 cluster, the region, and this machine's clock"
+                    .to_owned()
+            }
         }
     }
 
@@ -166,11 +178,12 @@ impl Mechanism {
                 passwords.are_asked_for().then_some(SetupStep::Password)
             }
             Self::OAuthBearer { .. } => Some(SetupStep::Token),
+            Self::AwsMskIam(_) => Some(SetupStep::AwsLogin),
         }
     }
 
-    /// Starts an exchange for one connection.
-    pub(crate) async fn start(&self) -> Result<Box<dyn Session>, SaslError> {
+    /// Starts an exchange for one connection. `host` is the broker as the client knows it.
+    pub(crate) async fn start(&self, host: &str) -> Result<Box<dyn Session>, SaslError> {
         let session: Box<dyn Session> = match self {
             Self::Plain { login, passwords } => {
                 if let Some(password) = passwords.ask().await.map_err(SaslError::NoToken)? {
@@ -196,6 +209,10 @@ impl Mechanism {
             }
             Self::OAuthBearer { tokens, wall_clock } => {
                 let session = OAuthBearer::start(tokens, *wall_clock).await;
+                Box::new(session.map_err(SaslError::NoToken)?)
+            }
+            Self::AwsMskIam(logins) => {
+                let session = AwsMskIam::start(logins, host).await;
                 Box::new(session.map_err(SaslError::NoToken)?)
             }
         };
