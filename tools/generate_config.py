@@ -32,6 +32,8 @@ KINDS = {
     "token_provider": "Any",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
+# Of a Literal, without ": TypeAlias = ".
+LINE_MAX = 86
 CORE_TYPES = {
     "acks": "int",
     "auto_offset_reset": "str",
@@ -94,8 +96,9 @@ PAGE_END = """\
 ## Authentication
 
 Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism` and its credentials:
-`sasl_plain_username` and `sasl_plain_password`, or for OAUTHBEARER `sasl_oauth_token_provider`. The
-client only tries the mechanism that you name.
+`sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, give `sasl_oauth_token_provider`
+or the options of an [identity provider](security.md#oauthbeareroidc). The client only tries the
+mechanism that you name.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
@@ -142,7 +145,8 @@ opens a new connection. Calls raise an error only if this fails, too. The metric
 
 ### Tokens
 
-For `OAUTHBEARER` (KIP-255), your code supplies the tokens:
+For `OAUTHBEARER` (KIP-255), the client can request tokens from an identity provider
+([OAUTHBEARER/OIDC](security.md#oauthbeareroidc)). Or your code supplies them:
 
 ```python
 import time
@@ -270,7 +274,11 @@ clients.
 def literal(row: Option) -> str | None:
     """Returns the Literal of an option's values, or None if it takes any value of a type."""
     if row.kind == "choice":
-        return "Literal[" + ", ".join(f'"{choice}"' for choice in row.choices) + "]"
+        values = [f'"{choice}"' for choice in row.choices]
+        line = f"Literal[{', '.join(values)}]"
+        if len(alias(row)) + len(line) < LINE_MAX:
+            return line
+        return "".join(["Literal[\n", *(f"    {each},\n" for each in values), "]"])
     is_literal = row.annotation is not None and row.annotation.startswith("Literal[")
     return row.annotation if is_literal else None
 
@@ -289,7 +297,7 @@ def annotation(row: Option) -> str:
     else:
         text = KINDS[row.kind]
     if row.secret and text == "str":
-        text = "str | Secret | Callable[[], str | Secret]"
+        text = "SecretText"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -334,6 +342,7 @@ def render_types() -> str:
         "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",
+        "SecretText: TypeAlias = str | Secret | Callable[[], str | Secret]",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),
     ]
     for letter, client in CLIENTS.items():

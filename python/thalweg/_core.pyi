@@ -90,6 +90,7 @@ __all__ = [
     "is_optimized",
     "runtime_threads",
     "set_log_level",
+    "sign_jwt",
     "stop_threads",
     "wait_for_callbacks",
 ]
@@ -1145,6 +1146,14 @@ class PasswordReply:
 
     def failed(self, reason: str, error: BaseException) -> None:
         """Answers with the exception that was raised instead of a password."""
+
+# ---------------------------------------------------------------- convert/signing.rs
+
+def sign_jwt(algorithm: str, pem: str, passphrase: str | None, message: bytes) -> bytes:
+    """Returns the signature of a JSON Web Token.
+
+    `pem` has the private key, and `message` the header and the payload. A `ValueError` continues a
+    sentence that begins with the name of the key."""
 
 # ---------------------------------------------------------------- convert/tls.rs
 

@@ -26,6 +26,7 @@ from thalweg._config.findings import (
     IgnoredOptionWarning,
     InsecureConnectionWarning,
 )
+from thalweg._config.oidc import oidc_tokens
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
 from thalweg._config.rules import apply_rules
@@ -198,6 +199,8 @@ class Config(dict[str, Any]):
             from thalweg.auth.unsecured import UnsecuredTokens
 
             provider = UnsecuredTokens(revealed(config))
+        elif provider is None:
+            provider = oidc_tokens(self)
         return TokenSource(provider, revealed(config), loop)
 
 

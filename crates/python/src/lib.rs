@@ -54,6 +54,8 @@ mod _core {
     #[pymodule_export]
     use crate::convert::records::ConsumerRecord;
     #[pymodule_export]
+    use crate::convert::signing::sign_jwt;
+    #[pymodule_export]
     use crate::convert::tables::{ArrowBatch, RecordTable};
     #[pymodule_export]
     use crate::convert::tls::PreparedTls;

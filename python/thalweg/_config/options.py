@@ -162,6 +162,7 @@ _NO_METRICS = "this client has no metrics"
 _KERBEROS = "GSSAPI is not supported yet"
 _OPENSSL: Final = "the client does not use OpenSSL"
 _JVM = "only a Java virtual machine uses it"
+_VALIDATION = "the broker validates tokens, not the client"
 
 _CONNECTION: tuple[Option, ...] = (
     Option(
@@ -643,6 +644,229 @@ _SECURITY: tuple[Option, ...] = (
         differs="This is kafka-python's. It has no effect.",
     ),
     _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
+)
+
+_OIDC: tuple[Option, ...] = (
+    _text(
+        "sasl_oauthbearer_token_endpoint_url",
+        "pca",
+        "URL from which the client requests tokens. It is that of an identity provider (OpenID"
+        " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_method",
+        "auto",
+        ("auto", "default", "oidc"),
+        "pca",
+        "How the client gets tokens. The name is librdkafka's. 'oidc': from"
+        " sasl_oauthbearer_token_endpoint_url. 'default': from sasl_oauth_token_provider. 'auto':"
+        " from the one that you set.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_client_credentials_client_id",
+        "pca",
+        "ID at the identity provider.",
+        core=False,
+        aliases=("sasl.oauthbearer.client.id",),
+    ),
+    _text(
+        "sasl_oauthbearer_client_credentials_client_secret",
+        "pca",
+        "Secret at the identity provider. Or a function without arguments that"
+        " returns it. The client calls the function for each token request.",
+        core=False,
+        aliases=("sasl.oauthbearer.client.secret",),
+        secret=True,
+    ),
+    _text(
+        "sasl_oauthbearer_scope",
+        "pca",
+        "Scope of the tokens that the client requests. Separate several by spaces.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_extensions",
+        "pca",
+        "Extensions for the broker (KIP-342). Write them as 'name=value,name=value'.",
+        kafka=None,
+        core=False,
+    ),
+    _flag(
+        "sasl_oauthbearer_header_urlencode",
+        False,
+        "pca",
+        "Whether to URL-encode the ID and the secret. RFC 6749 requires it in the Authorization"
+        " header, but some identity providers expect them unchanged.",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_grant_type",
+        "client_credentials",
+        ("client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+        "pca",
+        "What the client shows to get a token. 'client_credentials': its secret or an assertion."
+        " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_jwt_retriever_class",
+        "pca",
+        "Name of a Java class. The client takes the names of Kafka's four classes, and does the"
+        " same as they do.",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_assertion_algorithm",
+        "RS256",
+        ("RS256", "ES256"),
+        "pca",
+        "Algorithm of the signature of assertions. See"
+        " [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        core=False,
+    ),
+    _pem(
+        "sasl_oauthbearer_assertion_private_key_file",
+        "pca",
+        "Path of a PEM file with the signing key. The key signs assertions. The value may also be"
+        " the text of such a file, which is never shown.",
+        aliases=("sasl.oauthbearer.assertion.private.key.pem",),
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_private_key_passphrase",
+        "pca",
+        "Passphrase of the signing key. Or a function without arguments that returns it.",
+        core=False,
+        secret=True,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_file",
+        "pca",
+        "Path of a file with a complete assertion. Another program must replace it in time.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_template_file",
+        "pca",
+        "Path of a JSON file for assertions. It has the form"
+        ' `{"header": {}, "payload": {}}`. Claims of options are stronger.',
+        aliases=("sasl.oauthbearer.assertion.jwt.template.file",),
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_aud",
+        "pca",
+        "Audience of assertions. It is usually the identity provider.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_iss",
+        "pca",
+        "Issuer of assertions. It is usually the client's ID. If you set it, the client logs in"
+        " with an assertion instead of a secret.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_sub",
+        "pca",
+        "Subject of assertions.",
+        core=False,
+    ),
+    _ms(
+        "sasl_oauthbearer_assertion_claim_exp_seconds",
+        300,
+        "pca",
+        "Lifetime of an assertion, in seconds.",
+        low=1,
+        high=86400,
+        core=False,
+    ),
+    _ms(
+        "sasl_oauthbearer_assertion_claim_nbf_seconds",
+        60,
+        "pca",
+        "Tolerance for clocks, in seconds. An assertion is valid from so long before its creation.",
+        high=3600,
+        core=False,
+    ),
+    _flag(
+        "sasl_oauthbearer_assertion_claim_jti_include",
+        False,
+        "pca",
+        "Whether each assertion has a unique ID.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_sub_claim_name",
+        "pca",
+        "Claim of the token with the name of the user. The client shows it in errors.",
+        default="sub",
+        nullable=False,
+        core=False,
+    ),
+    _ms(
+        "sasl_login_connect_timeout_ms",
+        10000,
+        "pca",
+        "How long a connection to the token endpoint may take. That includes the TLS handshake.",
+        low=1,
+        high=60000,
+        core=False,
+        differs="Kafka has none, so a token endpoint that does not answer blocks the client.",
+    ),
+    _ms(
+        "sasl_login_read_timeout_ms",
+        10000,
+        "pca",
+        "How long the token endpoint may take to answer a request.",
+        low=1,
+        high=60000,
+        core=False,
+        differs="Kafka has none, so a token endpoint that does not answer blocks the client.",
+    ),
+    _ms(
+        "sasl_login_retry_backoff_ms",
+        100,
+        "pca",
+        "Pause before the client repeats a token request. It doubles with each failure.",
+        low=1,
+        core=False,
+    ),
+    _ms(
+        "sasl_login_retry_backoff_max_ms",
+        10000,
+        "pca",
+        "How long the client repeats a token request that fails.",
+        high=60000,
+        core=False,
+    ),
+    _text(
+        "https_ca_location",
+        "pca",
+        "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
+        " OpenSSL's c_rehash prepares it. None: the system's authorities. ssl_cafile has no effect"
+        " here.",
+        kafka=None,
+        core=False,
+    ),
+    _pem(
+        "https_ca_pem",
+        "pca",
+        "PEM text of the certificate authorities of the token endpoint.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_login_callback_handler_class",
+        "pca",
+        "Name of a Java class. With OAuthBearerLoginCallbackHandler, the tokens come from"
+        " sasl_oauthbearer_token_endpoint_url. The client has no other one of these classes.",
+        core=False,
+    ),
 )
 
 _SENDING: tuple[Option, ...] = (
@@ -1230,6 +1454,20 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         kafka=None,
         refused="proxies are not supported yet",
     ),
+    *(
+        _object(name, "pca", "Java's validation of tokens.", ignored=_VALIDATION)
+        for name in (
+            "sasl_oauthbearer_clock_skew_seconds",
+            "sasl_oauthbearer_expected_audience",
+            "sasl_oauthbearer_expected_issuer",
+            "sasl_oauthbearer_jwks_endpoint_refresh_ms",
+            "sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms",
+            "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms",
+            "sasl_oauthbearer_jwks_endpoint_url",
+            "sasl_oauthbearer_jwt_validator_class",
+            "sasl_oauthbearer_scope_claim_name",
+        )
+    ),
     _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
     _text(
@@ -1288,6 +1526,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Connections", _CONNECTION),
     ("Metadata", _METADATA),
     ("Security", _SECURITY),
+    ("Tokens from an identity provider (OIDC)", _OIDC),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),
     ("Batches and memory", _BATCHES),

@@ -66,7 +66,7 @@ class _Rules:
             return
         TlsRules(self.values, self.explicit, self.found).check()
 
-    def _pointless(self, prefix: str, lack: str, instead: str) -> None:
+    def _pointless(self, prefix: str | tuple[str, ...], lack: str, instead: str) -> None:
         """Warns of security options that the security protocol does not use."""
         names = sorted(
             name
@@ -84,7 +84,8 @@ class _Rules:
     def sasl(self) -> None:
         """Checks the options of SASL (see `SaslRules`)."""
         if not self.values["security_protocol"].startswith("SASL_"):
-            self._pointless("sasl_", "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
+            prefixes = "sasl_", "https_"
+            self._pointless(prefixes, "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
             self.values["sasl_mechanism"] = None  # the core would refuse an unknown mechanism
             return
         SaslRules(self.values, self.explicit, self.found).check()

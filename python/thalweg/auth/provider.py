@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from thalweg.auth.calls import Calls
-from thalweg.auth.token import Token
+from thalweg.auth.token import Token, TokenProviderError
 from thalweg.auth.worker import Workers, escaped
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ def _give(reply: Reply, token: Token) -> None:
 
 
 def _reason(name: str, error: BaseException) -> str:
+    if isinstance(error, TokenProviderError):
+        return escaped(str(error))
     kind = type(error).__name__
     try:
         text = str(error)

@@ -18,6 +18,8 @@ def test_the_secrets_are_known():
     assert SECRETS == [
         "sasl_jaas_config",
         "sasl_oauth_token_provider",
+        "sasl_oauthbearer_assertion_private_key_passphrase",
+        "sasl_oauthbearer_client_credentials_client_secret",
         "sasl_oauthbearer_config",
         "sasl_plain_password",
         "ssl_keystore_password",

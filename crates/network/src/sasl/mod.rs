@@ -10,6 +10,7 @@ mod oauthbearer;
 mod password;
 mod plain;
 mod scram;
+mod signing;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,7 @@ pub use oauthbearer::{
 };
 pub use password::{PasswordProvider, PasswordReply, PasswordSource};
 pub use scram::{ScramConfig, ScramHash};
+pub use signing::{JwtAlgorithm, SigningError, sign_jwt};
 
 /// The longest text of a broker, or name of a user, that becomes part of an error.
 const SHOWN_CHARS_MAX: usize = 1000;
@@ -150,8 +152,8 @@ impl Mechanism {
                 format!("{options}, and that the user has a credential for {name} on the brokers")
             }
             Self::OAuthBearer { .. } => {
-                "Check the token of sasl_oauth_token_provider against what the brokers expect: its issuer, \
-                 audience, expiry and signature"
+                "Check the token (of sasl_oauth_token_provider or of the token endpoint) against what \
+                 the brokers expect: its issuer, audience, expiry and signature"
                     .to_owned()
             }
         }

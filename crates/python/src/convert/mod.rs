@@ -18,6 +18,7 @@ pub(crate) mod options;
 pub(crate) mod passwords;
 pub(crate) mod records;
 pub(crate) mod settings;
+pub(crate) mod signing;
 pub(crate) mod sink;
 pub(crate) mod tables;
 pub(crate) mod tls;
