@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thalweg_broker::options::BrokerOptions;
-use thalweg_broker::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
+use thalweg_broker::{Answer, Core, NodeAddress, Outcome, Wait};
 use thalweg_network::WallClock;
 use thalweg_network::transport::{MemoryListener, MemoryNetwork};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -188,10 +188,7 @@ impl Broker {
 
     /// Serves one connection, one request after the other, as Kafka does.
     async fn serve(self, node: i32, mut stream: DuplexStream) {
-        let connection = Connection {
-            node,
-            client_host: "10.0.0.1".to_owned(),
-        };
+        let mut connection = self.lock().core.connect(node, "10.0.0.1".to_owned());
         let mut is_cut = false;
         while let Ok(frame) = read_frame(&mut stream).await {
             if self.is_flooded() {
@@ -213,10 +210,10 @@ impl Broker {
                 return;
             }
             let now = now();
-            let outcome = self
-                .lock()
-                .core
-                .handle(&connection, frame, now, self.clock.now_ms(now));
+            let outcome =
+                self.lock()
+                    .core
+                    .handle(&mut connection, frame, now, self.clock.now_ms(now));
             let outcome = match outcome {
                 Outcome::Wait(wait) => self.wait(wait).await,
                 other => other,
