@@ -7,13 +7,14 @@
 //! variant of [`SaslConfig`] and of `Mechanism`, and a `Session`.
 
 mod aws;
+#[cfg(test)]
+mod both_sides;
 mod oauthbearer;
 mod password;
 mod plain;
 mod scram;
 mod signing;
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use thalweg_cluster::SetupStep;
@@ -32,29 +33,10 @@ pub use oauthbearer::{
 pub use password::{PasswordProvider, PasswordReply, PasswordSource};
 pub use scram::{ScramConfig, ScramHash};
 pub use signing::{JwtAlgorithm, SigningError, sign_jwt};
+pub use thalweg_security::Secret;
 
 /// The longest text of a broker, or name of a user, that becomes part of an error.
 const SHOWN_CHARS_MAX: usize = 1000;
-
-/// A secret. It is never shown. It is not wiped from memory, as Python holds a copy anyway.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
 
 /// The options of a mechanism, with its credentials.
 #[derive(Debug, Clone)]
