@@ -26,11 +26,14 @@ KINDS = {
     "float": "float",
     "int": "int",
     "object": "Any",
+    "password": "str",
     "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
+# Of a Literal, without ": TypeAlias = ".
+LINE_MAX = 86
 CORE_TYPES = {
     "acks": "int",
     "auto_offset_reset": "str",
@@ -40,6 +43,7 @@ CORE_TYPES = {
     "connections_max_idle_ms": "int | None",
     "partitioner": "str",
     "retries": "int",
+    "sasl_aws_credentials": '"Logins | None"',
     "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
 }
@@ -90,14 +94,16 @@ PAGE_END = """\
 ## Authentication
 
 Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism` and its credentials:
-`sasl_plain_username` and `sasl_plain_password`, or for OAUTHBEARER `sasl_oauth_token_provider`. The
-client only tries the mechanism that you name.
+`sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, give `sasl_oauth_token_provider`
+or the options of an [identity provider](security.md#oauthbeareroidc). The client only tries the
+mechanism that you name.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
 | `PLAIN` | the password | nothing |
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
 | `OAUTHBEARER` | a token, until it expires | nothing |
+| `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
   network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
@@ -138,7 +144,8 @@ opens a new connection. Calls raise an error only if this fails, too. The metric
 
 ### Tokens
 
-For `OAUTHBEARER` (KIP-255), your code supplies the tokens:
+For `OAUTHBEARER` (KIP-255), the client can request tokens from an identity provider
+([OAUTHBEARER/OIDC](security.md#oauthbeareroidc)). Or your code supplies them:
 
 ```python
 import time
@@ -266,7 +273,11 @@ clients.
 def literal(row: Option) -> str | None:
     """Returns the Literal of an option's values, or None if it takes any value of a type."""
     if row.kind == "choice":
-        return "Literal[" + ", ".join(f'"{choice}"' for choice in row.choices) + "]"
+        values = [f'"{choice}"' for choice in row.choices]
+        line = f"Literal[{', '.join(values)}]"
+        if len(alias(row)) + len(line) < LINE_MAX:
+            return line
+        return "".join(["Literal[\n", *(f"    {each},\n" for each in values), "]"])
     is_literal = row.annotation is not None and row.annotation.startswith("Literal[")
     return row.annotation if is_literal else None
 
@@ -285,7 +296,7 @@ def annotation(row: Option) -> str:
     else:
         text = KINDS[row.kind]
     if row.secret and text == "str":
-        text = "str | Secret | Callable[[], str | Secret]"
+        text = "SecretText"
     return f"{text} | None" if row.nullable and text != "Any" else text
 
 
@@ -327,9 +338,11 @@ def render_types() -> str:
         "from thalweg.partitioner import Partitioner",
         "",
         "if TYPE_CHECKING:",
+        "    from thalweg.auth.aws import Logins",
         "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",
+        "SecretText: TypeAlias = str | Secret | Callable[[], str | Secret]",
         *(f"{alias(row)}: TypeAlias = {literal(row)}" for row in ROWS if literal(row) is not None),
     ]
     for letter, client in CLIENTS.items():

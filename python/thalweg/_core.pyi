@@ -78,6 +78,7 @@ __all__ = [
     "PartitionReader",
     "PasswordReply",
     "PendingRequest",
+    "PreparedTls",
     "Producer",
     "RecordFuture",
     "RecordTable",
@@ -89,6 +90,7 @@ __all__ = [
     "is_optimized",
     "runtime_threads",
     "set_log_level",
+    "sign_jwt",
     "stop_threads",
     "wait_for_callbacks",
 ]
@@ -1144,6 +1146,30 @@ class PasswordReply:
 
     def failed(self, reason: str, error: BaseException) -> None:
         """Answers with the exception that was raised instead of a password."""
+
+# ---------------------------------------------------------------- convert/signing.rs
+
+def sign_jwt(algorithm: str, pem: str, passphrase: str | None, message: bytes) -> bytes:
+    """Returns the signature of a JSON Web Token.
+
+    `pem` has the private key, and `message` the header and the payload. A `ValueError` continues a
+    sentence that begins with the name of the key."""
+
+# ---------------------------------------------------------------- convert/tls.rs
+
+@final
+class PreparedTls:
+    """The certificates and keys of a client, read from their files.
+
+    Reading them may take seconds, because a private key may be encrypted. The clients of asyncio do
+    it outside of their event loop. Other clients do not need it: they read the files when they
+    open."""
+
+    def __new__(cls, config: Mapping[str, Any]) -> PreparedTls:
+        """Reads the files.
+
+        Raises:
+            KafkaConfigurationError: If some of them cannot be used."""
 
 # ---------------------------------------------------------------- convert/tokens.rs
 

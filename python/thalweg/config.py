@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from thalweg._config.aws_rules import aws_logins
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
@@ -26,6 +27,7 @@ from thalweg._config.findings import (
     IgnoredOptionWarning,
     InsecureConnectionWarning,
 )
+from thalweg._config.oidc import oidc_tokens
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
 from thalweg._config.rules import apply_rules
@@ -48,6 +50,13 @@ __all__ = [
 Client: TypeAlias = Literal["p", "c", "a"]
 Checks: TypeAlias = Mapping[str, Callable[[Any], object]]
 _MASK: Final = "<hidden>"
+# Passwords that a function may supply.
+_PASSWORDS: Final = (
+    "sasl_plain_password",
+    "ssl_password",
+    "ssl_keystore_password",
+    "ssl_truststore_password",
+)
 _KINDS: Final = {"p": "producer", "c": "consumer", "a": "admin"}
 _numbers: Final = {client: itertools.count(1) for client in _KINDS}
 
@@ -137,10 +146,12 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
-        if callable(self["sasl_plain_password"]):
-            from thalweg.auth.password import PasswordSource
+        values["sasl_aws_credentials"] = aws_logins(self)
+        for name in _PASSWORDS:
+            if callable(self[name]):
+                from thalweg.auth.password import PasswordSource
 
-            values["sasl_plain_password"] = PasswordSource(self["sasl_plain_password"])
+                values[name] = PasswordSource(self[name], name)
         if self.client == "p":
             values["partitioner"] = native_partitioner(self["partitioner"])
         if self.client == "c":
@@ -163,7 +174,7 @@ class Config(dict[str, Any]):
             IllegalStateError: If the client does not log in with PLAIN or SCRAM.
         """
         mechanism = self["sasl_mechanism"]
-        if mechanism in (None, "OAUTHBEARER"):
+        if mechanism in (None, "OAUTHBEARER", "AWS_MSK_IAM"):
             raise IllegalStateError(
                 "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
                 f" SCRAM-SHA-512. This client has {mechanism}"
@@ -190,6 +201,8 @@ class Config(dict[str, Any]):
             from thalweg.auth.unsecured import UnsecuredTokens
 
             provider = UnsecuredTokens(revealed(config))
+        elif provider is None:
+            provider = oidc_tokens(self)
         return TokenSource(provider, revealed(config), loop)
 
 

@@ -21,6 +21,9 @@ from thalweg._config.option_types import (
     IsolationLevel,
     MetadataRecoveryStrategy,
     ProducerConfig,
+    SaslOauthbearerAssertionAlgorithm,
+    SaslOauthbearerGrantType,
+    SaslOauthbearerMethod,
     SecurityProtocol,
 )
 
@@ -41,6 +44,9 @@ __all__ = [
     "IsolationLevel",
     "MetadataRecoveryStrategy",
     "ProducerConfig",
+    "SaslOauthbearerAssertionAlgorithm",
+    "SaslOauthbearerGrantType",
+    "SaslOauthbearerMethod",
     "SecurityProtocol",
 ]
 

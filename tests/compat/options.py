@@ -106,7 +106,6 @@ REFUSED: Final = {
     "socks5_proxy": "proxies are not supported yet",
     "ssl_ciphers": "the suites are the TLS library's",
     "ssl_context": "TLS runs in the native core; thalweg.aio.helpers.create_ssl_context() works",
-    "ssl_password": "encrypted private keys are not supported yet",
 }
 
 

@@ -24,13 +24,13 @@ ABOUT = re.compile(
 FOLDERS = {
     **{each: f"crates/{each}/tests/{each}" for each in ("cluster", "network", "producer")},
     "consumer": "crates/consumer/tests/virtual_time",
-    **{each: f"crates/{each}/tests" for each in ("protocol", "records")},
+    **{each: f"crates/{each}/tests" for each in ("protocol", "records", "simulation")},
     **{each: f"tests/{each}" for each in ("coordinator", "integration", "unit")},
 }
 # What the tests of a folder run on. For `integration` the parameters of the tests decide.
 RUN_ON = {
     **dict.fromkeys(("cluster", "consumer", "coordinator", "producer"), "virtual time"),
-    "network": "in memory",
+    **dict.fromkeys(("network", "simulation"), "in memory"),
     **dict.fromkeys(("protocol", "records"), "bytes"),
     "unit": "no broker",
 }

@@ -19,7 +19,11 @@ from tests.support.paths import ROOT
 
 LINES_MAX = 500  # of a source file, tests included
 # Tables with an entry for each option of Kafka's and for each of its error codes.
-TABLES = ("python/thalweg/_config/options.py", "python/thalweg/errors/_broker.py")
+TABLES = (
+    "python/thalweg/_config/option_types.py",
+    "python/thalweg/_config/options.py",
+    "python/thalweg/errors/_broker.py",
+)
 _HOMES = r"(?:HOME|CARGO_HOME|RUSTUP_HOME)"
 _SETS_HOME = re.compile(
     rf"""

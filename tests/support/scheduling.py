@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Each test of these files starts what it needs itself, so any process may run it.
 _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_installs.py"}
 # These files take too long for one process, and the tests of each broker are independent.
-_BY_BROKER = {"test_exchange.py"}
+_BY_BROKER = {"test_exchange.py", "test_sessions.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
 _TOGETHER = {"tests/admin", "tests/packaging"}
 # These files share one Spark session. The other files of their folder start no Spark, or their own.

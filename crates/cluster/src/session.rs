@@ -23,6 +23,10 @@ const BETWEEN_MIN: Duration = Duration::from_secs(1);
 const USED: f64 = 0.85;
 const USED_JITTER: f64 = 0.10;
 
+/// The rest is at least this long, or half of the lifetime: of a session of a second, 5% would be
+/// less than one pause of a garbage collector. Java has no such limit.
+const UNUSED_MIN: Duration = Duration::from_millis(500);
+
 /// What a successful authentication says about its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SaslSession {
@@ -50,7 +54,9 @@ impl Session {
     pub(crate) fn new(sasl: &SaslSession, random: f64) -> Option<Self> {
         let lifetime = u64::try_from(sasl.lifetime_ms).ok().filter(|&ms| ms > 0)?;
         let lifetime = Duration::from_millis(lifetime).min(LIFETIME_MAX);
-        let held_from = sasl.since + lifetime.mul_f64(USED + USED_JITTER * random);
+        let used = lifetime.mul_f64(USED + USED_JITTER * random);
+        let held_from =
+            sasl.since + used.min(lifetime.saturating_sub(UNUSED_MIN.min(lifetime / 2)));
         Some(Self {
             held_from,
             due: held_from.max(sasl.since + BETWEEN_MIN),
@@ -100,6 +106,14 @@ mod tests {
             let (held_from, due) = times(lifetime_ms, 1.0).expect("it has an end");
             assert!(held_from < Duration::from_millis(lifetime_ms as u64));
             assert_eq!(due, BETWEEN_MIN);
+        }
+    }
+
+    #[test]
+    fn a_broker_has_time_to_read_the_last_request() {
+        for (lifetime_ms, unused_ms) in [(100, 50), (800, 400), (3_000, 500), (20_000, 1_000)] {
+            let (held_from, _) = times(lifetime_ms, 1.0).expect("it has an end");
+            assert_eq!(held_from.as_millis(), lifetime_ms as u128 - unused_ms);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The two clocks: the monotonic clock for every timer, the wall clock only for record timestamps.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Returns the time by tokio's clock, which tests and the simulation can pause.
@@ -19,6 +20,8 @@ pub enum WallClock {
     System,
     /// Runs with the monotonic clock from a fixed start, for the simulation's virtual days.
     Virtual { start: Instant, start_ms: i64 },
+    /// Shows the Unix milliseconds that a test sets, so that it may jump.
+    Manual(&'static AtomicI64),
 }
 
 impl WallClock {
@@ -35,6 +38,7 @@ impl WallClock {
                 let passed = now.saturating_duration_since(start).as_millis();
                 start_ms.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
             }
+            Self::Manual(now_ms) => now_ms.load(Ordering::Relaxed),
         }
     }
 }

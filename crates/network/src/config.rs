@@ -1,6 +1,6 @@
 //! The options that a client needs to reach its brokers, by Kafka's names.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_cluster::metrics::MetricsConfig;
 use thalweg_cluster::{Address, ClusterConfig};
@@ -8,7 +8,7 @@ use thalweg_cluster::{Address, ClusterConfig};
 use crate::clock::WallClock;
 use crate::error::ClientError;
 use crate::sasl::{PasswordSource, SaslConfig};
-use crate::tls::TlsConfig;
+use crate::tls::{Prepared, TlsConfig};
 
 /// Kafka's `security.protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +57,8 @@ pub struct ClientConfig {
     pub client_id: Option<String>,
     pub security_protocol: SecurityProtocol,
     pub tls: TlsConfig,
+    /// `tls` with its files, if they were read before.
+    pub tls_prepared: Option<Prepared>,
     pub sasl: Option<SaslConfig>,
     /// Supplies the passwords of `sasl`, in place of the one in it.
     pub sasl_password: Option<PasswordSource>,
@@ -92,6 +94,7 @@ impl Default for ClientConfig {
             client_id: None,
             security_protocol: SecurityProtocol::Plaintext,
             tls: TlsConfig::default(),
+            tls_prepared: None,
             sasl: None,
             sasl_password: None,
             request_timeout: cluster.request_timeout,
@@ -128,6 +131,19 @@ impl ClientConfig {
         Ok(Self {
             bootstrap_servers,
             ..Self::default()
+        })
+    }
+
+    /// Reads the files of `tls`. It waits for a password that the application supplies as long as
+    /// for a connection.
+    pub(crate) fn prepare_tls(&self) -> Result<Prepared, ClientError> {
+        let limit = self.socket_connection_setup_timeout_max;
+        self.tls.prepare(&mut |source| {
+            let deadline = Instant::now() + limit;
+            match source.wait(deadline, &mut || false) {
+                Ok(answer) => answer.map_err(|error| error.reason.clone()),
+                Err(_) => Err(format!("no password came in {} s", limit.as_secs_f64())),
+            }
         })
     }
 

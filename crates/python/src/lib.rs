@@ -54,7 +54,11 @@ mod _core {
     #[pymodule_export]
     use crate::convert::records::ConsumerRecord;
     #[pymodule_export]
+    use crate::convert::signing::sign_jwt;
+    #[pymodule_export]
     use crate::convert::tables::{ArrowBatch, RecordTable};
+    #[pymodule_export]
+    use crate::convert::tls::PreparedTls;
     #[pymodule_export]
     use crate::convert::tokens::TokenReply;
     #[pymodule_export]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thalweg_broker::options::BrokerOptions;
-use thalweg_broker::{Answer, Core, NodeAddress, Outcome, Wait};
+use thalweg_broker::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
 use thalweg_network::WallClock;
 use thalweg_network::transport::{MemoryListener, MemoryNetwork};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -18,6 +18,7 @@ use tokio::time::sleep_until;
 
 use crate::faults::{Fate, FaultPlan};
 use crate::random::Random;
+use crate::sessions::{Login, SessionCounts, Taken};
 
 const PORT: u16 = 9092;
 
@@ -38,6 +39,9 @@ struct Inner {
     random: Random,
     /// Number of requests that a fault changed, and of stopped nodes.
     disturbances: u64,
+    /// How long a SASL session lasts. None: no SASL.
+    session: Option<Duration>,
+    session_counts: SessionCounts,
     running: BTreeMap<i32, Vec<JoinHandle<()>>>,
     /// The start of the current virtual second, and the requests in it so far.
     second: (Instant, u32),
@@ -74,6 +78,8 @@ impl Broker {
             faults,
             random,
             disturbances: 0,
+            session: None,
+            session_counts: SessionCounts::default(),
             running,
             second: (now(), 0),
             busiest_second: 0,
@@ -96,6 +102,19 @@ impl Broker {
 
     pub(crate) fn disturbances(&self) -> u64 {
         self.lock().disturbances
+    }
+
+    /// From now on, clients must log in, and again each time this has passed.
+    pub(crate) fn end_sessions_after(&self, lifetime: Duration) {
+        self.lock().session = Some(lifetime);
+    }
+
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.lock().session.is_some()
+    }
+
+    pub(crate) fn session_counts(&self) -> SessionCounts {
+        self.lock().session_counts
     }
 
     pub(crate) fn busiest_second(&self) -> u32 {
@@ -189,6 +208,7 @@ impl Broker {
     /// Serves one connection, one request after the other, as Kafka does.
     async fn serve(self, node: i32, mut stream: DuplexStream) {
         let mut connection = self.lock().core.connect(node, "10.0.0.1".to_owned());
+        let mut login = self.lock().session.map(Login::new);
         let mut is_cut = false;
         while let Ok(frame) = read_frame(&mut stream).await {
             if self.is_flooded() {
@@ -209,14 +229,15 @@ impl Broker {
             if fate == Fate::LoseRequest {
                 return;
             }
-            let now = now();
-            let outcome =
-                self.lock()
-                    .core
-                    .handle(&mut connection, frame, now, self.clock.now_ms(now));
-            let outcome = match outcome {
-                Outcome::Wait(wait) => self.wait(wait).await,
-                other => other,
+            let outcome = match self.log_in(login.as_mut(), &frame) {
+                Taken::Late => return,
+                Taken::Answer(answer) => {
+                    if is_pipelined(&mut stream).await {
+                        self.lock().session_counts.pipelined += 1;
+                    }
+                    Outcome::Answer(whole(answer))
+                }
+                Taken::ForBroker => self.ask_core(&mut connection, frame).await,
             };
             is_cut |= fate == Fate::OneWay;
             match outcome {
@@ -233,6 +254,23 @@ impl Broker {
             if fate == Fate::Silence {
                 return silence(stream).await;
             }
+        }
+    }
+
+    fn log_in(&self, login: Option<&mut Login>, frame: &Bytes) -> Taken {
+        match login {
+            None => Taken::ForBroker,
+            Some(login) => login.take(frame, &mut self.lock().session_counts, now()),
+        }
+    }
+
+    async fn ask_core(&self, connection: &mut Connection, frame: Bytes) -> Outcome {
+        let now = now();
+        let now_ms = self.clock.now_ms(now);
+        let outcome = self.lock().core.handle(connection, frame, now, now_ms);
+        match outcome {
+            Outcome::Wait(wait) => self.wait(wait).await,
+            other => other,
         }
     }
 
@@ -258,6 +296,24 @@ impl Broker {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+fn whole(answer: Bytes) -> Answer {
+    Answer {
+        own_bytes: answer.len(),
+        pieces: vec![answer],
+        not_before: None,
+        is_last: false,
+    }
+}
+
+/// Whether the client has sent more, although it has no response yet. The client gets the time to
+/// do so.
+async fn is_pipelined(stream: &mut DuplexStream) -> bool {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let mut byte = [0];
+    let read = tokio::time::timeout(Duration::ZERO, stream.read(&mut byte)).await;
+    read.is_ok_and(|read| read.is_ok_and(|count| count > 0))
 }
 
 /// Writes an answer, or what its fate leaves of it. Returns false to close the connection.

@@ -17,6 +17,7 @@ use crate::history::History;
 use crate::lanes::Lanes;
 use crate::random::Random;
 use crate::sending::Sending;
+use crate::sessions::SessionCounts;
 use crate::world::World;
 
 /// This long after the last fault, clients have noticed all broken connections.
@@ -35,6 +36,8 @@ pub struct Scenario {
     pub sending_takes: Duration,
     pub faults: FaultPlan,
     pub producer: ProducerConfig,
+    /// If set, clients must log in, and again each time this has passed.
+    pub session: Option<Duration>,
 }
 
 impl Scenario {
@@ -48,6 +51,7 @@ impl Scenario {
             sending_takes: Duration::from_secs(60),
             faults: FaultPlan::default(),
             producer: ProducerConfig::default(),
+            session: None,
         }
     }
 }
@@ -153,6 +157,7 @@ pub struct Report {
     pub probes: u64,
     /// Number of these records that were not acknowledged.
     pub failed_probes: u64,
+    pub sessions: SessionCounts,
     /// Errors that the reader should not have raised, and faults of the run as a whole, as text.
     pub errors: Vec<String>,
 }
@@ -164,6 +169,7 @@ impl Report {
     /// faults have ended, and what was read during the faults must be what the log contains.
     pub fn wrongs(&self) -> Vec<String> {
         let mut wrongs = self.errors.clone();
+        wrongs.extend(self.sessions.wrong());
         if self.failed_probes > 0 {
             wrongs.push(format!(
                 "{} partitions take no record in calm",
@@ -213,6 +219,9 @@ impl Scenario {
         let options = BrokerOptions::parse(&options).expect("Kafka's own names");
         let world = World::new(self.seed, self.nodes, options);
         world.create_topics(self.lanes());
+        if let Some(lifetime) = self.session {
+            world.end_sessions_after(lifetime);
+        }
         world
     }
 
@@ -282,6 +291,7 @@ impl Scenario {
             refusals: live.refusals,
             probes: self.lanes().count() as u64,
             failed_probes,
+            sessions: world.session_counts(),
             errors,
         }
     }

@@ -24,6 +24,7 @@ use crate::member::Member;
 use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::sending::Sending;
+use crate::sessions::SessionCounts;
 use crate::world::World;
 
 /// The longest time between two actions of the application.
@@ -49,6 +50,7 @@ pub struct SharingReport {
     pub rebalances: u64,
     pub commits: u64,
     pub seeks: u64,
+    pub sessions: SessionCounts,
     /// Everything that is wrong with the run, as text.
     pub wrongs: Vec<String>,
 }
@@ -102,6 +104,7 @@ impl SharingScenario {
                 rebalances: 0,
                 commits: 0,
                 seeks: 0,
+                sessions: SessionCounts::default(),
                 wrongs: Vec::new(),
             },
         };
@@ -113,6 +116,8 @@ impl SharingScenario {
         };
         let (history, (), _) = tokio::join!(sending, consuming, disturbing);
         let mut report = group.into_report();
+        report.wrongs.extend(world.session_counts().wrong());
+        report.sessions = world.session_counts();
         report.acknowledged = history.acknowledged() as u64;
         if world.was_flooded() {
             report

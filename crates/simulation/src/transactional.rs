@@ -23,6 +23,7 @@ use crate::history::History;
 use crate::lanes::Lanes;
 use crate::random::Random;
 use crate::scenario::Scenario;
+use crate::sessions::SessionCounts;
 use crate::world::World;
 use crate::writers::Writers;
 
@@ -46,6 +47,8 @@ pub struct TransactionalScenario {
     /// How many in a thousand transactions end with the death of their producer, or continue after
     /// it was replaced.
     pub deaths: u64,
+    /// If set, clients must log in, and again each time this has passed.
+    pub session: Option<Duration>,
 }
 
 /// The result of a run.
@@ -56,6 +59,7 @@ pub struct TransactionalReport {
     /// Number of producers that the run needed.
     pub producers: u64,
     pub disturbances: u64,
+    pub sessions: SessionCounts,
     /// Errors of the consumer, and calls that never ended, as text.
     pub errors: Vec<String>,
 }
@@ -65,7 +69,8 @@ impl TransactionalReport {
     pub fn wrongs(&self) -> Vec<String> {
         let broken = self.ledger.check(&self.reads);
         let broken = broken.iter().take(10).map(|found| format!("{found:?}"));
-        self.errors.iter().cloned().chain(broken).collect()
+        let errors = self.errors.iter().cloned();
+        errors.chain(self.sessions.wrong()).chain(broken).collect()
     }
 }
 
@@ -84,6 +89,7 @@ impl TransactionalScenario {
             version,
             isolation_level: IsolationLevel::ReadCommitted,
             deaths: 0,
+            session: None,
         }
     }
 
@@ -131,6 +137,9 @@ impl TransactionalScenario {
         let options = BrokerOptions::parse(&options).expect("Kafka's own names");
         let mut world = World::new(self.seed, self.nodes, options);
         world.create_topics(self.lanes());
+        if let Some(lifetime) = self.session {
+            world.end_sessions_after(lifetime);
+        }
         let random = world.random.fork();
         let disturbance = world.random.fork();
         let config = world.config();
@@ -169,6 +178,7 @@ impl TransactionalScenario {
             reads,
             producers,
             disturbances: world.disturbances(),
+            sessions: world.session_counts(),
             errors,
         }
     }

@@ -1,7 +1,7 @@
 //! A broker, a network and a clock for clients to run in.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_broker::options::BrokerOptions;
 use thalweg_cluster::Address;
@@ -9,13 +9,14 @@ use thalweg_consumer::{ConsumerConfig, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::transport::MemoryNetwork;
-use thalweg_network::{ClientConfig, Parts, WallClock};
+use thalweg_network::{ClientConfig, Parts, SecurityProtocol, WallClock};
 use thalweg_producer::ProducerConfig;
 
 use crate::broker::{Broker, host, now};
 use crate::faults::FaultPlan;
 use crate::lanes::{Lanes, topic_name};
 use crate::random::Random;
+use crate::sessions::{SessionCounts, credentials};
 
 /// The start of virtual time: 2030-01-01.
 const START_MS: i64 = 1_893_456_000_000;
@@ -74,6 +75,16 @@ impl World {
         self.clock.now_ms(now())
     }
 
+    /// From now on, clients must log in, and again each time this has passed.
+    pub fn end_sessions_after(&self, lifetime: Duration) {
+        self.broker.end_sessions_after(lifetime);
+    }
+
+    /// Returns what happened to the sessions of all connections so far.
+    pub fn session_counts(&self) -> SessionCounts {
+        self.broker.session_counts()
+    }
+
     pub fn set_faults(&self, faults: FaultPlan) {
         self.broker.set_faults(faults);
     }
@@ -109,7 +120,14 @@ impl World {
 
     /// Returns a client's configuration, with all nodes as bootstrap addresses.
     pub fn config(&mut self) -> ClientConfig {
+        let (security_protocol, sasl) = if self.broker.has_sessions() {
+            (SecurityProtocol::SaslPlaintext, Some(credentials()))
+        } else {
+            (SecurityProtocol::Plaintext, None)
+        };
         ClientConfig {
+            security_protocol,
+            sasl,
             bootstrap_servers: (1..=self.nodes)
                 .map(|n| Address::new(host(n), 9092))
                 .collect(),

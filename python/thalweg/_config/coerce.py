@@ -109,6 +109,17 @@ def _str(option: Option, value: Any) -> str:
     return value
 
 
+def _password(option: Option, value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise ValueError("must be UTF-8 if it is bytes") from None
+    if not isinstance(value, str):
+        raise ValueError(f"must be a str or bytes, not {type(value).__name__}")
+    return value
+
+
 def _choice(option: Option, value: Any) -> str:
     if isinstance(value, str):
         for choice in option.choices:
@@ -300,6 +311,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
     "list": _list,
     "object": _object,
     "partitioner": _partitioner,
+    "password": _password,
     "pem": _str,
     "reset": _reset,
     "servers": _servers,
@@ -320,6 +332,6 @@ def coerce(option: Option, value: Any) -> Any:
         if option.kind == "choice" and option.nullable:
             return option.choices[0]
         return None
-    if option.secret and option.kind == "str" and callable(value):
+    if option.secret and option.kind in ("str", "password") and callable(value):
         return value  # a function that supplies the text when it is needed
     return hide(option, COERCE[option.kind](option, revealed(value)))

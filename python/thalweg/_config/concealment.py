@@ -35,7 +35,7 @@ def hide(row: Option | None, value: Any) -> Any:
     if row.kind == "pem":
         return hidden(value) if isinstance(value, str) and is_text(value) else value
     # What the application's own objects show is up to them.
-    is_data = isinstance(value, str | bytes | int | float | list | tuple | dict | set)
+    is_data = isinstance(value, str | bytes | bytearray | int | float | list | tuple | dict | set)
     return hidden(value) if row.secret and is_data else value
 
 

@@ -9,12 +9,21 @@ from thalweg._config.secret import Secret
 from thalweg.partitioner import Partitioner
 
 if TYPE_CHECKING:
+    from thalweg.auth.aws import Logins
     from thalweg.auth.password import PasswordSource
     from thalweg.auth.provider import TokenSource
 
+SecretText: TypeAlias = str | Secret | Callable[[], str | Secret]
 ClientDnsLookup: TypeAlias = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
 MetadataRecoveryStrategy: TypeAlias = Literal["rebootstrap", "none"]
 SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslOauthbearerMethod: TypeAlias = Literal["auto", "default", "oidc"]
+SaslOauthbearerGrantType: TypeAlias = Literal[
+    "client_credentials",
+    "jwt-bearer",
+    "urn:ietf:params:oauth:grant-type:jwt-bearer",
+]
+SaslOauthbearerAssertionAlgorithm: TypeAlias = Literal["RS256", "ES256"]
 Acks: TypeAlias = Literal[-1, 0, 1, 'all', '-1', '0', '1']
 CompressionType: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
@@ -51,25 +60,25 @@ class ProducerConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
-    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
+    sasl_plain_password: SecretText | None
+    sasl_jaas_config: SecretText | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
+    sasl_oauthbearer_config: SecretText | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -78,6 +87,39 @@ class ProducerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_method: SaslOauthbearerMethod
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: SecretText | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_extensions: str | None
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
+    sasl_oauthbearer_assertion_private_key_file: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretText | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_login_connect_timeout_ms: int
+    sasl_login_read_timeout_ms: int
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    https_ca_location: str | None
+    https_ca_pem: str | Secret | None
+    sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -118,6 +160,15 @@ class ProducerConfig(TypedDict, total=False):
     api_version_auto_timeout_ms: Any
     proxy_url: Any
     socks5_proxy: Any
+    sasl_oauthbearer_clock_skew_seconds: Any
+    sasl_oauthbearer_expected_audience: Any
+    sasl_oauthbearer_expected_issuer: Any
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Any
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Any
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Any
+    sasl_oauthbearer_jwks_endpoint_url: Any
+    sasl_oauthbearer_jwt_validator_class: Any
+    sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
     ssl_protocol: Any
@@ -154,25 +205,25 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
-    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
+    sasl_plain_password: SecretText | None
+    sasl_jaas_config: SecretText | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
+    sasl_oauthbearer_config: SecretText | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -181,6 +232,39 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_method: SaslOauthbearerMethod
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: SecretText | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_extensions: str | None
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
+    sasl_oauthbearer_assertion_private_key_file: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretText | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_login_connect_timeout_ms: int
+    sasl_login_read_timeout_ms: int
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    https_ca_location: str | None
+    https_ca_pem: str | Secret | None
+    sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: float | None
@@ -229,6 +313,15 @@ class ConsumerConfig(TypedDict, total=False):
     api_version_auto_timeout_ms: Any
     proxy_url: Any
     socks5_proxy: Any
+    sasl_oauthbearer_clock_skew_seconds: Any
+    sasl_oauthbearer_expected_audience: Any
+    sasl_oauthbearer_expected_issuer: Any
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Any
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Any
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Any
+    sasl_oauthbearer_jwks_endpoint_url: Any
+    sasl_oauthbearer_jwt_validator_class: Any
+    sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
     ssl_protocol: Any
@@ -264,25 +357,25 @@ class AdminConfig(TypedDict, total=False):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
-    ssl_password: Any
+    ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
     ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
-    ssl_truststore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_truststore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_keystore_location: str | Secret | None
     ssl_keystore_type: str | None
-    ssl_keystore_password: str | Secret | Callable[[], str | Secret] | None
+    ssl_keystore_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
-    sasl_plain_password: str | Secret | Callable[[], str | Secret] | None
-    sasl_jaas_config: str | Secret | Callable[[], str | Secret] | None
+    sasl_plain_password: SecretText | None
+    sasl_jaas_config: SecretText | None
     sasl_scram_tokenauth: bool
     sasl_scram_iterations_max: int
     sasl_oauth_token_provider: Any
-    sasl_oauthbearer_config: str | Secret | Callable[[], str | Secret] | None
+    sasl_oauthbearer_config: SecretText | None
     enable_sasl_oauthbearer_unsecure_jwt: bool
     sasl_login_refresh_window_factor: float
     sasl_login_refresh_window_jitter: float
@@ -291,6 +384,39 @@ class AdminConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_method: SaslOauthbearerMethod
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: SecretText | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_extensions: str | None
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
+    sasl_oauthbearer_assertion_private_key_file: str | Secret | None
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretText | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_login_connect_timeout_ms: int
+    sasl_login_read_timeout_ms: int
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    https_ca_location: str | None
+    https_ca_pem: str | Secret | None
+    sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     metric_reporters: str | Sequence[Any]
     metrics_num_samples: int
     metrics_sample_window_ms: int
@@ -308,6 +434,15 @@ class AdminConfig(TypedDict, total=False):
     api_version_auto_timeout_ms: Any
     proxy_url: Any
     socks5_proxy: Any
+    sasl_oauthbearer_clock_skew_seconds: Any
+    sasl_oauthbearer_expected_audience: Any
+    sasl_oauthbearer_expected_issuer: Any
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Any
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Any
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Any
+    sasl_oauthbearer_jwks_endpoint_url: Any
+    sasl_oauthbearer_jwt_validator_class: Any
+    sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
     ssl_protocol: Any
@@ -344,7 +479,10 @@ class CoreProducerConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -355,6 +493,7 @@ class CoreProducerConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -405,7 +544,10 @@ class CoreConsumerConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -416,6 +558,7 @@ class CoreConsumerConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: int | None
@@ -464,7 +607,10 @@ class CoreClientConfig(TypedDict):
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
+    ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_truststore_password: "Secret | PasswordSource | None"
+    ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: "Secret | PasswordSource | None"
@@ -475,5 +621,6 @@ class CoreClientConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     metrics_num_samples: int
     metrics_sample_window_ms: int

@@ -109,6 +109,20 @@ def _pem(name: str, clients: str, doc: str, **more: Any) -> Option:
     return _text(name, clients, doc, kind="pem", **more)
 
 
+def _password(name: str, clients: str, doc: str, **more: Any) -> Option:
+    """The password of a file, or a function that returns it."""
+    kinds = "str | bytes | Secret"
+    return _text(
+        name,
+        clients,
+        doc,
+        kind="password",
+        secret=True,
+        annotation=f"{kinds} | Callable[[], {kinds}] | None",
+        **more,
+    )
+
+
 def _flag(name: str, default: bool, clients: str, doc: str, **more: Any) -> Option:
     return Option(name=name, kind="bool", default=default, clients=clients, doc=doc, **more)
 
@@ -142,6 +156,7 @@ _METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
 _KERBEROS = "GSSAPI is not supported yet"
 _JVM = "only a Java virtual machine uses it"
+_VALIDATION = "the broker validates tokens, not the client"
 
 _CONNECTION: tuple[Option, ...] = (
     Option(
@@ -362,35 +377,33 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_cafile",
         "pca",
-        "Path of a PEM file with the certificate authorities to trust. Or the text of such a file."
-        " None: the system's authorities.",
-        kafka=None,
-        aliases=("ssl.ca.location",),
+        "File with the authorities to trust, in PEM or PKCS12. Or the text of a PEM file. None: the"
+        " system's authorities.",
+        kafka="ssl.truststore.certificates",
+        aliases=("ssl.ca.location", "ssl.ca.pem"),
     ),
     _pem(
         "ssl_certfile",
         "pca",
-        "Path of a PEM file with the client's certificate and its chain. Or the text of such a"
+        "File with the client's certificate and its chain, in PEM or PKCS12. Or the text of a PEM"
         " file.",
-        kafka=None,
-        aliases=("ssl.certificate.location",),
+        kafka="ssl.keystore.certificate.chain",
+        aliases=("ssl.certificate.location", "ssl.certificate.pem"),
     ),
     _pem(
         "ssl_keyfile",
         "pca",
-        "Path of a PEM file with the client's private key. Or the text of such a file, which is"
+        "File with the client's private key, in PEM or PKCS12. Or the text of a PEM file, which is"
         " never shown. None: the key is in ssl_certfile.",
-        kafka=None,
-        aliases=("ssl.key.location",),
+        kafka="ssl.keystore.key",
+        aliases=("ssl.key.location", "ssl.key.pem"),
     ),
-    _object(
+    _password(
         "ssl_password",
         "pca",
-        "Password of the private key.",
+        "Password of the private key or of its PKCS12 file. Or a function without arguments that"
+        " returns it. The client calls the function when it reads the file.",
         kafka="ssl.key.password",
-        secret=True,
-        refused="encrypted private keys are not supported yet. Decrypt the key with"
-        " openssl pkcs8 -topk8 -nocrypt",
     ),
     _pem(
         "ssl_crlfile",
@@ -427,51 +440,49 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_truststore_location",
         "pca",
-        "Kafka's name for ssl_cafile. Set ssl_truststore_type to PEM, too.",
+        "Kafka's name for ssl_cafile.",
         core=False,
     ),
     _text(
         "ssl_truststore_type",
         "pca",
-        "Type of ssl_truststore_location. The client reads only PEM.",
+        "Type of ssl_truststore_location: PEM, PKCS12 or JKS. It has no effect: the client finds"
+        " out the type from the contents of the file. It cannot read JKS.",
         core=False,
-        differs="Java's key stores (JKS) cannot be read without Java.",
+        differs="Kafka's is JKS.",
     ),
-    _text(
+    _password(
         "ssl_truststore_password",
         "pca",
-        "Password of a key store.",
-        core=False,
-        secret=True,
-        ignored="PEM files of certificates have no password",
+        "Password of the PKCS12 file in ssl_cafile. Or a function without arguments that returns"
+        " it.",
     ),
     _pem(
         "ssl_keystore_location",
         "pca",
-        "Kafka's name for ssl_certfile. Set ssl_keystore_type to PEM, too.",
+        "Kafka's name for ssl_certfile.",
         core=False,
     ),
     _text(
         "ssl_keystore_type",
         "pca",
-        "Type of ssl_keystore_location. The client reads only PEM.",
+        "Type of ssl_keystore_location: PEM, PKCS12 or JKS. It has no effect: the client finds"
+        " out the type from the contents of the file. It cannot read JKS.",
         core=False,
-        differs="Java's key stores (JKS) cannot be read without Java.",
+        differs="Kafka's is JKS.",
     ),
-    _text(
+    _password(
         "ssl_keystore_password",
         "pca",
-        "Password of a key store.",
-        core=False,
-        secret=True,
-        ignored="PEM files have no store password",
+        "Password of the PKCS12 file in ssl_certfile. Or a function without arguments that returns"
+        " it. None: ssl_password.",
     ),
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
-        " and OAUTHBEARER. PLAIN sends the password itself, and OAUTHBEARER the token, so use them"
-        " only with SASL_SSL.",
+        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
+        " OAUTHBEARER and AWS_MSK_IAM. PLAIN sends the password itself, and OAUTHBEARER the token,"
+        " so use them only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
         differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
     ),
@@ -598,6 +609,271 @@ _SECURITY: tuple[Option, ...] = (
         differs="This is kafka-python's. It has no effect.",
     ),
     _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
+)
+
+_OIDC: tuple[Option, ...] = (
+    _text(
+        "sasl_oauthbearer_token_endpoint_url",
+        "pca",
+        "URL from which the client requests tokens. It is that of an identity provider (OpenID"
+        " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_method",
+        "auto",
+        ("auto", "default", "oidc"),
+        "pca",
+        "How the client gets tokens. The name is librdkafka's. 'oidc': from"
+        " sasl_oauthbearer_token_endpoint_url. 'default': from sasl_oauth_token_provider. 'auto':"
+        " from the one that you set.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_client_credentials_client_id",
+        "pca",
+        "ID at the identity provider.",
+        core=False,
+        aliases=("sasl.oauthbearer.client.id",),
+    ),
+    _text(
+        "sasl_oauthbearer_client_credentials_client_secret",
+        "pca",
+        "Secret at the identity provider. Or a function without arguments that"
+        " returns it. The client calls the function for each token request.",
+        core=False,
+        aliases=("sasl.oauthbearer.client.secret",),
+        secret=True,
+    ),
+    _text(
+        "sasl_oauthbearer_scope",
+        "pca",
+        "Scope of the tokens that the client requests. Separate several by spaces.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_extensions",
+        "pca",
+        "Extensions for the broker (KIP-342). Write them as 'name=value,name=value'.",
+        kafka=None,
+        core=False,
+    ),
+    _flag(
+        "sasl_oauthbearer_header_urlencode",
+        False,
+        "pca",
+        "Whether to URL-encode the ID and the secret. RFC 6749 requires it in the Authorization"
+        " header, but some identity providers expect them unchanged.",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_grant_type",
+        "client_credentials",
+        ("client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+        "pca",
+        "What the client shows to get a token. 'client_credentials': its secret or an assertion."
+        " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_jwt_retriever_class",
+        "pca",
+        "Name of a Java class. The client takes the names of Kafka's four classes, and does the"
+        " same as they do.",
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_assertion_algorithm",
+        "RS256",
+        ("RS256", "ES256"),
+        "pca",
+        "Algorithm of the signature of assertions. See"
+        " [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        core=False,
+    ),
+    _pem(
+        "sasl_oauthbearer_assertion_private_key_file",
+        "pca",
+        "Path of a PEM file with the signing key. The key signs assertions. The value may also be"
+        " the text of such a file, which is never shown.",
+        aliases=("sasl.oauthbearer.assertion.private.key.pem",),
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_private_key_passphrase",
+        "pca",
+        "Passphrase of the signing key. Or a function without arguments that returns it.",
+        core=False,
+        secret=True,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_file",
+        "pca",
+        "Path of a file with a complete assertion. Another program must replace it in time.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_template_file",
+        "pca",
+        "Path of a JSON file for assertions. It has the form"
+        ' `{"header": {}, "payload": {}}`. Claims of options are stronger.',
+        aliases=("sasl.oauthbearer.assertion.jwt.template.file",),
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_aud",
+        "pca",
+        "Audience of assertions. It is usually the identity provider.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_iss",
+        "pca",
+        "Issuer of assertions. It is usually the client's ID. If you set it, the client logs in"
+        " with an assertion instead of a secret.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_assertion_claim_sub",
+        "pca",
+        "Subject of assertions.",
+        core=False,
+    ),
+    _ms(
+        "sasl_oauthbearer_assertion_claim_exp_seconds",
+        300,
+        "pca",
+        "Lifetime of an assertion, in seconds.",
+        low=1,
+        high=86400,
+        core=False,
+    ),
+    _ms(
+        "sasl_oauthbearer_assertion_claim_nbf_seconds",
+        60,
+        "pca",
+        "Tolerance for clocks, in seconds. An assertion is valid from so long before its creation.",
+        high=3600,
+        core=False,
+    ),
+    _flag(
+        "sasl_oauthbearer_assertion_claim_jti_include",
+        False,
+        "pca",
+        "Whether each assertion has a unique ID.",
+        core=False,
+    ),
+    _text(
+        "sasl_oauthbearer_sub_claim_name",
+        "pca",
+        "Claim of the token with the name of the user. The client shows it in errors.",
+        default="sub",
+        nullable=False,
+        core=False,
+    ),
+    _ms(
+        "sasl_login_connect_timeout_ms",
+        10000,
+        "pca",
+        "How long a connection to the token endpoint may take. That includes the TLS handshake.",
+        low=1,
+        high=60000,
+        core=False,
+        differs="Kafka has none, so a token endpoint that does not answer blocks the client.",
+    ),
+    _ms(
+        "sasl_login_read_timeout_ms",
+        10000,
+        "pca",
+        "How long the token endpoint may take to answer a request.",
+        low=1,
+        high=60000,
+        core=False,
+        differs="Kafka has none, so a token endpoint that does not answer blocks the client.",
+    ),
+    _ms(
+        "sasl_login_retry_backoff_ms",
+        100,
+        "pca",
+        "Pause before the client repeats a token request. It doubles with each failure.",
+        low=1,
+        core=False,
+    ),
+    _ms(
+        "sasl_login_retry_backoff_max_ms",
+        10000,
+        "pca",
+        "How long the client repeats a token request that fails.",
+        high=60000,
+        core=False,
+    ),
+    _text(
+        "https_ca_location",
+        "pca",
+        "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
+        " OpenSSL's c_rehash prepares it. None: the system's authorities. ssl_cafile has no effect"
+        " here.",
+        kafka=None,
+        core=False,
+    ),
+    _pem(
+        "https_ca_pem",
+        "pca",
+        "PEM text of the certificate authorities of the token endpoint.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_login_callback_handler_class",
+        "pca",
+        "Name of a Java class. With OAuthBearerLoginCallbackHandler, the tokens come from"
+        " sasl_oauthbearer_token_endpoint_url. The client has no other one of these classes.",
+        core=False,
+    ),
+)
+
+_AWS: tuple[Option, ...] = (
+    _text(
+        "sasl_aws_region",
+        "pca",
+        "AWS region for AWS_MSK_IAM. None: that of the brokers' names, or of the environment"
+        " variables AWS_REGION and AWS_DEFAULT_REGION, or of AWS's configuration files.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_aws_profile",
+        "pca",
+        "Profile in AWS's configuration files. None: AWS's usual sources of credentials.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_aws_role_arn",
+        "pca",
+        "AWS role that the client assumes.",
+        kafka=None,
+        core=False,
+    ),
+    _object(
+        "sasl_aws_credentials",
+        "pca",
+        "AWS credentials. A thalweg.auth.aws.Credentials, an object with"
+        " get_frozen_credentials(), or a function that returns one of these. None: botocore finds"
+        " them. See [AWS MSK](security.md#aws-msk).",
+        kafka=None,
+        core=True,
+        secret=True,
+    ),
+    _text(
+        "sasl_client_callback_handler_class",
+        "pca",
+        "Name of a Java class. The client takes IAMClientCallbackHandler of Amazon MSK, which has"
+        " no effect. It has no other one of these classes.",
+        core=False,
+    ),
 )
 
 _SENDING: tuple[Option, ...] = (
@@ -1185,6 +1461,20 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         kafka=None,
         refused="proxies are not supported yet",
     ),
+    *(
+        _object(name, "pca", "Java's validation of tokens.", ignored=_VALIDATION)
+        for name in (
+            "sasl_oauthbearer_clock_skew_seconds",
+            "sasl_oauthbearer_expected_audience",
+            "sasl_oauthbearer_expected_issuer",
+            "sasl_oauthbearer_jwks_endpoint_refresh_ms",
+            "sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms",
+            "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms",
+            "sasl_oauthbearer_jwks_endpoint_url",
+            "sasl_oauthbearer_jwt_validator_class",
+            "sasl_oauthbearer_scope_claim_name",
+        )
+    ),
     _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
     _object(
@@ -1208,6 +1498,8 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Connections", _CONNECTION),
     ("Metadata", _METADATA),
     ("Security", _SECURITY),
+    ("Tokens from an identity provider (OIDC)", _OIDC),
+    ("AWS", _AWS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),
     ("Batches and memory", _BATCHES),

@@ -84,22 +84,20 @@ class _Rules:
     def _stores(self) -> None:
         for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
             place, kind = self.values[f"ssl_{store}_location"], self.values[f"ssl_{store}_type"]
+            if kind is not None and kind.upper() not in ("PEM", "PKCS12", "JKS"):
+                self.found.problem(
+                    f"ssl_{store}_type must be 'PEM', 'PKCS12' or 'JKS', not {kind!r}"
+                )
             if place is None:
                 continue
-            if (kind or "JKS").upper() != "PEM":
-                self.found.problem(
-                    f"ssl_{store}_location needs ssl_{store}_type='PEM', because the client cannot"
-                    f" read Java's key stores. Export it to PEM with keytool and openssl, and set"
-                    f" {target}"
-                )
-            elif target in self.explicit and self.values[target] != place:
+            if target in self.explicit and self.values[target] != place:
                 self.found.problem(
                     f"ssl_{store}_location and {target} name different files: set only one of them"
                 )
             else:
                 self.values[target] = place
 
-    def _pointless(self, prefix: str, lack: str, instead: str) -> None:
+    def _pointless(self, prefix: str | tuple[str, ...], lack: str, instead: str) -> None:
         """Warns of security options that the security protocol does not use."""
         names = sorted(
             name
@@ -117,7 +115,8 @@ class _Rules:
     def sasl(self) -> None:
         """Checks the options of SASL (see `SaslRules`)."""
         if not self.values["security_protocol"].startswith("SASL_"):
-            self._pointless("sasl_", "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
+            prefixes = "sasl_", "https_"
+            self._pointless(prefixes, "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
             self.values["sasl_mechanism"] = None  # the core would refuse an unknown mechanism
             return
         SaslRules(self.values, self.explicit, self.found).check()

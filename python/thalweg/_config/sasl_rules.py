@@ -3,20 +3,24 @@
 import re
 from typing import Any, Final
 
+from thalweg._config.aws_rules import AWS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.jaas import Login, read_login
+from thalweg._config.loopback import is_loopback
+from thalweg._config.oidc_rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed
 
 __all__ = ["SaslRules"]
 
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
-_NOT_YET: Final = ("GSSAPI", "AWS_MSK_IAM")
+_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER", "AWS_MSK_IAM")
+_NOT_YET: Final = ("GSSAPI",)
 # Java's login modules, and the mechanisms that they log in with.
 _LOGIN_MODULES: Final = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": _SCRAM,
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "IAMLoginModule": ("AWS_MSK_IAM",),
 }
 # Entries of Java's login line for tokens without a signature, and librdkafka's names for them.
 _UNSECURED: Final = {
@@ -25,6 +29,7 @@ _UNSECURED: Final = {
     "unsecuredLoginStringClaim_scope": "scope",
 }
 _UNSECURED_EXTENSION: Final = "unsecuredLoginExtension_"
+_URL: Final = "sasl_oauthbearer_token_endpoint_url"
 _OAUTH: Final = (
     "enable_sasl_oauthbearer_unsecure_jwt",
     "sasl_login_refresh_buffer_seconds",
@@ -47,6 +52,8 @@ class SaslRules:
     def __init__(self, values: dict[str, Any], explicit: frozenset[str], found: Findings) -> None:
         """Takes the coerced values, which the rules change, and the names that the user gave."""
         self.values, self.explicit, self.found = values, explicit, found
+        self._oidc = OidcRules(values, explicit, found)
+        self._aws = AwsRules(values, explicit, found)
 
     def check(self) -> None:
         """Checks that SASL has what it needs."""
@@ -66,6 +73,8 @@ class SaslRules:
             mechanism = self.values["sasl_mechanism"] = mechanism.upper()
             if mechanism == "OAUTHBEARER":
                 self._token_provider()
+            elif mechanism == "AWS_MSK_IAM":
+                self._aws.check()
             else:
                 self._credentials(mechanism)
             self._of_other_mechanisms(mechanism)
@@ -88,38 +97,59 @@ class SaslRules:
 
     def _token_provider(self) -> None:
         """Checks that tokens for OAUTHBEARER come from exactly one place."""
+        provider = self.values["sasl_oauth_token_provider"]
+        unsecured = self.values["enable_sasl_oauthbearer_unsecure_jwt"]
+        oidc = self._oidc.is_wanted
+        self._oidc.handler()
+        if unsecured and (provider is not None or oidc):
+            other = "sasl_oauth_token_provider" if provider is not None else _URL
+            self.found.problem(
+                f"{other} and enable_sasl_oauthbearer_unsecure_jwt both supply tokens: set only one"
+                " of them"
+            )
+        elif provider is not None:
+            self._unused_oidc("sasl_oauth_token_provider supplies the tokens")
+        elif unsecured:
+            self._unused_oidc("the client creates tokens without a signature")
+            self._unsecured_tokens()
+        elif oidc:
+            self._oidc.check()
+        elif "sasl_oauth_token_provider" not in self.found.named:
+            self.found.problem(
+                "sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider, or"
+                f" {_URL} of an identity provider"
+            )
+
+    def _unused_oidc(self, reason: str) -> None:
+        given = sorted(self.explicit & set(OIDC) - self.found.named)
+        unused = [name for name in given if self.values[name] not in (None, "auto", "default")]
+        self.found.without_effect(unused, reason)
+
+    def _unsecured_tokens(self) -> None:
+        """Checks what tokens without a signature are to contain."""
         from thalweg.auth.unsecured import problem
 
-        provider = self.values["sasl_oauth_token_provider"]
         config = self.values["sasl_oauthbearer_config"]
-        unsecured = self.values["enable_sasl_oauthbearer_unsecure_jwt"]
-        if provider is not None and unsecured:
-            self.found.problem(
-                "sasl_oauth_token_provider and enable_sasl_oauthbearer_unsecure_jwt both supply"
-                " tokens: set only one of them"
-            )
-        elif provider is None and not unsecured:
-            if "sasl_oauth_token_provider" not in self.found.named:
-                self.found.problem("sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider")
-        elif unsecured:
-            wrong = "must be a str" if callable(config) else problem(revealed(config) or "")
-            if wrong is not None:
-                self.found.problem(f"sasl_oauthbearer_config {wrong}")
-            self.found.warn(
-                "enable_sasl_oauthbearer_unsecure_jwt: the tokens have no signature, so anybody can"
-                " make them. Use them only for tests",
-                InsecureConnectionWarning,
-            )
+        wrong = "must be a str" if callable(config) else problem(revealed(config) or "")
+        if wrong is not None:
+            self.found.problem(f"sasl_oauthbearer_config {wrong}")
+        self.found.warn(
+            "enable_sasl_oauthbearer_unsecure_jwt: the tokens have no signature, so anybody can"
+            " make them. Use them only for tests",
+            InsecureConnectionWarning,
+        )
 
     def _of_other_mechanisms(self, mechanism: str) -> None:
         """Warns of options that belong to another mechanism."""
         names: list[str] = []
         if mechanism not in _SCRAM:
             names += ["sasl_scram_iterations_max", "sasl_scram_tokenauth"]
-        if mechanism == "OAUTHBEARER":
+        if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
             names += ["sasl_plain_password", "sasl_plain_username"]
-        else:
-            names += _OAUTH
+        if mechanism != "OAUTHBEARER":
+            names += (*_OAUTH, *OIDC)
+        if mechanism != "AWS_MSK_IAM":
+            names += AWS
         given = sorted(name for name in names if name in self.explicit - self.found.named)
         self.found.without_effect(
             [name for name in given if self.values[name] is not None],
@@ -128,9 +158,12 @@ class SaslRules:
 
     def _readable(self, mechanism: str) -> None:
         """Warns if the network can read credentials that log in again."""
-        if mechanism in _SCRAM or self.values["security_protocol"] != "SASL_PLAINTEXT":
+        if (
+            mechanism in (*_SCRAM, "AWS_MSK_IAM")
+            or self.values["security_protocol"] != "SASL_PLAINTEXT"
+        ):
             return
-        servers = [each for each in self.values["bootstrap_servers"] if not _is_loopback(each)]
+        servers = [each for each in self.values["bootstrap_servers"] if not _is_local(each)]
         if servers:
             what = "the password" if mechanism == "PLAIN" else "the token"
             self.found.warn(
@@ -159,7 +192,12 @@ class SaslRules:
         entries = login.options
         self._login_module(login)
         if login.module == "OAuthBearerLoginModule":
+            if self._oidc.is_wanted:
+                entries = self._oidc.login_line(entries)
             self._unsecured(entries)
+            return
+        if login.module == "IAMLoginModule":
+            self._aws.login_line(entries)
             return
         for entry, option in (
             ("username", "sasl_plain_username"),
@@ -200,9 +238,9 @@ class SaslRules:
             elif extension != name:
                 config[f"extension_{extension}"] = value
             else:
+                advice = "" if self._oidc.is_wanted else f". clientId and clientSecret need {_URL}"
                 self.found.problem(
-                    f"sasl_jaas_config has {name}, which is not supported for OAUTHBEARER. The"
-                    " client gets its tokens from sasl_oauth_token_provider"
+                    f"sasl_jaas_config has {name}, which is not supported for OAUTHBEARER{advice}"
                 )
             if re.search(r"\s", value):
                 self.found.problem(f"sasl_jaas_config has white space in the value of {name}")
@@ -213,13 +251,5 @@ class SaslRules:
                 self.values["sasl_oauthbearer_config"] = Secret(" ".join(pairs))
 
 
-def _is_loopback(server: str) -> bool:
-    from ipaddress import ip_address
-
-    host = server.rpartition(":")[0].removeprefix("[").removesuffix("]")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _is_local(server: str) -> bool:
+    return is_loopback(server.rpartition(":")[0].removeprefix("[").removesuffix("]"))

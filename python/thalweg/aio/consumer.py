@@ -35,6 +35,7 @@ from thalweg._config.option_help import options_listed
 from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import ConsumerRecord
 from thalweg.aio import _completions
+from thalweg.aio._core_options import core_options
 from thalweg.aio._subscription import ConsumerSubscription
 from thalweg.aio._waits import awaited
 from thalweg.config import Config, configured
@@ -216,9 +217,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         _logging.refresh()
         self._completions = completions = _completions.attach(loop)
         try:
-            waits = self.config.asks_for_names
-            make = functools.partial(self.config.core, loop)
-            core = await asyncio.to_thread(make) if waits else make()
+            core = await core_options(self.config, loop)
             calls = _core.AsyncConsumer(self._consumer, completions)
             await calls.open(core, consuming.Hooks(self.config, self._driver.before_poll))
         except BaseException:

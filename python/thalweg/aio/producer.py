@@ -9,7 +9,6 @@ KafkaProducer.
 """
 
 import asyncio
-import functools
 import logging
 import os
 import warnings
@@ -27,6 +26,7 @@ from thalweg._config.option_help import options_listed
 from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg.aio import _completions
+from thalweg.aio._core_options import core_options
 from thalweg.aio._transactions import Transaction
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config, configured
@@ -164,9 +164,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         self._pid = os.getpid()
         self._completions = completions = _completions.attach(loop)
         try:
-            waits = self.config.asks_for_names
-            make = functools.partial(self.config.core, loop)
-            core = await asyncio.to_thread(make) if waits else make()
+            core = await core_options(self.config, loop)
             await self._open(completions, core, self._hooks)
         except BaseException:
             self._completions = None

@@ -1,4 +1,4 @@
-"""`PasswordSource`: calls the application's function that supplies the password of SASL.
+"""`PasswordSource`: calls the application's function that supplies a password.
 
     core ── request(reply) ──> a worker's thread ──> function() ──> reply.password()
 
@@ -12,8 +12,6 @@ from thalweg.auth.worker import Workers
 
 __all__ = ["PasswordSource"]
 
-_NAME = "the function in sasl_plain_password"
-
 
 class Reply(Protocol):
     """What takes an answer: `_core.PasswordReply`."""
@@ -24,11 +22,25 @@ class Reply(Protocol):
 
 
 class PasswordSource:
-    """Calls a function in threads of its own, once for each authentication."""
+    """Calls a function in threads of its own, each time that the client needs the password."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        """Takes a function that returns a str, or an object with `reveal()`."""
-        self._workers = Workers(_NAME, lambda: _text(function()), _give, _reason)
+    def __init__(self, function: Callable[[], Any], option: str = "sasl_plain_password") -> None:
+        """Takes a function that returns a str, or an object with `reveal()`.
+
+        Args:
+            function: The application's function.
+            option: The option that it was given for. A password of a file may also be bytes.
+        """
+        name = f"the function in {option}"
+
+        def text() -> str:
+            return _text(function(), name, takes_bytes=option.startswith("ssl_"))
+
+        def reason(error: BaseException) -> str:
+            # The text of the exception is left out: it may contain the password.
+            return f"{name} raised {type(error).__name__}"
+
+        self._workers = Workers(name, lambda reply: text(), _give, reason)
 
     def request(self, reply: Reply) -> None:
         """Starts to get the password, and returns at once. The core calls it.
@@ -39,17 +51,18 @@ class PasswordSource:
         self._workers.start(reply)
 
 
-def _text(given: Any) -> str:
+def _text(given: Any, name: str, takes_bytes: bool) -> str:
     text = given.reveal() if hasattr(given, "reveal") else given
+    if takes_bytes and isinstance(text, bytes | bytearray):
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{name} must return UTF-8 if it returns bytes") from None
     if not isinstance(text, str):
-        raise TypeError(f"{_NAME} must return a str, not {type(text).__name__}")
+        kinds = "a str or bytes" if takes_bytes else "a str"
+        raise TypeError(f"{name} must return {kinds}, not {type(text).__name__}")
     return text
 
 
 def _give(reply: Reply, password: str) -> None:
     reply.password(password)
-
-
-def _reason(error: BaseException) -> str:
-    # The text of the exception is left out: it may contain the password.
-    return f"{_NAME} raised {type(error).__name__}"

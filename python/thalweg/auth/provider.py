@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from thalweg.auth.calls import Calls
-from thalweg.auth.token import Token
+from thalweg.auth.token import Token, TokenProviderError
 from thalweg.auth.worker import Workers, escaped
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class TokenSource:
         calls = self._calls
         self._workers = Workers(
             calls.name,
-            calls.token,
+            lambda reply: calls.token(),
             _give,
             lambda error: _reason(calls.name, error),
             calls.give_up,
@@ -115,6 +115,8 @@ def _give(reply: Reply, token: Token) -> None:
 
 
 def _reason(name: str, error: BaseException) -> str:
+    if isinstance(error, TokenProviderError):
+        return escaped(str(error))
     kind = type(error).__name__
     try:
         text = str(error)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-__all__ = ["Token", "read"]
+__all__ = ["Token", "TokenProviderError", "claims", "read"]
 
 # Later than any expiry in seconds (the year 5138), and earlier than any in milliseconds.
 _SECONDS_MAX: Final = 1e11
@@ -39,6 +39,10 @@ class Token:
     extensions: Mapping[str, str] | None = None
 
 
+class TokenProviderError(Exception):
+    """An error of thalweg's own token providers. Its text is complete, and contains no secret."""
+
+
 def read(returned: object, name: str) -> Token:
     """Returns the token that a provider returned, checked and completed from its JWT.
 
@@ -60,11 +64,11 @@ def read(returned: object, name: str) -> Token:
         case _:
             raise TypeError(f"{name} {_EXPECTED}, not {type(returned).__name__}")
     _check(token, name)
-    claims = _claims(token.value)
-    if token.expires_at is None and _is_number(claims.get("exp")):
-        token = replace(token, expires_at=float(claims["exp"]))
-    if token.principal is None and isinstance(claims.get("sub"), str):
-        token = replace(token, principal=claims["sub"])
+    found = claims(token.value)
+    if token.expires_at is None and _is_number(found.get("exp")):
+        token = replace(token, expires_at=float(found["exp"]))
+    if token.principal is None and isinstance(found.get("sub"), str):
+        token = replace(token, principal=found["sub"])
     return token
 
 
@@ -126,14 +130,14 @@ def _is_number(value: object) -> bool:
         return False
 
 
-def _claims(value: str) -> dict[str, Any]:
+def claims(value: str) -> dict[str, Any]:
     """Returns the claims of a JWT without verifying it, or nothing if the token is not a JWT."""
     _, _, rest = value.partition(".")
     payload, found, _ = rest.partition(".")
     if not found:
         return {}
     try:
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     except (ValueError, RecursionError):
         return {}
-    return claims if isinstance(claims, dict) else {}
+    return found if isinstance(found, dict) else {}

@@ -147,10 +147,10 @@ class NoBrokersAvailable(KafkaTimeoutError):
 
 
 class NoCredentialsError(RetriableError, SaslAuthenticationFailedError):
-    """The token provider raised, did not answer, or returned something else than a token.
+    """A token provider or password function raised, did not answer, or returned a wrong value.
 
-    The `__cause__` is what the provider raised. The client calls the provider again when it next
-    needs a token, so a later call can succeed.
+    The `__cause__` is what the provider or function raised. The client calls it again when it next
+    needs a token or password, so a later call can succeed.
     """
 
     def __init__(self, *args: object, by_client: bool = True) -> None:

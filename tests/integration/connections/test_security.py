@@ -24,6 +24,7 @@ SECRET = "alice-secret"  # from tests.support.kafka.cluster.USERS
 WRONG = "not-the-secret-4711"
 CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
 PROTOCOLS = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+_ALL = ["PLAINTEXT", *PROTOCOLS]
 
 
 def _options(kafka: RealKafka, protocol: str, **changes: Any) -> dict[str, Any]:
@@ -172,6 +173,24 @@ def test_sasl_to_a_listener_without_it_is_named(secure_kafka: RealKafka) -> None
     options = _options(secure_kafka, "SASL_PLAINTEXT", bootstrap_servers=servers)
     with within(10), pytest.raises(IllegalSaslStateError, match="security_protocol") as caught:
         KafkaProducer(**options)
+    assert SECRET not in str(caught.value)
+
+
+_PAIRS = [(ours, theirs) for ours in _ALL for theirs in _ALL if ours != theirs]
+
+
+@pytest.mark.parametrize("ours, theirs", _PAIRS)
+def test_a_client_of_another_protocol_learns_which_one_the_listener_has(
+    secure_kafka: RealKafka, ours: str, theirs: str
+) -> None:
+    """Scenario 69, and all other mix-ups."""
+    servers = secure_kafka.bootstrap(theirs)
+    options = _options(secure_kafka, ours, bootstrap_servers=servers, bootstrap_timeout_ms=1000)
+    with within(10), pytest.raises(KafkaError) as caught:
+        KafkaAdminClient(**options)
+    hint = str(caught.value).partition("security_protocol ")[2]
+    named = re.findall(r"\b(?:SASL_)?(?:PLAINTEXT|SSL)\b", hint)
+    assert theirs in named, hint
     assert SECRET not in str(caught.value)
 
 

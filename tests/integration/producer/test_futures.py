@@ -41,6 +41,16 @@ def test_callbacks_get_the_metadata_and_their_own_arguments(
     assert metadata == RecordMetadata(*metadata)
 
 
+def test_a_timeout_that_is_not_a_number_is_refused(clients: Clients, embedded: Broker) -> None:
+    topic, producer = embedded.create_topic("nan"), clients.producer(embedded)
+    sent = producer.send(topic, b"value")
+    batch = producer.send_many(topic, [b"value"])
+    for wait in (producer.flush, sent.get, batch.get):
+        with pytest.raises(ValueError, match="timeout must be a number of seconds"):
+            wait(float("nan"))
+    assert sent.get(float("inf")).offset == 0
+
+
 def test_what_cannot_be_called_is_refused_at_once(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("uncallable")
     producer = clients.producer(broker)

@@ -5,7 +5,7 @@
     wrong-host.p12            from the same authority, for another host name
     expired.p12               from the same authority, expired yesterday
     client.p12, client.pem, client.key    a client's key and certificate, for mutual TLS
-    truststore.p12            the authority's certificate, for Java
+    truststore.p12            the authority's certificate, for Java, and that of `OPENSSL_CLIENTS`
     other-ca.pem              an authority that signed none of these
 
 All passwords are `PASSWORD`.
@@ -20,9 +20,12 @@ import tempfile
 from pathlib import Path
 
 from tests.support import java
+from tests.support.paths import ROOT
 
 PASSWORD = "changeit"
-_VERSION = 3  # increase it when these files change
+# The authority of the keys and stores that OpenSSL made, in every encryption.
+OPENSSL_CLIENTS = ROOT / "crates/network/tests/stores/ca.pem"
+_VERSION = 4  # increase it when these files change
 _ISSUE = "-ext", "san=ip:127.0.0.1,ip:::1,dns:localhost"
 
 
@@ -48,16 +51,9 @@ def _fill(folder: Path) -> None:
     _signed(folder, "expired", "CN=localhost", (*_ISSUE, "-startdate", "-2d"), days=1)
     _signed(folder, "client", "CN=alice", ())
     _export_pem(folder, "client")
-    _keytool(
-        folder,
-        "truststore",
-        "-importcert",
-        "-noprompt",
-        "-alias",
-        "ca",
-        "-file",
-        str(folder / "ca.pem"),
-    )
+    for alias, file in (("ca", folder / "ca.pem"), ("openssl", OPENSSL_CLIENTS)):
+        added = "-importcert", "-noprompt", "-alias", alias, "-file", str(file)
+        _keytool(folder, "truststore", *added)
 
 
 def _authority(folder: Path, name: str, subject: str) -> None:

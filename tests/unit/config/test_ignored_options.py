@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from tests.unit.config.problems import one_problem, problems
+from tests.unit.config.problems import problems
 from thalweg._config.options import ROWS
 from thalweg.config import IgnoredOptionWarning, options_of, resolve
 
@@ -88,10 +88,6 @@ def test_no_auto_commit_may_be_written_as_none():
         assert resolve("c", {"enable_auto_commit": None})["enable_auto_commit"] is False
         found = resolve("c", {"enable.auto.commit": None, "group_id": "g"})
     assert found["enable_auto_commit"] is False
-
-
-def test_the_password_of_a_key_is_refused_with_what_to_do():
-    assert "openssl pkcs8" in one_problem("c", **{"ssl.key.password": "hunter2"})
 
 
 def test_a_default_given_explicitly_warns_of_nothing():

@@ -16,7 +16,10 @@ OAUTH_LINE = (
 
 
 def test_oauthbearer_needs_one_provider_of_tokens():
-    text = "sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider"
+    text = (
+        "sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider, or"
+        " sasl_oauthbearer_token_endpoint_url of an identity provider"
+    )
     assert problems("a", **OAUTH) == [text]
     given = {**OAUTH, "oauth_cb": len, "enable_sasl_oauthbearer_unsecure_jwt": True}
     assert "set only one of them" in one_problem("a", **given)

@@ -6,9 +6,10 @@ import pytest
 
 from tests.unit.config.problems import one_problem, problems
 from thalweg import Secret
+from thalweg.auth.password import PasswordSource
 from thalweg.config import IgnoredOptionWarning, resolve
 
-MECHANISMS = "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512' or 'OAUTHBEARER'"
+MECHANISMS = "'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER' or 'AWS_MSK_IAM'"
 SASL = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "x"}
 
 
@@ -58,7 +59,7 @@ def test_the_limit_of_iterations_has_a_lowest_value():
     assert text.startswith("sasl_scram_iterations_max must be a whole number")
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
+@pytest.mark.parametrize("mechanism", ["GSSAPI"])
 def test_a_mechanism_that_this_version_lacks_says_so(mechanism):
     text = one_problem("a", security_protocol="SASL_SSL", sasl_mechanism=mechanism)
     assert text == f"sasl_mechanism {mechanism!r} is not supported yet; use {MECHANISMS}"
@@ -207,10 +208,55 @@ def test_kafkas_names_of_pem_stores_are_taken(pem_files):
     assert found["ssl_check_hostname"] is False
 
 
-def test_javas_key_stores_are_refused_with_what_to_do():
-    text = one_problem("a", security_protocol="SSL", ssl_truststore_location="trust.jks")
-    assert "needs ssl_truststore_type='PEM'" in text
-    assert "set ssl_cafile" in text
+@pytest.mark.parametrize("kind", ["JKS", "pkcs12", "PEM", None])
+def test_the_contents_of_a_store_decide_and_not_its_type(pem_files, kind):
+    found = resolve(
+        "a",
+        {
+            "security_protocol": "SSL",
+            "ssl.keystore.location": "client.pem",
+            "ssl.keystore.type": kind,
+            "ssl.keystore.password": "hunter2",
+        },
+    )
+    assert found["ssl_certfile"] == "client.pem"
+    assert found.core()["ssl_keystore_password"] == Secret("hunter2")
+
+
+def test_a_made_up_type_of_a_store_is_refused():
+    text = one_problem("a", security_protocol="SSL", ssl_truststore_type="BKS")
+    assert text == "ssl_truststore_type must be 'PEM', 'PKCS12' or 'JKS', not 'BKS'"
+
+
+def test_pem_texts_have_the_names_of_java_and_librdkafka():
+    text = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
+    key = "-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n"
+    for names in (
+        ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key"),
+        ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"),
+    ):
+        given = dict(zip(names, (text, text, key), strict=True))
+        found = resolve("a", {"security_protocol": "SSL", **given})
+        assert found["ssl_cafile"] == found["ssl_certfile"] == Secret(text)
+        assert found["ssl_keyfile"] == Secret(key)
+
+
+@pytest.mark.parametrize("given", ["hunter2", b"hunter2", bytearray(b"hunter2"), Secret("hunter2")])
+def test_the_password_of_a_key_may_be_text_or_bytes(given):
+    found = resolve("a", {"security_protocol": "SSL", "ssl_password": given})
+    assert found["ssl_password"] == found.core()["ssl_password"] == Secret("hunter2")
+    assert "hunter2" not in repr(found)
+
+
+def test_the_password_of_a_key_may_be_a_function():
+    found = resolve("a", {"security_protocol": "SSL", "ssl_password": lambda: b"hunter2"})
+    assert isinstance(found.core()["ssl_password"], PasswordSource)
+
+
+@pytest.mark.parametrize("given", [b"\xff", 7])
+def test_other_passwords_of_keys_are_refused(given):
+    text = one_problem("a", security_protocol="SSL", ssl_password=given)
+    assert text.startswith("ssl_password must be ")
 
 
 def test_files_may_be_paths(pem_files):

@@ -62,11 +62,15 @@ impl Parts {
         transport: Arc<dyn Transport>,
     ) -> Result<Self, ClientError> {
         config.check()?;
-        let tls = config
-            .security_protocol
-            .uses_tls()
-            .then(|| config.tls.build())
-            .transpose()?;
+        let tls = if config.security_protocol.uses_tls() {
+            let prepared = config
+                .tls_prepared
+                .clone()
+                .map_or_else(|| config.prepare_tls(), Ok)?;
+            Some(prepared.0)
+        } else {
+            None
+        };
         let client_id = config.client_id.as_deref();
         let mechanism = |sasl| {
             let source = config.sasl_password.clone();

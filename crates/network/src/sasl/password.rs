@@ -1,11 +1,15 @@
 //! Passwords that the application supplies when the client logs in, and passwords that change.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{Secret, TokenError};
+use crate::wait::{Blocked, block_until};
 
 /// The number of calls of a provider at a time, however many connections log in. The others wait.
 const CALLS_MAX: usize = 4;
@@ -21,15 +25,38 @@ pub trait PasswordProvider: Send + Sync {
 pub struct PasswordReply(oneshot::Sender<Result<Secret, TokenError>>);
 
 impl PasswordReply {
+    pub(super) fn new(waiting: oneshot::Sender<Result<Secret, TokenError>>) -> Self {
+        Self(waiting)
+    }
+
     /// Answers. Nobody may be waiting any more.
     pub fn send(self, answer: Result<Secret, TokenError>) {
         let _ = self.0.send(answer);
     }
 }
 
-/// `sasl_plain_password` as a function.
+/// A password option as a function.
 #[derive(Clone)]
 pub struct PasswordSource(pub Arc<dyn PasswordProvider>);
+
+impl PasswordSource {
+    /// Asks, and blocks this thread until the answer, the deadline or an interruption.
+    pub fn wait(
+        &self,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Result<Secret, TokenError>, Blocked> {
+        let (reply, mut answer) = oneshot::channel();
+        self.0.request(PasswordReply(reply));
+        block_until(Some(deadline), interrupted, |waker| {
+            match Pin::new(&mut answer).poll(&mut Context::from_waker(waker)) {
+                Poll::Pending => None,
+                Poll::Ready(Ok(answer)) => Some(answer),
+                Poll::Ready(Err(_)) => Some(Err(TokenError::new("returned no password", None))),
+            }
+        })
+    }
+}
 
 impl fmt::Debug for PasswordSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

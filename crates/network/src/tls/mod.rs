@@ -1,8 +1,20 @@
 //! Builds a rustls configuration from TLS settings with Kafka's names.
 //!
-//! PEM comes from a file or inline (KIP-651). Without `ca` the client trusts the system's roots.
+//! ```text
+//! TlsConfig ─▶ source.rs reads files ─▶ pem.rs, keys.rs, pkcs12.rs ─▶ loading.rs ─▶ Prepared
+//! ```
+//! Certificates and keys come from a file or inline (KIP-651), as PEM or PKCS#12. Without `ca` the
+//! client trusts the system's roots.
 
+mod certificate;
+mod der;
+mod encryption;
+mod keys;
+mod loading;
 mod pem;
+mod pkcs12;
+mod pkcs12_kdf;
+mod source;
 mod verifier;
 
 use std::fmt;
@@ -16,12 +28,17 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::ClientError;
+use crate::sasl::{PasswordSource, Secret};
+use loading::Loader;
 use verifier::AnyHostname;
+
+pub use keys::{KeyError, is_encrypted, private_key};
+pub use loading::Ask;
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 type RevocationList = CertificateRevocationListDer<'static>;
 
-/// PEM text from a file or given inline. Its contents are never shown.
+/// Certificates or keys, from a file or given inline as PEM. The contents are never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     File(PathBuf),
@@ -37,6 +54,14 @@ impl fmt::Debug for Pem {
     }
 }
 
+/// The password of a private key or of a key store.
+#[derive(Debug, Clone)]
+pub enum KeyPassword {
+    Fixed(Secret),
+    /// The application supplies it, each time that the files are read.
+    Asked(PasswordSource),
+}
+
 /// Kafka's `ssl.*` options.
 #[derive(Debug, Clone)]
 pub struct TlsConfig {
@@ -47,6 +72,12 @@ pub struct TlsConfig {
     pub cert: Option<Pem>,
     /// `ssl_keyfile`: the key of `cert`. `None` means that it is in the same PEM.
     pub key: Option<Pem>,
+    /// `ssl_password`: of an encrypted key.
+    pub password: Option<KeyPassword>,
+    /// `ssl_keystore_password`: of a PKCS#12 store in `cert` or `key`, if it is not `password`.
+    pub store_password: Option<KeyPassword>,
+    /// `ssl_truststore_password`: of a PKCS#12 store in `ca`.
+    pub ca_password: Option<KeyPassword>,
     /// `ssl_check_hostname`.
     pub check_hostname: bool,
     /// `ssl_crlfile`: revocation lists for the brokers' own certificates.
@@ -59,18 +90,35 @@ impl Default for TlsConfig {
             ca: None,
             cert: None,
             key: None,
+            password: None,
+            store_password: None,
+            ca_password: None,
             check_hostname: true,
             crl: None,
         }
     }
 }
 
+/// What a [`TlsConfig`] becomes when its files are read.
+#[derive(Clone)]
+pub struct Prepared(pub(crate) Arc<ClientConfig>);
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prepared(..)")
+    }
+}
+
 impl TlsConfig {
     /// Reads the files and checks everything now, so that wrong settings fail in the constructor.
-    /// One error lists all of them.
-    pub(crate) fn build(&self) -> Result<Arc<ClientConfig>, ClientError> {
+    /// One error lists all of them. `ask` gets the passwords that the application supplies.
+    ///
+    /// It may take seconds.
+    pub fn prepare(&self, ask: Ask<'_>) -> Result<Prepared, ClientError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let (ca, crl, identity) = (self.roots(), self.revocation_lists(), self.identity());
+        let mut loader = Loader { config: self, ask };
+        let crl = self.crl.as_ref().map(Loader::revocation_lists).transpose();
+        let (ca, identity) = (self.roots(&mut loader), loader.identity());
         let (ca, crl, identity) = match (ca, crl, identity) {
             (Ok(ca), Ok(crl), Ok(identity)) => (ca, crl, identity),
             (ca, crl, identity) => {
@@ -90,7 +138,7 @@ impl TlsConfig {
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| refuse(self.key_option(), &error))?,
         };
-        Ok(Arc::new(config))
+        Ok(Prepared(Arc::new(config)))
     }
 
     fn key_option(&self) -> &'static str {
@@ -99,31 +147,6 @@ impl TlsConfig {
         } else {
             "ssl_certfile"
         }
-    }
-
-    /// Returns the client's own certificates and key.
-    fn identity(&self) -> Result<Option<Identity>, ClientError> {
-        let Some(cert) = &self.cert else {
-            return match self.key {
-                None => Ok(None),
-                Some(_) => Err(ClientError::Configuration(
-                    "ssl_keyfile is set without ssl_certfile: set both".into(),
-                )),
-            };
-        };
-        let chain = pem::certificates("ssl_certfile", cert);
-        let key = pem::private_key(self.key_option(), self.key.as_ref().unwrap_or(cert));
-        match (chain, key) {
-            (Ok(chain), Ok(key)) => Ok(Some((chain, key))),
-            // If one file contains both, one problem is enough.
-            (Err(problem), Err(_)) if self.key.is_none() => Err(problem),
-            (chain, key) => Err(all([chain.err(), key.err()].into_iter().flatten())),
-        }
-    }
-
-    fn revocation_lists(&self) -> Result<Option<Vec<RevocationList>>, ClientError> {
-        let read = |crl| pem::revocation_lists("ssl_crlfile", crl);
-        self.crl.as_ref().map(read).transpose()
     }
 
     fn verifier(
@@ -155,10 +178,10 @@ impl TlsConfig {
         })
     }
 
-    fn roots(&self) -> Result<RootCertStore, ClientError> {
+    fn roots(&self, loader: &mut Loader<'_>) -> Result<RootCertStore, ClientError> {
         let mut roots = RootCertStore::empty();
         if let Some(ca) = &self.ca {
-            for certificate in pem::certificates("ssl_cafile", ca)? {
+            for certificate in loader.authorities(ca)? {
                 roots
                     .add(certificate)
                     .map_err(|error| refuse("ssl_cafile", &error))?;

@@ -1,6 +1,6 @@
 //! Sessions that end (KIP-368), in virtual time, against a broker that checks them as Kafka does.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use thalweg_network::sasl::{
 };
 use thalweg_network::{
     Client, ClientConfig, ClientError, Request, RequestTarget, Response, SecurityProtocol,
+    WallClock,
 };
 use thalweg_protocol::ApiKey;
 use thalweg_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
@@ -412,4 +413,59 @@ async fn a_provider_that_hangs_during_a_renewal_is_named_by_the_next_attempt() {
     sleep(5 * SECOND).await;
     ask(&client).await.expect("the provider is back");
     assert_eq!(sessions.killed(), []);
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Supplies tokens that expire an hour later, by a wall clock that the test moves.
+struct Hourly {
+    clock: &'static AtomicI64,
+    supplied: AtomicUsize,
+}
+
+impl TokenProvider for Hourly {
+    fn request(&self, reply: TokenReply) {
+        self.supplied.fetch_add(1, Ordering::Relaxed);
+        reply.send(Ok(Token {
+            value: Secret::new("token"),
+            expires_at_ms: Some(self.clock.load(Ordering::Relaxed) + 3_600_000),
+            principal: None,
+            extensions: Vec::new(),
+        }));
+    }
+}
+
+/// Scenario 27: sessions and tokens are measured on the monotonic clock.
+#[tokio::test(start_paused = true)]
+async fn a_jump_of_the_wall_clock_changes_no_session_and_no_token() {
+    let sessions = Sessions::new(3_000, |_| true);
+    let broker = broker(&sessions, |_| Reaction::Usual);
+    let clock: &AtomicI64 = Box::leak(Box::new(AtomicI64::new(DAY_MS * 20_000)));
+    let supplied = AtomicUsize::new(0);
+    let provider = Arc::new(Hourly { clock, supplied });
+    let config = ClientConfig {
+        sasl: Some(SaslConfig::OAuthBearer(OAuthBearerConfig {
+            provider: Arc::clone(&provider) as Arc<dyn TokenProvider>,
+            refresh: RefreshConfig::default(),
+        })),
+        wall_clock: WallClock::Manual(clock),
+        ..config(&broker)
+    };
+    let client = Client::start_here(broker.parts(&config), Idle);
+    for jump in [0, DAY_MS, -2 * DAY_MS, DAY_MS] {
+        clock.fetch_add(jump, Ordering::Relaxed);
+        let start = Instant::now();
+        let before = sessions.reauthentications();
+        while start.elapsed() < 30 * SECOND {
+            ask(&client).await.expect("no request is lost");
+            sleep(Duration::from_millis(100)).await;
+        }
+        let renewed = sessions.reauthentications() - before;
+        assert!((9..=13).contains(&renewed), "{renewed} after {jump}");
+    }
+    assert_eq!(provider.supplied.load(Ordering::Relaxed), 1);
+    assert_eq!((sessions.refused(), sessions.killed()), (vec![], vec![]));
+    sleep(3_100 * SECOND).await;
+    let supplied = provider.supplied.load(Ordering::Relaxed);
+    assert_eq!(supplied, 2, "refreshed after 80 to 85% of its life");
 }

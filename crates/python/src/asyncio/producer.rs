@@ -267,7 +267,7 @@ impl AsyncProducer {
     #[pyo3(signature = (timeout = None))]
     fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<ProducerCoroutine> {
         let client = &self.opened(py)?.core.client;
-        self.finish(py, client.flush(gil::limit_seconds(timeout)), false)
+        self.finish(py, client.flush(gil::given_seconds(timeout)?), false)
     }
 
     fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<ProducerCoroutine> {

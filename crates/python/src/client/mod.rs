@@ -29,7 +29,7 @@ use thalweg_protocol::{ApiKey, Str};
 
 use crate::client::cluster::ClusterMetadata;
 use crate::convert::options::{self, Options};
-use crate::convert::{errors, settings, values};
+use crate::convert::{errors, settings, tls, values};
 use crate::interpreter::{callbacks, gil};
 use crate::operation::{Operation, is_over, run};
 
@@ -77,8 +77,9 @@ impl Client {
     #[new]
     fn new(py: Python<'_>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut options = Options::new(config)?;
-        let config = settings::client(&mut options)?;
+        let mut config = settings::client(&mut options)?;
         options.finish()?;
+        tls::prepare(py, &mut config)?;
         let client = py
             .detach(|| AdminClient::start(&config))
             .map_err(|error| errors::client(py, &error))?;

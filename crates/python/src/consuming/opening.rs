@@ -8,7 +8,7 @@ use thalweg_network::consumer::ConsumerClient;
 
 use crate::consuming::polling::{ConsumerHooks, Core};
 use crate::convert::options::{Options, duration_ms};
-use crate::convert::{errors, settings};
+use crate::convert::{errors, settings, tls};
 
 /// The default of `poll_arrow_max_bytes`. A larger table no longer fits into the CPU's cache until
 /// it is read.
@@ -22,7 +22,7 @@ pub(crate) fn start(
     hooks: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Core, Duration)> {
     let mut options = Options::new(config)?;
-    let client_config = settings::client(&mut options)?;
+    let mut client_config = settings::client(&mut options)?;
     let mut consumer_config = settings::consumer(&mut options)?;
     settings::align_consumer(&mut consumer_config, &client_config);
     let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
@@ -31,6 +31,7 @@ pub(crate) fn start(
         .unwrap_or(ARROW_BYTES);
     let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
     options.finish()?;
+    tls::prepare(py, &mut client_config)?;
     let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
     let client = py
         .detach(|| ConsumerClient::start(&client_config, consumer_config))

@@ -13,7 +13,7 @@ use thalweg_network::wait::ThreadWait;
 
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::tables::ArrowBatch;
-use crate::convert::{capsules, errors, settings};
+use crate::convert::{capsules, errors, settings, tls};
 use crate::interpreter::gil;
 use crate::operation::run;
 
@@ -69,7 +69,7 @@ impl PartitionReader {
         timeout_ms: f64,
     ) -> PyResult<Self> {
         let mut options = Options::new(config)?;
-        let client_config = settings::client(&mut options)?;
+        let mut client_config = settings::client(&mut options)?;
         let mut consumer_config = settings::consumer(&mut options)?;
         settings::align_consumer(&mut consumer_config, &client_config);
         for unused in [
@@ -80,6 +80,7 @@ impl PartitionReader {
             options.ignore(unused);
         }
         options.finish()?;
+        tls::prepare(py, &mut client_config)?;
         // Positions are given. There is no group, and the reader handles offsets that are out of
         // range.
         consumer_config.group_id = None;

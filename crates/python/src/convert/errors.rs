@@ -130,14 +130,18 @@ fn connection_instance<'py>(
     match error {
         ConnectionError::Authentication { code: None, .. } => made.setattr("by_client", true)?,
         ConnectionError::NoCredentials { error: cause, .. } => {
-            let raised = cause.as_ref().and_then(Cause::downcast_ref::<PyErr>);
-            if let Some(raised) = raised {
+            if let Some(raised) = cause.as_ref().and_then(raised_by) {
                 made.setattr("__cause__", raised.value(py))?;
             }
         }
         _ => {}
     }
     Ok(made)
+}
+
+/// Returns what the application's own code raised.
+pub(crate) fn raised_by(cause: &Cause) -> Option<&PyErr> {
+    cause.downcast_ref::<PyErr>()
 }
 
 fn connection_class(error: &ConnectionError) -> &'static str {

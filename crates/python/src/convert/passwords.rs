@@ -1,7 +1,7 @@
-//! Passwords for SASL: reads them from the options, or asks Python for them at each authentication.
+//! Passwords: reads them from the options, or asks Python for them each time that one is needed.
 //!
 //! ```text
-//! connection ── blocking thread, GIL ──▶ PasswordSource.request(reply)   starts a Python thread
+//! core       ── blocking thread, GIL ──▶ PasswordSource.request(reply)   starts a Python thread
 //!      ▲                                                                           │
 //!      └────────────────── reply.password(...), reply.failed(...) ◀────────────────┘
 //! ```
@@ -12,42 +12,64 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use thalweg_cluster::Cause;
 use thalweg_network::sasl::{self, PasswordProvider, PasswordSource, Secret, TokenError};
+use thalweg_network::tls::KeyPassword;
 
 use crate::convert::options::{Options, text};
 use crate::interpreter::foreign::Foreign;
 
 /// Reads `sasl_plain_password`: the password, or what supplies it.
 pub(crate) fn password(options: &mut Options<'_>) -> PyResult<(Secret, Option<PasswordSource>)> {
-    let (name, py) = ("sasl_plain_password", options.py());
+    Ok(match of_file(options, "sasl_plain_password")? {
+        None => (Secret::new(""), None),
+        Some(KeyPassword::Fixed(secret)) => (secret, None),
+        Some(KeyPassword::Asked(source)) => (Secret::new(""), Some(source)),
+    })
+}
+
+/// Reads an option for the password of a file: the password, or what supplies it.
+pub(crate) fn of_file(
+    options: &mut Options<'_>,
+    name: &'static str,
+) -> PyResult<Option<KeyPassword>> {
+    let py = options.py();
     let Some(given) = options.get::<Py<PyAny>>(name)? else {
-        return Ok((Secret::new(""), None));
+        return Ok(None);
     };
     if given.bind(py).hasattr("request")? {
-        let source = PasswordSource(Arc::new(PythonPasswords(given)));
-        return Ok((Secret::new(""), Some(source)));
+        let provider = PythonPasswords {
+            source: given,
+            option: name,
+        };
+        return Ok(Some(KeyPassword::Asked(PasswordSource(Arc::new(provider)))));
     }
-    Ok((Secret::new(text(name, given.bind(py))?), None))
+    let secret = Secret::new(text(name, given.bind(py))?);
+    Ok(Some(KeyPassword::Fixed(secret)))
 }
 
 /// A `thalweg.auth.password.PasswordSource`.
-struct PythonPasswords(Py<PyAny>);
+struct PythonPasswords {
+    source: Py<PyAny>,
+    option: &'static str,
+}
 
 impl PasswordProvider for PythonPasswords {
     fn request(&self, reply: sasl::PasswordReply) {
         // Before the thread waits for the interpreter's lock. The last records may need a password.
         let Some(_foreign) = Foreign::begin_until_wait() else {
-            let reason = "the function in sasl_plain_password cannot be called, because the \
-                          interpreter exits";
-            return reply.send(Err(TokenError::new(reason, None)));
+            let reason = format!(
+                "the function in {} cannot be called, because the interpreter exits",
+                self.option
+            );
+            return reply.send(Err(TokenError::new(&reason, None)));
         };
-        let reply = PasswordReply(Mutex::new(Some(reply)));
+        let reply = PasswordReply::new(reply);
         // After the end of the interpreter, the reply is dropped, which is an answer as well.
         Python::try_attach(|py| {
             let Ok(reply) = Bound::new(py, reply) else {
                 return;
             };
-            if let Err(error) = self.0.call_method1(py, "request", (&reply,)) {
-                let reason = format!("the function in sasl_plain_password cannot run: {error}");
+            if let Err(error) = self.source.call_method1(py, "request", (&reply,)) {
+                let reason = format!("the function in {} cannot run: {error}", self.option);
                 reply.get().fail(&reason, error);
             }
         });
@@ -59,6 +81,10 @@ impl PasswordProvider for PythonPasswords {
 pub(crate) struct PasswordReply(Mutex<Option<sasl::PasswordReply>>);
 
 impl PasswordReply {
+    pub(crate) fn new(reply: sasl::PasswordReply) -> Self {
+        Self(Mutex::new(Some(reply)))
+    }
+
     fn answer(&self, answer: Result<Secret, TokenError>) {
         let reply = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(reply) = reply {
@@ -66,7 +92,7 @@ impl PasswordReply {
         }
     }
 
-    fn fail(&self, reason: &str, error: PyErr) {
+    pub(crate) fn fail(&self, reason: &str, error: PyErr) {
         self.answer(Err(TokenError::new(reason, Some(Cause::new(error)))));
     }
 }

@@ -5,14 +5,15 @@ use pyo3::prelude::*;
 use thalweg_cluster::Address;
 use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
 use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
-use thalweg_network::tls::Pem;
+use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{ClientConfig, SecurityProtocol};
 use thalweg_producer::{Acks, Partitioner, ProducerConfig};
 use thalweg_protocol::Str;
 use thalweg_records::Compression;
 
 use crate::convert::options::{Options, duration_ms};
-use crate::convert::{passwords, tokens};
+use crate::convert::tls::PreparedTls;
+use crate::convert::{aws, passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -81,20 +82,47 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
     Ok(config)
 }
 
+/// Reads only what the files of TLS need.
+pub(crate) fn for_tls(options: &mut Options<'_>) -> PyResult<ClientConfig> {
+    let mut config = ClientConfig::default();
+    set_protocol(options, &mut config)?;
+    tls(options, &mut config.tls)?;
+    options.set_ms(
+        "socket_connection_setup_timeout_max_ms",
+        &mut config.socket_connection_setup_timeout_max,
+    )?;
+    Ok(config)
+}
+
 fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()> {
-    if let Some(name) = options.get::<String>("security_protocol")? {
-        config.security_protocol = SecurityProtocol::from_name(&name).ok_or_else(|| {
-            PyValueError::new_err(format!("security_protocol {name:?} is unknown"))
-        })?;
-    }
-    options.set("ssl_check_hostname", &mut config.tls.check_hostname)?;
-    config.tls.ca = options.get_text("ssl_cafile")?.map(pem);
-    config.tls.cert = options.get_text("ssl_certfile")?.map(pem);
-    config.tls.key = options.get_text("ssl_keyfile")?.map(pem);
-    config.tls.crl = options.get_text("ssl_crlfile")?.map(pem);
+    set_protocol(options, config)?;
+    tls(options, &mut config.tls)?;
+    config.tls_prepared = options
+        .get::<PyRef<'_, PreparedTls>>("tls")?
+        .and_then(|prepared| prepared.get());
     let (password, source) = passwords::password(options)?;
     config.sasl = sasl(options, password)?;
     config.sasl_password = source;
+    Ok(())
+}
+
+fn set_protocol(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()> {
+    if let Some(name) = options.get::<String>("security_protocol")? {
+        config.security_protocol = SecurityProtocol::from_name(&name)
+            .ok_or_else(|| unknown("security_protocol", &name))?;
+    }
+    Ok(())
+}
+
+fn tls(options: &mut Options<'_>, config: &mut TlsConfig) -> PyResult<()> {
+    options.set("ssl_check_hostname", &mut config.check_hostname)?;
+    config.ca = options.get_text("ssl_cafile")?.map(pem);
+    config.cert = options.get_text("ssl_certfile")?.map(pem);
+    config.key = options.get_text("ssl_keyfile")?.map(pem);
+    config.crl = options.get_text("ssl_crlfile")?.map(pem);
+    config.password = passwords::of_file(options, "ssl_password")?;
+    config.store_password = passwords::of_file(options, "ssl_keystore_password")?;
+    config.ca_password = passwords::of_file(options, "ssl_truststore_password")?;
     Ok(())
 }
 
@@ -104,6 +132,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     let tokenauth = options.get("sasl_scram_tokenauth")?;
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;
+    let logins = aws::logins(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
@@ -112,6 +141,10 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
             let without = || PyValueError::new_err("OAUTHBEARER needs sasl_oauth_token_provider");
             let config = oauthbearer.ok_or_else(without)?;
             return Ok(Some(SaslConfig::OAuthBearer(config)));
+        }
+        Some("AWS_MSK_IAM") => {
+            let without = || PyValueError::new_err("AWS_MSK_IAM needs sasl_aws_credentials");
+            return Ok(Some(SaslConfig::AwsMskIam(logins.ok_or_else(without)?)));
         }
         Some(other) => return Err(unknown("sasl_mechanism", other)),
         None => return Ok(None),

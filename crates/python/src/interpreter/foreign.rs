@@ -4,8 +4,8 @@
 //! the interpreter's lock. With Rust frames below, that aborts the process. So at exit no other
 //! thread starts a new call of application code, and the exit waits for a limited time until the
 //! running calls end. Once such a thread is back in its own Python code, it can be ended safely.
-//! Only token providers may still be called, until the clients are closed: a client whose token has
-//! expired needs another one to send its last records.
+//! Only token providers and password functions may still be called, until the clients are closed: a
+//! client that must log in again needs a token or password to send its last records.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

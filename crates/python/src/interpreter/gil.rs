@@ -3,6 +3,7 @@
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_network::wait::{Blocked, ThreadWait, block_until};
 
@@ -10,7 +11,7 @@ use crate::convert::errors;
 use crate::convert::options::duration_ms;
 
 /// Whether a signal's handler raised, and what it raised. Called during a wait.
-fn signalled(raised: &mut Option<PyErr>) -> bool {
+pub(crate) fn signalled(raised: &mut Option<PyErr>) -> bool {
     Python::attach(|py| match py.check_signals() {
         Ok(()) => false,
         Err(error) => {
@@ -63,6 +64,17 @@ pub(crate) fn sleep(
     Ok(())
 }
 
+/// Returns the timeout in seconds that a call was given as a duration. `None`: no limit.
+///
+/// `ValueError` if it is NaN, which would mean no limit.
+pub(crate) fn given_seconds(timeout: Option<f64>) -> PyResult<Option<Duration>> {
+    if timeout.is_some_and(f64::is_nan) {
+        let text = "timeout must be a number of seconds, 0 or more, got nan";
+        return Err(PyValueError::new_err(text));
+    }
+    Ok(limit_seconds(timeout))
+}
+
 /// Returns a timeout in seconds as a duration. `None`: no limit.
 pub(crate) fn limit_seconds(timeout: Option<f64>) -> Option<Duration> {
     limit_ms(timeout.map(|seconds| seconds * 1_000.0))
@@ -71,11 +83,6 @@ pub(crate) fn limit_seconds(timeout: Option<f64>) -> Option<Duration> {
 /// Returns a timeout in milliseconds as a duration. `None`: no limit.
 pub(crate) fn limit_ms(timeout_ms: Option<f64>) -> Option<Duration> {
     timeout_ms.filter(|ms| ms.is_finite()).map(duration_ms)
-}
-
-/// Returns when a timeout in seconds is over. `None`: never.
-pub(crate) fn deadline_seconds(timeout: Option<f64>) -> Option<Instant> {
-    limit_seconds(timeout).map(|limit| Instant::now() + limit)
 }
 
 /// Returns when a timeout in milliseconds is over. `None`: never.

@@ -12,7 +12,7 @@ use thalweg_protocol::Str;
 
 use crate::client::metrics::groups_dict;
 use crate::convert::options::{Options, duration_ms};
-use crate::convert::{errors, settings};
+use crate::convert::{errors, settings, tls};
 use crate::producing::futures::Listener;
 use crate::producing::hooks::Hooks;
 use crate::producing::topics::TopicCache;
@@ -35,13 +35,14 @@ impl Core {
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let mut options = Options::new(config)?;
-        let client_config = settings::client(&mut options)?;
+        let mut client_config = settings::client(&mut options)?;
         let mut producer_config = settings::producer(&mut options)?;
         settings::align_producer(&mut producer_config, &client_config);
         let max_block = options
             .get::<f64>("max_block_ms")?
             .map_or(Duration::from_secs(60), duration_ms);
         options.finish()?;
+        tls::prepare(py, &mut client_config)?;
         let hooks = hooks
             .filter(|given| !given.is_none())
             .map(Hooks::new)

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -46,10 +47,11 @@ pub(crate) fn get<'py, A: Awaited + Sync>(
     future: &A,
     timeout: Option<f64>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let limit = gil::given_seconds(timeout)?;
     if !future.is_done() {
         check_process(py, future)?;
         future.hasten();
-        let deadline = gil::deadline_seconds(timeout);
+        let deadline = limit.map(|limit| Instant::now() + limit);
         let done = gil::wait(py, deadline, |waker| future.poll_done(waker).then_some(()))?;
         if done.is_none() {
             let seconds = timeout.unwrap_or_default();

@@ -148,7 +148,7 @@ impl Producer {
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core(py)?;
-        run(py, &mut core.client.flush(gil::limit_seconds(timeout)))
+        run(py, &mut core.client.flush(gil::given_seconds(timeout)?))
     }
 
     #[pyo3(signature = (timeout = None))]

@@ -71,6 +71,11 @@ impl TokenError {
             cause,
         }
     }
+
+    /// Returns the error of the application's own code, if there is one.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
+    }
 }
 
 impl fmt::Display for TokenError {

@@ -1,129 +1,14 @@
-//! TLS with certificates made for the test: trust, names, client certificates, revocation.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! Which brokers the client trusts, and how it shows its own certificate.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd,
 };
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use thalweg_cluster::{ConnectionError, Idle};
 use thalweg_network::tls::{Pem, TlsConfig};
-use thalweg_network::{
-    Client, ClientConfig, ClientError, Request, RequestTarget, SecurityProtocol,
-};
-use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
+use thalweg_network::{ClientConfig, ClientError, SecurityProtocol};
 
+use super::trusting;
+use super::{Ca, authority, broker, certificate, outcome, refusal, refused_settings, server};
 use crate::broker::{Broker, Reaction};
-use crate::requests::heartbeat;
-
-type Ca = CertifiedIssuer<'static, KeyPair>;
-
-fn authority(name: &str) -> Ca {
-    let mut params = CertificateParams::new(Vec::new()).expect("no names");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    params
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, name);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
-}
-
-/// Makes a certificate and its key for a host, signed by `ca`.
-fn certificate(ca: &Ca, host: &str, serial: u8) -> (String, KeyPair) {
-    let key = KeyPair::generate().expect("a key");
-    let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a host name");
-    params.serial_number = Some(SerialNumber::from(vec![serial]));
-    (params.signed_by(&key, ca).expect("signed").pem(), key)
-}
-
-fn server(ca: &Ca, host: &str, clients: Option<&Ca>) -> TlsAcceptor {
-    let (cert, key) = certificate(ca, host, 7);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .expect("ring knows them");
-    let builder = match clients {
-        None => builder.with_no_client_auth(),
-        Some(ca) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(ca.der().clone()).expect("a CA");
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.expect("a verifier"))
-        }
-    };
-    let chain =
-        vec![rustls::pki_types::CertificateDer::from_pem_slice(cert.as_bytes()).expect("PEM")];
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM");
-    TlsAcceptor::from(Arc::new(
-        builder.with_single_cert(chain, key).expect("a pair"),
-    ))
-}
-
-/// Starts a broker behind TLS at "broker:9092".
-fn broker(acceptor: TlsAcceptor) -> Broker {
-    let broker = Broker::new(|_| Reaction::Usual);
-    let mut listener = broker.network.listen("broker", 9092);
-    let serving = broker.clone();
-    tokio::spawn(async move {
-        while let Some(stream) = listener.accept().await {
-            let (acceptor, serving) = (acceptor.clone(), serving.clone());
-            tokio::spawn(async move {
-                if let Ok(stream) = acceptor.accept(stream).await {
-                    serving.connection(stream).await;
-                }
-            });
-        }
-    });
-    broker
-}
-
-async fn outcome(broker: &Broker, tls: TlsConfig) -> Result<(), ClientError> {
-    let security_protocol = SecurityProtocol::Ssl;
-    let config = ClientConfig {
-        security_protocol,
-        tls,
-        ..broker.config()
-    };
-    let client = Client::start_here(broker.parts(&config), Idle);
-    let timeout = Some(Duration::from_secs(5));
-    let request = Request {
-        timeout,
-        ..heartbeat(RequestTarget::LeastLoaded)
-    };
-    client.view().request(request).await.map(drop)
-}
-
-fn trusting(ca: &Ca) -> TlsConfig {
-    TlsConfig {
-        ca: Some(Pem::Inline(ca.pem())),
-        ..TlsConfig::default()
-    }
-}
-
-/// Returns the TLS error that ended the request, which must come quickly.
-async fn refusal(broker: &Broker, tls: TlsConfig) -> String {
-    let start = Instant::now();
-    let error = outcome(broker, tls).await.expect_err("refused");
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "scenario 24: fails fast: {error}"
-    );
-    let ClientError::Connection(cause) = &error else {
-        panic!("{error}")
-    };
-    assert!(
-        matches!(**cause, ConnectionError::Tls { fatal: true, .. }),
-        "{error}"
-    );
-    error.to_string()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_trusted_broker_with_the_right_name_is_accepted() {
@@ -248,17 +133,6 @@ async fn a_revocation_list_of_another_authority_lets_nobody_in() {
     assert!(error.contains("Revoked"), "{error}");
 }
 
-/// Returns the constructor's error.
-fn refused_settings(tls: TlsConfig) -> String {
-    let config = ClientConfig {
-        security_protocol: SecurityProtocol::Ssl,
-        tls,
-        ..ClientConfig::plaintext("h:1").expect("a good address")
-    };
-    let error = thalweg_network::Parts::new(&config).err();
-    error.expect("a bad setting").to_string()
-}
-
 #[test]
 fn a_revocation_list_that_is_none_is_refused_at_once() {
     let ca = authority("ca");
@@ -354,7 +228,7 @@ fn all_files_that_cannot_be_read_are_named_at_once() {
         cert: file("/no/cert"),
         key: file("/no/key"),
         crl: file("/no/crl"),
-        check_hostname: true,
+        ..TlsConfig::default()
     });
     for part in [
         "ssl_cafile: /no/ca",

@@ -1,0 +1,135 @@
+//! SASL sessions that end (KIP-368): what Kafka's brokers check on each connection.
+//!
+//! The core of the embedded broker sees none of this. [`Login`] answers the requests of SASL before
+//! it, and refuses what comes after the end of a session.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thalweg_network::sasl::{SaslConfig, Secret};
+use thalweg_protocol::messages::sasl_authenticate::{
+    SaslAuthenticateRequest, SaslAuthenticateResponse,
+};
+use thalweg_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
+use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, frame};
+
+/// Kafka refuses a second re-authentication within this time.
+const BETWEEN_MIN: Duration = Duration::from_secs(1);
+
+const MESSAGE: &[u8] = b"\0alice\0secret";
+
+/// What happened to the sessions of all connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SessionCounts {
+    pub renewed: u64,
+    /// Requests after the end of a session. Kafka closes their connections.
+    pub late: u64,
+    /// Requests of SASL that came too soon, or with the wrong message.
+    pub refused: u64,
+    /// Requests that did not wait for the response to a request of SASL.
+    pub pipelined: u64,
+}
+
+impl SessionCounts {
+    /// Returns what no weather excuses.
+    pub(crate) fn wrong(self) -> Option<String> {
+        (self.pipelined > 0).then(|| format!("{} requests ran into SASL", self.pipelined))
+    }
+}
+
+/// The credentials that a [`Login`] accepts.
+pub(crate) fn credentials() -> SaslConfig {
+    SaslConfig::Plain {
+        username: "alice".to_owned(),
+        password: Secret::new("secret"),
+    }
+}
+
+/// The session of one connection.
+pub(crate) struct Login {
+    lifetime: Duration,
+    ends: Option<Instant>,
+    renewed_at: Option<Instant>,
+}
+
+/// What a connection does with a request.
+pub(crate) enum Taken {
+    ForBroker,
+    Answer(Bytes),
+    Late,
+}
+
+impl Login {
+    pub(crate) fn new(lifetime: Duration) -> Self {
+        Self {
+            lifetime,
+            ends: None,
+            renewed_at: None,
+        }
+    }
+
+    pub(crate) fn take(
+        &mut self,
+        frame: &Bytes,
+        counts: &mut SessionCounts,
+        now: Instant,
+    ) -> Taken {
+        let mut input = Reader::new(frame.clone());
+        let Ok(header) = frame::decode_request_header(&mut input) else {
+            return Taken::ForBroker;
+        };
+        let (version, id) = (header.request_api_version, header.correlation_id);
+        match ApiKey(header.request_api_key) {
+            ApiKey::API_VERSIONS => Taken::ForBroker,
+            ApiKey::SASL_HANDSHAKE => {
+                let answer = self.handshake(counts, now);
+                Taken::Answer(encode::<SaslHandshakeRequest>(version, id, &answer))
+            }
+            ApiKey::SASL_AUTHENTICATE => {
+                let message = SaslAuthenticateRequest::decode(&mut input, version);
+                let message = message.map(|request| request.auth_bytes);
+                let answer = self.authenticate(message.is_ok_and(|it| it == MESSAGE), counts, now);
+                Taken::Answer(encode::<SaslAuthenticateRequest>(version, id, &answer))
+            }
+            _ if self.ends.is_some_and(|end| now <= end) => Taken::ForBroker,
+            _ => {
+                counts.late += 1;
+                Taken::Late
+            }
+        }
+    }
+
+    fn handshake(&mut self, counts: &mut SessionCounts, now: Instant) -> SaslHandshakeResponse {
+        let mut answer = SaslHandshakeResponse::default();
+        if self.renewed_at.is_some_and(|at| now < at + BETWEEN_MIN) {
+            counts.refused += 1;
+            answer.error_code = ErrorCode::ILLEGAL_SASL_STATE.0;
+        } else if self.ends.is_some() {
+            self.renewed_at = Some(now);
+        }
+        answer
+    }
+
+    fn authenticate(
+        &mut self,
+        is_right: bool,
+        counts: &mut SessionCounts,
+        now: Instant,
+    ) -> SaslAuthenticateResponse {
+        let mut answer = SaslAuthenticateResponse::default();
+        if is_right {
+            counts.renewed += u64::from(self.ends.is_some());
+            self.ends = Some(now + self.lifetime);
+            answer.session_lifetime_ms = self.lifetime.as_millis() as i64;
+        } else {
+            counts.refused += 1;
+            answer.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
+        }
+        answer
+    }
+}
+
+fn encode<R: Request>(version: i16, correlation_id: i32, answer: &R::Response) -> Bytes {
+    let bytes = frame::encode_response(R::KEY, version, correlation_id, answer);
+    Bytes::from(bytes.expect("our own answer fits every version"))
+}

@@ -1,0 +1,54 @@
+"""Makes the token provider that asks an identity provider, from the options of a client."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from thalweg._config.oidc_rules import extensions_of, has_assertion, is_jwt_bearer
+
+if TYPE_CHECKING:
+    from thalweg.auth.oidc import OidcTokens
+
+__all__ = ["oidc_tokens"]
+
+
+def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
+    """Returns the token provider.
+
+    Args:
+        values: All options of the client, which `OidcRules` has checked.
+    """
+    from thalweg.auth.oidc import AssertionSettings, OidcTokens, Settings
+
+    def claim(name: str) -> Any:
+        return values[f"sasl_oauthbearer_assertion_{name}"]
+
+    assertion = AssertionSettings(
+        algorithm=claim("algorithm"),
+        private_key=claim("private_key_file"),
+        passphrase=claim("private_key_passphrase"),
+        file=claim("file"),
+        template_file=claim("template_file"),
+        aud=claim("claim_aud"),
+        iss=claim("claim_iss"),
+        sub=claim("claim_sub"),
+        exp_seconds=claim("claim_exp_seconds"),
+        nbf_seconds=claim("claim_nbf_seconds"),
+        jti_include=claim("claim_jti_include"),
+    )
+    settings = Settings(
+        url=values["sasl_oauthbearer_token_endpoint_url"],
+        client_id=values["sasl_oauthbearer_client_credentials_client_id"],
+        client_secret=values["sasl_oauthbearer_client_credentials_client_secret"],
+        scope=values["sasl_oauthbearer_scope"],
+        header_urlencode=values["sasl_oauthbearer_header_urlencode"],
+        sub_claim=values["sasl_oauthbearer_sub_claim_name"],
+        jwt_bearer=is_jwt_bearer(values),
+        assertion=assertion if has_assertion(values) else None,
+        ca_location=values["https_ca_location"],
+        ca_pem=values["https_ca_pem"],
+        connect_timeout_s=values["sasl_login_connect_timeout_ms"] / 1000,
+        read_timeout_s=values["sasl_login_read_timeout_ms"] / 1000,
+        retry_backoff_s=values["sasl_login_retry_backoff_ms"] / 1000,
+        retry_max_s=values["sasl_login_retry_backoff_max_ms"] / 1000,
+    )
+    return OidcTokens(settings, extensions_of(values["sasl_oauthbearer_extensions"]))

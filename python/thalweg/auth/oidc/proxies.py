@@ -1,0 +1,55 @@
+"""The proxy for a URL, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY as the standard library reads them.
+
+No request to a link-local address goes through a proxy: such addresses belong to the machine, and
+their answers are its credentials.
+"""
+
+import base64
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from thalweg.auth.oidc.error import Failure
+
+__all__ = ["Proxy", "is_link_local", "proxy_of"]
+
+
+class Proxy(NamedTuple):
+    """An HTTP proxy, and the headers that log in at it."""
+
+    address: tuple[str, int]
+    headers: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"<Proxy {self.address[0]}:{self.address[1]}>"
+
+
+def proxy_of(scheme: str, host: str, port: int) -> Proxy | Failure | None:
+    """Returns the proxy for requests to a host, or None."""
+    url = None if is_link_local(host) else getproxies().get(scheme)
+    if not url or proxy_bypass(f"{host}:{port}"):
+        return None
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        found = parts.hostname, parts.port or 80
+    except ValueError:
+        return Failure(f"the environment variable {scheme.upper()}_PROXY is not a valid URL")
+    if parts.scheme != "http" or found[0] is None:
+        return Failure(
+            f"the environment variable {scheme.upper()}_PROXY is not the URL of an HTTP proxy."
+            " It must begin with http://"
+        )
+    headers = {}
+    if parts.username is not None:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Proxy-Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+    return Proxy((found[0], found[1]), headers)
+
+
+def is_link_local(host: str) -> bool:
+    """Whether a host is a link-local address."""
+    try:
+        return ip_address(host).is_link_local
+    except ValueError:
+        return False

@@ -1,0 +1,112 @@
+"""Gets one token: sends the request, and repeats it while that can help.
+
+    fetch() ──> request ──> exchange ──> 200: Kept
+                   ^                └──> 503, no connection: pause, again until the limit
+                   └──────── pause ─────┘
+
+The pauses double, and `sasl_login_retry_backoff_max_ms` limits all of them together, as in Kafka.
+"""
+
+import ssl
+import time
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from thalweg.auth.oidc.answer import Kept, failure_of, kept, token_of
+from thalweg.auth.oidc.error import Failure
+from thalweg.auth.oidc.files import read_text
+from thalweg.auth.oidc.grant import token_request
+from thalweg.auth.oidc.http import exchange, named
+from thalweg.auth.oidc.settings import Settings
+
+__all__ = ["fetch"]
+
+_URL: Final = "sasl_oauthbearer_token_endpoint_url"
+
+
+def fetch(settings: Settings) -> Kept | Failure:
+    """Returns a new token, or why there is none.
+
+    Raises:
+        OidcError: If a function that supplies a secret fails.
+    """
+    began = time.monotonic()
+    until = began + settings.retry_max_s
+    tries, backoff_s = 1, settings.retry_backoff_s
+    while True:
+        got = _once(settings)
+        if isinstance(got, Kept):
+            return got
+        pause_s = backoff_s if got.pause_s is None else got.pause_s
+        if not got.retriable or time.monotonic() + pause_s > until:
+            return _described(got, settings, tries, time.monotonic() - began)
+        time.sleep(pause_s)
+        tries, backoff_s = tries + 1, 2 * backoff_s
+
+
+def _once(settings: Settings) -> Kept | Failure:
+    if urlsplit(settings.url).scheme == "file":
+        return _from_file(settings)
+    is_https = urlsplit(settings.url).scheme == "https"
+    context = tls_context(settings) if is_https else None
+    if isinstance(context, Failure):
+        return context
+    built = token_request(settings)
+    if isinstance(built, Failure):
+        return built
+    request, secrets = built
+    response = exchange(request, settings, context)
+    if isinstance(response, Failure):
+        return response
+    if response.status == 200:
+        return token_of(response, settings.sub_claim)
+    return failure_of(response, secrets)
+
+
+def _from_file(settings: Settings) -> Kept | Failure:
+    """Reads the token from a file, which another program replaces before the token expires."""
+    text = read_text(unquote(urlsplit(settings.url).path), _URL)
+    if isinstance(text, Failure):
+        return text
+    value = text.strip()
+    if not value or not value.isascii():
+        return Failure(f"{_URL}: the file contains no token")
+    return kept(value, None, settings.sub_claim)
+
+
+def _described(failure: Failure, settings: Settings, tries: int, took_s: float) -> Failure:
+    is_file = urlsplit(settings.url).scheme == "file"
+    doing = "" if is_file else f" POST {named(settings.url)}:"
+    failure.text = f"OIDC:{doing} {failure.text}"
+    if tries > 1:
+        failure.text += f" (after {tries} requests in {took_s:.1f} s)"
+    if failure.pause_s is not None:
+        failure.text += f". The identity provider asks to wait {failure.pause_s:.0f} s"
+    return failure
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | Failure:
+    """Returns the TLS settings for https. The files are read each time, because they may change."""
+    # Not create_default_context, which writes TLS keys to the file in SSLKEYLOGFILE.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    location, pem = settings.ca_location, settings.ca_pem
+    if location is None and pem is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return context
+    try:
+        if location is not None:
+            folder = location if _is_folder(location) else None
+            context.load_verify_locations(None if folder else location, folder)
+        if pem is not None:
+            context.load_verify_locations(cadata=pem.reveal())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it has no certificate in PEM format"
+        name = "https_ca_location" if location is not None else "https_ca_pem"
+        return Failure(f"{name} cannot be used: {reason}")
+    return context
+
+
+def _is_folder(path: str) -> bool:
+    from os.path import isdir
+
+    return isdir(path)
