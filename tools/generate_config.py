@@ -46,6 +46,9 @@ CORE_TYPES = {
     "sasl_aws_credentials": '"Logins | None"',
     "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
+    "ssl_ciphers": "list[str] | None",
+    "ssl_curves_list": "list[str] | None",
+    "ssl_enabled_protocols": "list[str] | None",
 }
 # The parts of the page before and after the tables are written by hand.
 PAGE_BEGIN = """\

@@ -18,7 +18,7 @@ use tokio::time::sleep_until;
 
 use crate::faults::{Fate, FaultPlan};
 use crate::random::Random;
-use crate::sessions::{Login, SessionCounts, Taken};
+use crate::sessions::{Login, SessionCounts, Taken, with_sasl};
 
 const PORT: u16 = 9092;
 
@@ -237,7 +237,7 @@ impl Broker {
                     }
                     Outcome::Answer(whole(answer))
                 }
-                Taken::ForBroker => self.ask_core(&mut connection, frame).await,
+                Taken::ForBroker => self.ask_core(&mut connection, frame, login.is_some()).await,
             };
             is_cut |= fate == Fate::OneWay;
             match outcome {
@@ -264,12 +264,24 @@ impl Broker {
         }
     }
 
-    async fn ask_core(&self, connection: &mut Connection, frame: Bytes) -> Outcome {
-        let now = now();
+    async fn ask_core(
+        &self,
+        connection: &mut Connection,
+        frame: Bytes,
+        offers_sasl: bool,
+    ) -> Outcome {
+        let (request, now) = (frame.clone(), now());
         let now_ms = self.clock.now_ms(now);
         let outcome = self.lock().core.handle(connection, frame, now, now_ms);
         match outcome {
             Outcome::Wait(wait) => self.wait(wait).await,
+            Outcome::Answer(answer) if offers_sasl => {
+                let pieces = Bytes::from(answer.pieces.concat());
+                Outcome::Answer(Answer {
+                    pieces: vec![with_sasl(&request, &pieces)],
+                    ..answer
+                })
+            }
             other => other,
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thalweg_network::sasl::{SaslConfig, Secret};
+use thalweg_protocol::messages::api_versions::{ApiVersion, ApiVersionsResponse};
 use thalweg_protocol::messages::sasl_authenticate::{
     SaslAuthenticateRequest, SaslAuthenticateResponse,
 };
@@ -132,4 +133,27 @@ impl Login {
 fn encode<R: Request>(version: i16, correlation_id: i32, answer: &R::Response) -> Bytes {
     let bytes = frame::encode_response(R::KEY, version, correlation_id, answer);
     Bytes::from(bytes.expect("our own answer fits every version"))
+}
+
+/// Adds the APIs of SASL to a response to `ApiVersions`, which includes its length.
+pub(crate) fn with_sasl(request: &Bytes, response: &Bytes) -> Bytes {
+    let header = frame::decode_request_header(&mut Reader::new(request.clone()));
+    let header = header.expect("the core has read it");
+    let (key, version) = (ApiKey(header.request_api_key), header.request_api_version);
+    if key != ApiKey::API_VERSIONS {
+        return response.clone();
+    }
+    let mut input = Reader::new(response.slice(4..));
+    let id = frame::decode_response_header(&mut input, key, version).expect("the core's own");
+    let mut answer = ApiVersionsResponse::decode(&mut input, version).expect("the core's own");
+    for (key, max_version) in [(ApiKey::SASL_HANDSHAKE, 1), (ApiKey::SASL_AUTHENTICATE, 2)] {
+        answer.api_keys.retain(|known| known.api_key != key.0);
+        answer.api_keys.push(ApiVersion {
+            api_key: key.0,
+            min_version: 0,
+            max_version,
+        });
+    }
+    let bytes = frame::encode_response(key, version, id, &answer).expect("it was readable");
+    Bytes::from(bytes)
 }

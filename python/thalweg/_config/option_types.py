@@ -56,13 +56,17 @@ class ProducerConfig(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: SecurityProtocol
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
-    ssl_ciphers: Any
+    ssl_ciphers: str | Sequence[str] | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_curves_list: str | Sequence[str] | None
+    ssl_sigalgs_list: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
@@ -171,8 +175,15 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
-    ssl_protocol: Any
-    ssl_enabled_protocols: Any
+    ssl_protocol: str | None
+    ssl_engine_factory_class: Any
+    ssl_keymanager_algorithm: Any
+    ssl_trustmanager_algorithm: Any
+    ssl_secure_random_implementation: Any
+    ssl_engine_location: Any
+    ssl_engine_id: Any
+    ssl_providers: Any
+    ssl_ca_certificate_stores: Any
 
 
 class ConsumerConfig(TypedDict, total=False):
@@ -201,13 +212,17 @@ class ConsumerConfig(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: SecurityProtocol
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
-    ssl_ciphers: Any
+    ssl_ciphers: str | Sequence[str] | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_curves_list: str | Sequence[str] | None
+    ssl_sigalgs_list: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
@@ -324,8 +339,15 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
-    ssl_protocol: Any
-    ssl_enabled_protocols: Any
+    ssl_protocol: str | None
+    ssl_engine_factory_class: Any
+    ssl_keymanager_algorithm: Any
+    ssl_trustmanager_algorithm: Any
+    ssl_secure_random_implementation: Any
+    ssl_engine_location: Any
+    ssl_engine_id: Any
+    ssl_providers: Any
+    ssl_ca_certificate_stores: Any
 
 
 class AdminConfig(TypedDict, total=False):
@@ -353,13 +375,17 @@ class AdminConfig(TypedDict, total=False):
     metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     security_protocol: SecurityProtocol
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
-    ssl_ciphers: Any
+    ssl_ciphers: str | Sequence[str] | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_curves_list: str | Sequence[str] | None
+    ssl_sigalgs_list: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
@@ -445,8 +471,15 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
-    ssl_protocol: Any
-    ssl_enabled_protocols: Any
+    ssl_protocol: str | None
+    ssl_engine_factory_class: Any
+    ssl_keymanager_algorithm: Any
+    ssl_trustmanager_algorithm: Any
+    ssl_secure_random_implementation: Any
+    ssl_engine_location: Any
+    ssl_engine_id: Any
+    ssl_providers: Any
+    ssl_ca_certificate_stores: Any
 
 
 class CoreProducerConfig(TypedDict):
@@ -475,12 +508,16 @@ class CoreProducerConfig(TypedDict):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: str
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_ciphers: list[str] | None
+    ssl_enabled_protocols: list[str] | None
+    ssl_curves_list: list[str] | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -540,12 +577,16 @@ class CoreConsumerConfig(TypedDict):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: str
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_ciphers: list[str] | None
+    ssl_enabled_protocols: list[str] | None
+    ssl_curves_list: list[str] | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -603,12 +644,16 @@ class CoreClientConfig(TypedDict):
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
     security_protocol: str
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_ciphers: list[str] | None
+    ssl_enabled_protocols: list[str] | None
+    ssl_curves_list: list[str] | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None

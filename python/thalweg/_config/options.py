@@ -109,6 +109,11 @@ def _pem(name: str, clients: str, doc: str, **more: Any) -> Option:
     return _text(name, clients, doc, kind="pem", **more)
 
 
+def _names(name: str, clients: str, doc: str, **more: Any) -> Option:
+    """A list of names."""
+    return _text(name, clients, doc, kind="list", annotation="str | Sequence[str] | None", **more)
+
+
 def _password(name: str, clients: str, doc: str, **more: Any) -> Option:
     """The password of a file, or a function that returns it."""
     kinds = "str | bytes | Secret"
@@ -155,6 +160,7 @@ _RUST_IO = "thalweg's native core reads and writes the sockets, not Python"
 _METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
 _KERBEROS = "GSSAPI is not supported yet"
+_OPENSSL: Final = "the client does not use OpenSSL"
 _JVM = "only a Java virtual machine uses it"
 _VALIDATION = "the broker validates tokens, not the client"
 
@@ -367,6 +373,15 @@ _SECURITY: tuple[Option, ...] = (
         "How connections are encrypted and authenticated.",
     ),
     _flag(
+        "ssl_verify",
+        True,
+        "pca",
+        "Whether the client verifies the brokers' certificates. False also switches off"
+        " ssl_check_hostname. Then anybody on the network can pretend to be a broker.",
+        kafka=None,
+        aliases=("enable.ssl.certificate.verification",),
+    ),
+    _flag(
         "ssl_check_hostname",
         True,
         "pca",
@@ -377,8 +392,8 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_cafile",
         "pca",
-        "File with the authorities to trust, in PEM or PKCS12. Or the text of a PEM file. None: the"
-        " system's authorities.",
+        "File with the authorities to trust, in PEM or PKCS12. Or a folder with PEM files, or the"
+        " text of a PEM file. None, or librdkafka's 'probe': the system's authorities.",
         kafka="ssl.truststore.certificates",
         aliases=("ssl.ca.location", "ssl.ca.pem"),
     ),
@@ -413,13 +428,33 @@ _SECURITY: tuple[Option, ...] = (
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
-    _object(
+    _names(
         "ssl_ciphers",
         "pca",
-        "Names of the allowed cipher suites, separated by colons or commas.",
+        "Cipher suites that the client offers, by IANA's or OpenSSL's names. A list, or a str with"
+        " colons or commas. None: all nine suites of TLS 1.3 and 1.2 that the client has.",
         kafka="ssl.cipher.suites",
-        refused="the client always offers the suites of its TLS library: all of TLS 1.3, and those"
-        " of TLS 1.2 with ECDHE and AEAD",
+    ),
+    _names(
+        "ssl_enabled_protocols",
+        "pca",
+        "TLS versions that the client offers: TLSv1.3, TLSv1.2, or both. A list, or a str with"
+        " commas. None: both.",
+        differs="None means the same versions as Kafka's.",
+    ),
+    _names(
+        "ssl_curves_list",
+        "pca",
+        "Curves of the key exchange that the client offers: X25519, P-256, P-384. A list, or a str"
+        " with colons or commas. None: all.",
+        kafka=None,
+    ),
+    _object(
+        "ssl_sigalgs_list",
+        "pca",
+        "Signature algorithms that the client offers.",
+        kafka=None,
+        refused="the client always offers all signature algorithms of its TLS library",
     ),
     _object(
         "ssl_context",
@@ -1477,19 +1512,54 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     ),
     _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
-    _object(
+    _text(
         "ssl_protocol",
         "pca",
-        "TLS version.",
-        ignored="the client always offers TLS 1.3 and 1.2",
-        differs="The client always offers both versions.",
+        "Java's TLS version. 'TLSv1.2': the client offers only this version, unless"
+        " ssl_enabled_protocols says otherwise. Other values have no effect.",
+        core=False,
+        differs="Kafka's is TLSv1.3, which also allows TLSv1.2.",
     ),
     _object(
-        "ssl_enabled_protocols",
+        "ssl_engine_factory_class",
         "pca",
-        "TLS versions.",
-        ignored="the client always offers TLS 1.3 and 1.2",
-        differs="The client always offers both versions.",
+        "Java's class that makes TLS connections.",
+        ignored=_JVM,
+    ),
+    _object(
+        "ssl_keymanager_algorithm",
+        "pca",
+        "Java's algorithm for keys.",
+        ignored=_JVM,
+        differs="There is none.",
+    ),
+    _object(
+        "ssl_trustmanager_algorithm",
+        "pca",
+        "Java's algorithm for trust.",
+        ignored=_JVM,
+        differs="There is none.",
+    ),
+    _object(
+        "ssl_secure_random_implementation",
+        "pca",
+        "Java's source of random numbers.",
+        ignored=_JVM,
+    ),
+    *(
+        _object(name, "pca", doc, kafka=None, ignored=_OPENSSL)
+        for name, doc in (
+            ("ssl_engine_location", "Path of OpenSSL's engine."),
+            ("ssl_engine_id", "Name of OpenSSL's engine."),
+            ("ssl_providers", "OpenSSL's providers."),
+        )
+    ),
+    _object(
+        "ssl_ca_certificate_stores",
+        "pca",
+        "Names of the certificate stores of Windows.",
+        kafka=None,
+        ignored="without ssl_cafile the client trusts the authorities of the system",
     ),
 )
 

@@ -135,6 +135,23 @@ mod tests {
     }
 
     #[test]
+    fn an_encrypted_key_signs_with_its_passphrase() {
+        let pem = include_str!("../../tests/keys/scrypt.key");
+        let sign = |passphrase| sign_jwt(JwtAlgorithm::Es256, pem, passphrase, MESSAGE);
+        assert!(sign(Some("correct horse")).is_ok());
+        for (passphrase, words) in [
+            (Some("wrong"), "another passphrase"),
+            (None, "no passphrase"),
+        ] {
+            let error = sign(passphrase).expect_err("not this one").to_string();
+            assert!(
+                error.starts_with("is encrypted") && error.contains(words),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn numbers_of_a_signature_have_a_fixed_length() {
         let short = [0x30, 8, 0x02, 1, 5, 0x02, 3, 0, 0xff, 1];
         let signature = fixed(&short).expect("two numbers");

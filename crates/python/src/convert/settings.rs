@@ -115,7 +115,11 @@ fn set_protocol(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResul
 }
 
 fn tls(options: &mut Options<'_>, config: &mut TlsConfig) -> PyResult<()> {
+    options.set("ssl_verify", &mut config.verify)?;
     options.set("ssl_check_hostname", &mut config.check_hostname)?;
+    options.set("ssl_ciphers", &mut config.offer.ciphers)?;
+    options.set("ssl_curves_list", &mut config.offer.curves)?;
+    options.set("ssl_enabled_protocols", &mut config.offer.protocols)?;
     config.ca = options.get_text("ssl_cafile")?.map(pem);
     config.cert = options.get_text("ssl_certfile")?.map(pem);
     config.key = options.get_text("ssl_keyfile")?.map(pem);
