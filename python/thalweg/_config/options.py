@@ -712,6 +712,16 @@ _OIDC: tuple[Option, ...] = (
         kafka=None,
         core=False,
     ),
+    _choice(
+        "sasl_oauthbearer_metadata_authentication_type",
+        "none",
+        ("none", "azure_imds", "aws_iam"),
+        "pca",
+        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. Both need no"
+        " secret. sasl_oauthbearer_config says for what the token is.",
+        kafka=None,
+        core=False,
+    ),
     _text(
         "sasl_oauthbearer_jwt_retriever_class",
         "pca",

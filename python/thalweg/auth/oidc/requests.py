@@ -9,7 +9,7 @@ The pauses double, and `sasl_login_retry_backoff_max_ms` limits all of them toge
 
 import ssl
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from thalweg.auth.oidc.answer import Kept, failure_of, kept, token_of
@@ -18,6 +18,9 @@ from thalweg.auth.oidc.files import read_text
 from thalweg.auth.oidc.grant import token_request
 from thalweg.auth.oidc.http import exchange, named
 from thalweg.auth.oidc.settings import Settings
+
+if TYPE_CHECKING:
+    from thalweg.auth.sts import StsSettings
 
 __all__ = ["fetch"]
 
@@ -45,6 +48,8 @@ def fetch(settings: Settings) -> Kept | Failure:
 
 
 def _once(settings: Settings) -> Kept | Failure:
+    if settings.sts is not None:
+        return _from_aws(settings, settings.sts)
     if urlsplit(settings.url).scheme == "file":
         return _from_file(settings)
     is_https = urlsplit(settings.url).scheme == "https"
@@ -60,7 +65,23 @@ def _once(settings: Settings) -> Kept | Failure:
         return response
     if response.status == 200:
         return token_of(response, settings.sub_claim)
-    return failure_of(response, secrets)
+    failure = failure_of(response, secrets)
+    # Azure answers so while its service is updated.
+    failure.retriable |= settings.azure and response.status in (404, 410)
+    return failure
+
+
+def _from_aws(settings: Settings, sts: "StsSettings") -> Kept | Failure:
+    from thalweg.auth.aws import AwsError
+    from thalweg.auth.sts import web_identity
+
+    try:
+        value, life_s = web_identity(sts, settings.read_timeout_s)
+    except AwsError as error:
+        failure = str(error)
+    else:
+        return kept(value, life_s, settings.sub_claim)
+    return Failure(failure)
 
 
 def _from_file(settings: Settings) -> Kept | Failure:
@@ -75,8 +96,9 @@ def _from_file(settings: Settings) -> Kept | Failure:
 
 
 def _described(failure: Failure, settings: Settings, tries: int, took_s: float) -> Failure:
-    is_file = urlsplit(settings.url).scheme == "file"
-    doing = "" if is_file else f" POST {named(settings.url)}:"
+    has_endpoint = settings.sts is None and urlsplit(settings.url).scheme != "file"
+    method = "GET" if settings.azure else "POST"
+    doing = f" {method} {named(settings.url)}:" if has_endpoint else ""
     failure.text = f"OIDC:{doing} {failure.text}"
     if tries > 1:
         failure.text += f" (after {tries} requests in {took_s:.1f} s)"
