@@ -92,7 +92,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -249,7 +249,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -413,7 +413,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None

@@ -652,6 +652,7 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "URL from which the client requests tokens. It is that of an identity provider (OpenID"
         " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        kind="url",
         core=False,
     ),
     _choice(
@@ -858,8 +859,8 @@ _OIDC: tuple[Option, ...] = (
         "https_ca_location",
         "pca",
         "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
-        " OpenSSL's c_rehash prepares it. None: the system's authorities. ssl_cafile has no effect"
-        " here.",
+        " OpenSSL's c_rehash prepares it. None or 'probe': the system's authorities. ssl_cafile has"
+        " no effect here.",
         kafka=None,
         core=False,
     ),

@@ -7,7 +7,7 @@ from thalweg._config.aws_rules import AWS, OF_STS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.jaas import Login, read_login
 from thalweg._config.loopback import is_loopback
-from thalweg._config.oidc_rules import OIDC, OidcRules
+from thalweg._config.oidc.rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed
 
 __all__ = ["SaslRules"]

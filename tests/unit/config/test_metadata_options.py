@@ -3,8 +3,9 @@
 import pytest
 
 from tests.unit.config.problems import one_problem, problems
-from thalweg._config import aws_rules, oidc_rules
-from thalweg._config.metadata_rules import AZURE_URL, sts_settings
+from thalweg._config import aws_rules
+from thalweg._config.oidc import rules as oidc_rules
+from thalweg._config.oidc.metadata import AZURE_URL, sts_settings
 from thalweg.auth.sts import StsSettings
 from thalweg.config import IgnoredOptionWarning, resolve
 

@@ -9,6 +9,7 @@ The pauses double, and `sasl_login_retry_backoff_max_ms` limits all of them toge
 
 import ssl
 import time
+from os.path import exists, isdir
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["fetch"]
 
+# librdkafka's word for the system's authorities.
+PROBE: Final = "probe"
+# Where systems keep their authorities.
+_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/usr/local/etc/openssl/cert.pem",
+)
 _URL: Final = "sasl_oauthbearer_token_endpoint_url"
 
 
@@ -112,12 +124,11 @@ def tls_context(settings: Settings) -> ssl.SSLContext | Failure:
     # Not create_default_context, which writes TLS keys to the file in SSLKEYLOGFILE.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     location, pem = settings.ca_location, settings.ca_pem
-    if location is None and pem is None:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        return context
+    if location in (None, PROBE) and pem is None:
+        return _with_systems_authorities(context)
     try:
         if location is not None:
-            folder = location if _is_folder(location) else None
+            folder = location if isdir(location) else None
             context.load_verify_locations(None if folder else location, folder)
         if pem is not None:
             context.load_verify_locations(cadata=pem.reveal())
@@ -128,7 +139,13 @@ def tls_context(settings: Settings) -> ssl.SSLContext | Failure:
     return context
 
 
-def _is_folder(path: str) -> bool:
-    from os.path import isdir
-
-    return isdir(path)
+def _with_systems_authorities(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Adds the system's authorities, also for a Python whose OpenSSL looks in the wrong place."""
+    context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    # The authorities of a folder are loaded when they are needed, so they are not counted.
+    known = ssl.get_default_verify_paths().capath
+    if not known and context.cert_store_stats()["x509_ca"] == 0:
+        place = next(filter(exists, _BUNDLES), None)
+        if place is not None:
+            context.load_verify_locations(place)
+    return context

@@ -8,7 +8,7 @@ from typing import Any, Final
 from thalweg._config.aws_rules import has_botocore
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.loopback import is_loopback
-from thalweg._config.metadata_rules import azure_query, sts_settings
+from thalweg._config.oidc.metadata import azure_query, sts_settings
 from thalweg._config.pem import unreadable
 from thalweg._config.secret import Secret, revealed
 
@@ -170,7 +170,7 @@ class OidcRules:
             self.found.problem(f"{_CONFIG} {wrong}")
             return
         if self.values[_URL] is not None:
-            self._url(self.values[_URL])
+            self._url(revealed(self.values[_URL]))
         elif query is None:
             self.found.problem(
                 f"{_METADATA}='azure_imds' needs {_CONFIG}='query=api-version=...&resource=...'"
@@ -180,7 +180,7 @@ class OidcRules:
         if self.values[_URL] is None:
             self.found.problem(f"tokens from an identity provider need {_URL}")
         else:
-            self._url(self.values[_URL])
+            self._url(revealed(self.values[_URL]))
         self._retriever()
         if self.is_file:
             pass  # needs no credentials
@@ -192,7 +192,7 @@ class OidcRules:
     @property
     def is_file(self) -> bool:
         """Whether the tokens come from a file."""
-        return str(self.values[_URL] or "").startswith("file:")
+        return str(revealed(self.values[_URL]) or "").startswith("file:")
 
     def _retriever(self) -> None:
         """Maps the names of Kafka's classes that get tokens."""
@@ -287,7 +287,7 @@ class OidcRules:
         location, pem = self.values["https_ca_location"], self.values["https_ca_pem"]
         if location is not None and pem is not None:
             self.found.problem("https_ca_location and https_ca_pem: set only one of them")
-        elif location is not None:
+        elif location not in (None, "probe"):
             if not os.access(location, os.R_OK):
                 self.found.problem(f"https_ca_location cannot be read from {location}")
         elif pem is not None and "-----BEGIN CERTIFICATE-----" not in revealed(pem):

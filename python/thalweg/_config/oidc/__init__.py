@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from thalweg._config.metadata_rules import AZURE_URL, azure_query, sts_settings
-from thalweg._config.oidc_rules import extensions_of, has_assertion, is_jwt_bearer
+from thalweg._config.oidc.metadata import AZURE_URL, azure_query, sts_settings
+from thalweg._config.oidc.rules import extensions_of, has_assertion, is_jwt_bearer
 from thalweg._config.secret import revealed
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
         nbf_seconds=claim("claim_nbf_seconds"),
         jti_include=claim("claim_jti_include"),
     )
-    kind, url = values[_METADATA], values["sasl_oauthbearer_token_endpoint_url"]
+    kind, url = values[_METADATA], revealed(values["sasl_oauthbearer_token_endpoint_url"])
     config, sts = revealed(values["sasl_oauthbearer_config"]), None
     if kind == "azure_imds":
         url, query = url or AZURE_URL, azure_query(config)
