@@ -207,6 +207,8 @@ class Config(dict[str, Any]):
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
+    if row.kind == "url":
+        return isinstance(value, Secret)
     if row.kind == "pem":
         return isinstance(value, Secret) or (isinstance(value, str) and is_text(value))
     return row.secret and value is not None
