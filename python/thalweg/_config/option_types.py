@@ -67,6 +67,8 @@ class ProducerConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -218,6 +220,8 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -376,6 +380,8 @@ class AdminConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -502,6 +508,9 @@ class CoreProducerConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -570,6 +579,9 @@ class CoreConsumerConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -636,6 +648,9 @@ class CoreClientConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
