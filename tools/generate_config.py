@@ -47,6 +47,7 @@ CORE_TYPES = {
     "sasl_aws_credentials": '"Logins | None"',
     "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
+    "ssl_context": "bool",
     "ssl_ciphers": "list[str] | None",
     "ssl_curves_list": "list[str] | None",
     "ssl_enabled_protocols": "list[str] | None",

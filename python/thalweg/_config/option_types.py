@@ -69,6 +69,8 @@ class ProducerConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -226,6 +228,8 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -390,6 +394,8 @@ class AdminConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -522,6 +528,9 @@ class CoreProducerConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -591,6 +600,9 @@ class CoreConsumerConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -658,6 +670,9 @@ class CoreClientConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None

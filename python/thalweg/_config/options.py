@@ -459,10 +459,26 @@ _SECURITY: tuple[Option, ...] = (
     _object(
         "ssl_context",
         "pca",
-        "The result of thalweg.aio.helpers.create_ssl_context().",
+        "An ssl.SSLContext in place of the other options. The client takes its authorities,"
+        " versions, suites and checks, but cannot read a client certificate in it. A context of"
+        " thalweg.helpers.create_ssl_context() works in full.",
         kafka=None,
-        refused="an ssl.SSLContext does not work, because TLS runs in the native core. Set"
-        " ssl_cafile, ssl_certfile, ssl_keyfile and ssl_check_hostname instead",
+        core=True,
+    ),
+    _ms(
+        "ssl_reload_interval_ms",
+        60_000,
+        "pca",
+        "How often the client looks for changed certificates and keys. It does so when it opens a"
+        " connection. 0: never.",
+        kafka=None,
+    ),
+    _text(
+        "ssl_keylog_file",
+        "pca",
+        "File to which the client appends the secrets of TLS sessions. With them, a tool such as"
+        " Wireshark can decrypt everything. Use it only to find errors.",
+        kafka=None,
     ),
     _text(
         "ssl_endpoint_identification_algorithm",

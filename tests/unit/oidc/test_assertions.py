@@ -284,7 +284,7 @@ def test_an_encrypted_key_signs_with_its_passphrase(idp, passphrase, words):
     key = str(ROOT / "crates/network/tests/keys/scrypt.key")
     more = assertions(private_key=key, passphrase=passphrase, algorithm="ES256")
     if words is None:
-        assert tokens(idp.token_url, **more).token()
+        assert tokens(idp.token_url, **more).token().value
     else:
         reason, _ = answer(tokens(idp.token_url, **more))
         assert words in reason

@@ -4,6 +4,7 @@ mod errors;
 mod hostile;
 mod keys;
 mod offers;
+mod reload;
 mod trust;
 
 use std::sync::{Arc, Mutex};
@@ -126,12 +127,12 @@ impl Server {
 }
 
 /// What the server's side has seen of a handshake.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) version: Option<ProtocolVersion>,
     pub(super) suite: Option<CipherSuite>,
     pub(super) curve: Option<NamedGroup>,
-    pub(super) has_client: bool,
+    pub(super) client: Option<CertificateDer<'static>>,
     pub(super) kind: Option<HandshakeKind>,
 }
 
@@ -160,7 +161,9 @@ pub(super) fn seeing(acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
                         curve: tls
                             .negotiated_key_exchange_group()
                             .map(SupportedKxGroup::name),
-                        has_client: tls.peer_certificates().is_some(),
+                        client: tls
+                            .peer_certificates()
+                            .map(|chain| chain[0].clone().into_owned()),
                         kind: tls.handshake_kind(),
                     });
                     serving.connection(stream).await;
