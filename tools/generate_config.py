@@ -43,6 +43,7 @@ CORE_TYPES = {
     "connections_max_idle_ms": "int | None",
     "partitioner": "str",
     "retries": "int",
+    "sasl_aws_credentials": '"Logins | None"',
     "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
     "ssl_context": "bool",
@@ -106,6 +107,7 @@ mechanism that you name.
 | `PLAIN` | the password | nothing |
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
 | `OAUTHBEARER` | a token, until it expires | nothing |
+| `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
   network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
@@ -340,6 +342,7 @@ def render_types() -> str:
         "from thalweg.partitioner import Partitioner",
         "",
         "if TYPE_CHECKING:",
+        "    from thalweg.auth.aws import Logins",
         "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from thalweg._config.aws_rules import aws_logins
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
@@ -132,6 +133,7 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
+        values["sasl_aws_credentials"] = aws_logins(self)
         # Only a context that remembers its certificate also gives this option.
         context = self["ssl_context"] is not None
         values["ssl_context"] = context and self["ssl_certfile"] is None
@@ -162,7 +164,7 @@ class Config(dict[str, Any]):
             IllegalStateError: If the client does not log in with PLAIN or SCRAM.
         """
         mechanism = self["sasl_mechanism"]
-        if mechanism in (None, "OAUTHBEARER"):
+        if mechanism in (None, "OAUTHBEARER", "AWS_MSK_IAM"):
             raise IllegalStateError(
                 "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
                 f" SCRAM-SHA-512. This client has {mechanism}"
@@ -239,7 +241,7 @@ def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str,
             if "ssl" not in sys.modules or not isinstance(value, sys.modules["ssl"].SSLContext):
                 found.problem(f"ssl_context must be an ssl.SSLContext, not {type(value).__name__}")
                 continue
-            from thalweg._config.ssl_context import read_context
+            from thalweg._ssl_context import read_context
 
             options, problems = read_context(value)
             for each in problems:

@@ -9,6 +9,7 @@ from thalweg._config.secret import Secret
 from thalweg.partitioner import Partitioner
 
 if TYPE_CHECKING:
+    from thalweg.auth.aws import Logins
     from thalweg.auth.password import PasswordSource
     from thalweg.auth.provider import TokenSource
 
@@ -120,6 +121,11 @@ class ProducerConfig(TypedDict, total=False):
     https_ca_location: str | None
     https_ca_pem: str | Secret | None
     sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -273,6 +279,11 @@ class ConsumerConfig(TypedDict, total=False):
     https_ca_location: str | None
     https_ca_pem: str | Secret | None
     sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: float | None
@@ -433,6 +444,11 @@ class AdminConfig(TypedDict, total=False):
     https_ca_location: str | None
     https_ca_pem: str | Secret | None
     sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     metric_reporters: str | Sequence[Any]
     metrics_num_samples: int
     metrics_sample_window_ms: int
@@ -523,6 +539,7 @@ class CoreProducerConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -594,6 +611,7 @@ class CoreConsumerConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: int | None
@@ -663,5 +681,6 @@ class CoreClientConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     metrics_num_samples: int
     metrics_sample_window_ms: int

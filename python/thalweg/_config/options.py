@@ -531,9 +531,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
-        " and OAUTHBEARER. PLAIN sends the password itself, and OAUTHBEARER the token, so use them"
-        " only with SASL_SSL.",
+        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
+        " OAUTHBEARER and AWS_MSK_IAM. PLAIN sends the password itself, and OAUTHBEARER the token,"
+        " so use them only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
         differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
     ),
@@ -881,6 +881,48 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "Name of a Java class. With OAuthBearerLoginCallbackHandler, the tokens come from"
         " sasl_oauthbearer_token_endpoint_url. The client has no other one of these classes.",
+        core=False,
+    ),
+)
+
+_AWS: tuple[Option, ...] = (
+    _text(
+        "sasl_aws_region",
+        "pca",
+        "AWS region for AWS_MSK_IAM. None: that of the brokers' names, or of the environment"
+        " variables AWS_REGION and AWS_DEFAULT_REGION, or of AWS's configuration files.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_aws_profile",
+        "pca",
+        "Profile in AWS's configuration files. None: AWS's usual sources of credentials.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_aws_role_arn",
+        "pca",
+        "AWS role that the client assumes.",
+        kafka=None,
+        core=False,
+    ),
+    _object(
+        "sasl_aws_credentials",
+        "pca",
+        "AWS credentials. A thalweg.auth.aws.Credentials, an object with"
+        " get_frozen_credentials(), or a function that returns one of these. None: botocore finds"
+        " them. See [AWS MSK](security.md#aws-msk).",
+        kafka=None,
+        core=True,
+        secret=True,
+    ),
+    _text(
+        "sasl_client_callback_handler_class",
+        "pca",
+        "Name of a Java class. The client takes IAMClientCallbackHandler of Amazon MSK, which has"
+        " no effect. It has no other one of these classes.",
         core=False,
     ),
 )
@@ -1543,6 +1585,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Metadata", _METADATA),
     ("Security", _SECURITY),
     ("Tokens from an identity provider (OIDC)", _OIDC),
+    ("AWS", _AWS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),
     ("Batches and memory", _BATCHES),

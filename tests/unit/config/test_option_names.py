@@ -85,7 +85,6 @@ NOT_OURS = {
     "sasl.kerberos.ticket.renew.window.factor": "no Kerberos",
     "sasl.kerberos.ticket.renew.jitter": "no Kerberos",
     "sasl.kerberos.min.time.before.relogin": "no Kerberos",
-    "sasl.client.callback.handler.class": "of the Java virtual machine",
 }
 
 

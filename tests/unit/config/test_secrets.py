@@ -16,6 +16,7 @@ SECRETS = sorted(row.name for row in ROWS if row.secret)
 
 def test_the_secrets_are_known():
     assert SECRETS == [
+        "sasl_aws_credentials",
         "sasl_jaas_config",
         "sasl_oauth_token_provider",
         "sasl_oauthbearer_assertion_private_key_passphrase",

@@ -3,7 +3,8 @@
 //! ```text
 //!   connect ─▶ [TLS] ─▶ ApiVersions ─▶ [SaslHandshake ─▶ SaslAuthenticate ...] ─▶ ready
 //! ```
-//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for all of it: it closes attempts that take too long.
+//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for
+//! all of it: it closes attempts that take too long.
 
 use std::io;
 use std::net::SocketAddr;
@@ -200,6 +201,13 @@ fn label(address: &Address, socket: SocketAddr) -> String {
     } else {
         format!("{address} ({})", socket.ip())
     }
+}
+
+/// Returns the host of a label, without the brackets of an IPv6 address.
+pub(super) fn host(label: &str) -> &str {
+    let address = label.split_once(" (").map_or(label, |(address, _)| address);
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Sends requests one at a time, while nobody else uses the connection.

@@ -13,7 +13,7 @@ use thalweg_records::Compression;
 
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::tls::PreparedTls;
-use crate::convert::{passwords, tokens};
+use crate::convert::{aws, passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -141,6 +141,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     let tokenauth = options.get("sasl_scram_tokenauth")?;
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;
+    let logins = aws::logins(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
@@ -149,6 +150,10 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
             let without = || PyValueError::new_err("OAUTHBEARER needs sasl_oauth_token_provider");
             let config = oauthbearer.ok_or_else(without)?;
             return Ok(Some(SaslConfig::OAuthBearer(config)));
+        }
+        Some("AWS_MSK_IAM") => {
+            let without = || PyValueError::new_err("AWS_MSK_IAM needs sasl_aws_credentials");
+            return Ok(Some(SaslConfig::AwsMskIam(logins.ok_or_else(without)?)));
         }
         Some(other) => return Err(unknown("sasl_mechanism", other)),
         None => return Ok(None),
