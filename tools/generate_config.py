@@ -30,6 +30,7 @@ KINDS = {
     "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
+    "url": "str | Secret",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
 # Of a Literal, without ": TypeAlias = ".

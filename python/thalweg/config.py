@@ -197,6 +197,8 @@ class Config(dict[str, Any]):
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
+    if row.kind == "url":
+        return isinstance(value, Secret)
     if row.kind == "pem":
         return isinstance(value, Secret) or (isinstance(value, str) and is_text(value))
     return row.secret and value is not None
@@ -241,7 +243,7 @@ def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str,
             if "ssl" not in sys.modules or not isinstance(value, sys.modules["ssl"].SSLContext):
                 found.problem(f"ssl_context must be an ssl.SSLContext, not {type(value).__name__}")
                 continue
-            from thalweg._ssl_context import read_context
+            from thalweg._config.ssl_context import read_context
 
             options, problems = read_context(value)
             for each in problems:

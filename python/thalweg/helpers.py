@@ -46,7 +46,7 @@ def create_ssl_context(
     import ssl
 
     from thalweg._config.secret import hidden, revealed
-    from thalweg._ssl_context import RememberingContext
+    from thalweg._config.ssl_context import RememberingContext
 
     if sum(each is not None for each in (cafile, capath, cadata)) > 1:
         raise ValueError(

@@ -23,6 +23,7 @@ SaslOauthbearerGrantType: TypeAlias = Literal[
     "jwt-bearer",
     "urn:ietf:params:oauth:grant-type:jwt-bearer",
 ]
+SaslOauthbearerMetadataAuthenticationType: TypeAlias = Literal["none", "azure_imds", "aws_iam"]
 SaslOauthbearerAssertionAlgorithm: TypeAlias = Literal["RS256", "ES256"]
 Acks: TypeAlias = Literal[-1, 0, 1, 'all', '-1', '0', '1']
 CompressionType: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -93,7 +94,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -101,6 +102,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -251,7 +253,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -259,6 +261,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -416,7 +419,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -424,6 +427,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None

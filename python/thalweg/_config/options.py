@@ -668,6 +668,7 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "URL from which the client requests tokens. It is that of an identity provider (OpenID"
         " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        kind="url",
         core=False,
     ),
     _choice(
@@ -725,6 +726,16 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "What the client shows to get a token. 'client_credentials': its secret or an assertion."
         " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        kafka=None,
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_metadata_authentication_type",
+        "none",
+        ("none", "azure_imds", "aws_iam"),
+        "pca",
+        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. Both need no"
+        " secret. sasl_oauthbearer_config says for what the token is.",
         kafka=None,
         core=False,
     ),
@@ -864,8 +875,8 @@ _OIDC: tuple[Option, ...] = (
         "https_ca_location",
         "pca",
         "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
-        " OpenSSL's c_rehash prepares it. None: the system's authorities. ssl_cafile has no effect"
-        " here.",
+        " OpenSSL's c_rehash prepares it. None or 'probe': the system's authorities. ssl_cafile has"
+        " no effect here.",
         kafka=None,
         core=False,
     ),
