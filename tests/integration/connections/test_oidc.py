@@ -5,7 +5,11 @@ These brokers accept tokens without a signature.
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -145,3 +149,58 @@ def test_a_provider_that_comes_back_cures_a_client(kafka: RealKafka, idp: Identi
         time.sleep(5)  # the client closes its connections
         idp.answer(*[status(503)] * 20)
         assert producer.send("oidc-cured", b"after").get(30).offset == 1
+
+
+def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, idp: IdentityProvider) -> None:
+    kafka.create_topic("oidc-exit")
+    idp.expires_in = 0.0  # each connection needs another token
+    program = """
+        import json, sys, time
+        from thalweg import KafkaProducer
+
+        producer = KafkaProducer(**json.loads(sys.argv[1]))
+        for _ in range(3):
+            producer.send("oidc-exit", b"value")
+        time.sleep(5)  # the client closes its connections
+    """
+    given = {
+        **options(kafka, idp),
+        "connections_max_idle_ms": 2500,
+        "request_timeout_ms": 2000,
+        "linger_ms": 60_000,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), json.dumps(given)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert idp.requests[-1].at - idp.requests[0].at > 4, "the client requested a token at exit"
+    with KafkaConsumer(**options(kafka, idp), auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("oidc-exit", 0)])
+        assert [each.value for each in read(consumer, 3)] == [b"value"] * 3
+
+
+def test_the_command_line_logs_in(kafka: RealKafka, idp: IdentityProvider) -> None:
+    kafka.create_topic("oidc-cli")
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": idp.token_url,
+        "sasl.oauthbearer.client.id": "our-client",
+        "sasl.oauthbearer.client.secret": SECRET,
+    }
+    parts = [part for name, value in given.items() for part in ("-X", f"{name}={value}")]
+    command = ["topics", "list", "-b", kafka.bootstrap("SASL_PLAINTEXT"), *parts]
+    done = subprocess.run(
+        [sys.executable, "-m", "thalweg", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "oidc-cli" in done.stdout.splitlines()
