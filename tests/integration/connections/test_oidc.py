@@ -23,7 +23,7 @@ from tests.support.identity import IdentityProvider, document, jwt, status
 from tests.support.kafka.cluster import VERSIONS, RealKafka
 from tests.support.oauth import oauth_options
 from tests.support.waiting import wait_until
-from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.auth.oidc import OidcError
 from thalweg.errors import NoCredentialsError, SaslAuthenticationFailedError
@@ -77,6 +77,23 @@ def test_all_clients_share_one_token(
         assert [each.value for each in read(consumer, 100)] == values
     assert len(idp.requests) == 1
     assert idp.requests[0].basic == f"our-client:{SECRET}"
+
+
+def test_the_embedded_broker_takes_the_tokens(idp: IdentityProvider) -> None:
+    broker = EmbeddedBroker(security_protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"])
+    with broker:
+        broker.create_topic("oidc")
+        login: dict[str, Any] = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauthbearer_token_endpoint_url": idp.token_url,
+            "sasl_oauthbearer_client_credentials_client_id": "of-embedded",
+            "sasl_oauthbearer_client_credentials_client_secret": SECRET,
+        }
+        with KafkaProducer(**login) as producer:
+            assert producer.send("oidc", b"value").get(30).offset == 0
+        assert len(idp.requests) == 1
 
 
 def test_asyncio_clients_get_tokens(kafka: RealKafka, idp: IdentityProvider) -> None:
