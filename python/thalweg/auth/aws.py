@@ -25,8 +25,8 @@ __all__ = ["AwsError", "Credentials", "Identity", "Logins", "MskTokenProvider"]
 
 _VERSION: Final = "2020_10_22"
 _USER_AGENT: Final = f"thalweg/{__version__}"
-_REGION_OF_HOST: Final = r"\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?$"
-_REGION: Final = r"[a-z]{2}(?:-[a-z]+)+-\d+"
+_REGION_OF_HOST: Final = r"\.([a-z]{2,9}(?:-[a-z]+)+-\d+)\.amazonaws\.(?:com|com\.cn|eu)$"
+_REGION: Final = r"[a-z]{2,9}(?:-[a-z]+)+-\d+"
 _SESSION_NAME: Final = "thalweg"
 
 

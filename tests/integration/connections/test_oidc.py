@@ -60,8 +60,9 @@ def options(
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_all_clients_share_one_token(
-    kafka: RealKafka, idp: IdentityProvider, protocol: str
+    kafka: RealKafka, idp: IdentityProvider, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(1)
     topic = f"oidc-{protocol.lower()}"
     given = options(kafka, idp, protocol)
     values = [b"%d" % number for number in range(100)]
@@ -77,6 +78,9 @@ def test_all_clients_share_one_token(
         assert [each.value for each in read(consumer, 100)] == values
     assert len(idp.requests) == 1
     assert idp.requests[0].basic == f"our-client:{SECRET}"
+    assert "thalweg" in caplog.text
+    for secret in (SECRET, idp.requests[0].headers["authorization"].split()[1], "eyJ"):
+        assert secret not in caplog.text
 
 
 def test_the_embedded_broker_takes_the_tokens(idp: IdentityProvider) -> None:

@@ -98,6 +98,7 @@ def test_a_token_is_the_url_that_amazons_signer_makes():
         (HOST, "eu-west-1"),
         ("boot-x.c1.kafka-serverless.us-gov-east-1.amazonaws.com", "us-gov-east-1"),
         ("b-2.x.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("b-2.x.kafka.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
     ],
 )
 def test_the_region_is_that_of_the_broker(host, region):
