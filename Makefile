@@ -24,7 +24,7 @@ export PYO3_PYTHON := $(abspath $(PY))
 
 # The crates that must follow clippy.toml: no sockets and clocks. A few files of the broker allow
 # themselves what they need.
-CORES := protocol records cluster producer consumer broker
+CORES := protocol records security cluster producer consumer broker
 # The binding needs an interpreter to link with, so it is tested from Python.
 CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked --no-fail-fast
 XTASK := cargo run --quiet --locked --package xtask --

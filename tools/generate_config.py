@@ -30,6 +30,7 @@ KINDS = {
     "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
+    "url": "str | Secret",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
 # Of a Literal, without ": TypeAlias = ".
@@ -43,8 +44,13 @@ CORE_TYPES = {
     "connections_max_idle_ms": "int | None",
     "partitioner": "str",
     "retries": "int",
+    "sasl_aws_credentials": '"Logins | None"',
     "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
+    "ssl_context": "bool",
+    "ssl_ciphers": "list[str] | None",
+    "ssl_curves_list": "list[str] | None",
+    "ssl_enabled_protocols": "list[str] | None",
 }
 # The parts of the page before and after the tables are written by hand.
 PAGE_BEGIN = """\
@@ -102,6 +108,7 @@ mechanism that you name.
 | `PLAIN` | the password | nothing |
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
 | `OAUTHBEARER` | a token, until it expires | nothing |
+| `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
   network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
@@ -336,6 +343,7 @@ def render_types() -> str:
         "from thalweg.partitioner import Partitioner",
         "",
         "if TYPE_CHECKING:",
+        "    from thalweg.auth.aws import Logins",
         "    from thalweg.auth.password import PasswordSource",
         "    from thalweg.auth.provider import TokenSource",
         "",

@@ -1364,11 +1364,15 @@ class EmbeddedBroker:
         port: int = 0,
         host: str = "127.0.0.1",
         configs: Mapping[str, str] | None = None,
+        security_protocol: str = "PLAINTEXT",
+        sasl_mechanisms: Sequence[str] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> Self:
         """Takes the options, which `start` checks. It opens nothing.
 
         `configs` are Kafka's broker options under their dotted names. Port 0 means any free ports,
-        else the nodes use port, port + 1, ... ValueError if nodes < 1."""
+        else the nodes use port, port + 1, ... ValueError if nodes < 1, or the broker does not
+        have the protocol or the mechanism. `users` are names and passwords."""
 
     def start(self) -> None:
         """Starts the broker. Returns when all nodes accept connections.
@@ -1409,6 +1413,12 @@ class EmbeddedBroker:
         """Makes a node the coordinator of the group and the transactional id with this name.
 
         ValueError if there is no such node."""
+
+    def set_user(self, user: str, password: str) -> None:
+        """Adds a user, or changes its password. KafkaConfigurationError if one is not valid."""
+
+    def remove_user(self, user: str) -> bool:
+        """Removes a user. Returns whether it existed."""
 
     def stop_node(self, node: int) -> None: ...
     def start_node(self, node: int) -> None: ...

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from thalweg._config.aws_rules import aws_logins
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
@@ -39,7 +40,6 @@ __all__ = [
     "IgnoredOptionWarning",
     "InsecureConnectionWarning",
     "Option",
-    "TlsOptions",
     "configured",
     "options_of",
     "resolve",
@@ -58,18 +58,6 @@ _PASSWORDS: Final = (
 )
 _KINDS: Final = {"p": "producer", "c": "consumer", "a": "admin"}
 _numbers: Final = {client: itertools.count(1) for client in _KINDS}
-
-
-class TlsOptions:
-    """A value for the option `ssl_context`: `ssl_*` options. Its repr hides their values."""
-
-    __slots__ = ("options",)
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self.options = options
-
-    def __repr__(self) -> str:
-        return f"<TlsOptions {', '.join(self.options)}>"
 
 
 class Config(dict[str, Any]):
@@ -145,6 +133,10 @@ class Config(dict[str, Any]):
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
+        values["sasl_aws_credentials"] = aws_logins(self)
+        # Only a context that remembers its certificate also gives this option.
+        context = self["ssl_context"] is not None
+        values["ssl_context"] = context and self["ssl_certfile"] is None
         for name in _PASSWORDS:
             if callable(self[name]):
                 from thalweg.auth.password import PasswordSource
@@ -172,7 +164,7 @@ class Config(dict[str, Any]):
             IllegalStateError: If the client does not log in with PLAIN or SCRAM.
         """
         mechanism = self["sasl_mechanism"]
-        if mechanism in (None, "OAUTHBEARER"):
+        if mechanism in (None, "OAUTHBEARER", "AWS_MSK_IAM"):
             raise IllegalStateError(
                 "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
                 f" SCRAM-SHA-512. This client has {mechanism}"
@@ -205,6 +197,8 @@ class Config(dict[str, Any]):
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
+    if row.kind == "url":
+        return isinstance(value, Secret)
     if row.kind == "pem":
         return isinstance(value, Secret) or (isinstance(value, str) and is_text(value))
     return row.secret and value is not None
@@ -240,13 +234,21 @@ def _unknown(client: Client, name: str) -> str:
     return f"unknown option {name!r}{did_you_mean(name, candidates)}"
 
 
-def _spelt_out(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the options, and in place of a TlsOptions its options one by one."""
+def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str, Any]]:
+    """Yields the options, and with an ssl.SSLContext also those that mean the same."""
     for name, value in given.items():
-        if name == "ssl_context" and isinstance(value, TlsOptions):
-            yield from value.options.items()
-        else:
-            yield name, value
+        yield name, value
+        if name == "ssl_context" and value is not None:
+            # Without this module there is no context, and it takes long to import.
+            if "ssl" not in sys.modules or not isinstance(value, sys.modules["ssl"].SSLContext):
+                found.problem(f"ssl_context must be an ssl.SSLContext, not {type(value).__name__}")
+                continue
+            from thalweg._config.ssl_context import read_context
+
+            options, problems = read_context(value)
+            for each in problems:
+                found.problem(f"ssl_context {each}")
+            yield from options.items()
 
 
 def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
@@ -257,7 +259,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
     known = _names(client)
     values: dict[str, Any] = {}
     spelt: dict[str, str] = {}
-    for name, value in _spelt_out(given):
+    for name, value in _spelt_out(given, found):
         row = known.get(name)
         value = hide(row, value)
         if row is None:

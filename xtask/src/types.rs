@@ -11,7 +11,7 @@ use crate::names::snake;
 use crate::sizes;
 
 /// The APIs that have typed messages. All others use the by-name codec.
-const TYPED: [&str; 44] = [
+const TYPED: [&str; 48] = [
     "Produce",
     "Fetch",
     "ListOffsets",
@@ -56,6 +56,10 @@ const TYPED: [&str; 44] = [
     "DescribeAcls",
     "DescribeTransactions",
     "ListTransactions",
+    "DescribeUserScramCredentials",
+    "AlterUserScramCredentials",
+    "CreateAcls",
+    "DeleteAcls",
 ];
 
 const TYPED_DATA: [&str; 2] = ["RequestHeader", "ResponseHeader"];

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::SecurityConfig;
+
 /// The number of nodes, where they listen, and Kafka's own broker options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerConfig {
@@ -16,6 +18,8 @@ pub struct BrokerConfig {
     /// Kafka's broker options by their dotted names. An unknown name is an error. See
     /// [`BrokerOptions`](crate::options::BrokerOptions).
     pub options: BTreeMap<String, String>,
+    /// How clients must connect. Its seed must come from a source of random bytes.
+    pub security: SecurityConfig,
     /// Determines topic ids, the cluster id and session ids. `None` means a new seed at each start.
     pub seed: Option<u64>,
 }
@@ -28,6 +32,7 @@ impl Default for BrokerConfig {
             port: 0,
             advertised_host: None,
             options: BTreeMap::new(),
+            security: SecurityConfig::default(),
             seed: None,
         }
     }

@@ -24,6 +24,8 @@ use crate::random::Random;
 use crate::requests::answer::{Outcome, ReplyTo};
 use crate::requests::api;
 use crate::requests::wait::Wait;
+use crate::security::authentication::Authentication;
+use crate::security::{Principal, Security, SecurityConfig};
 use crate::storage::validate::Codecs;
 use crate::timer::Timer;
 use crate::topology::coordinator::MovedCoordinators;
@@ -52,6 +54,7 @@ pub struct Core {
     pub(crate) moved_coordinators: MovedCoordinators,
     pub(crate) codecs: Codecs,
     pub(crate) random: Random,
+    pub(crate) security: Security,
     pub(crate) next_producer_id: i64,
     /// The size of all batches in memory.
     pub(crate) memory_bytes: u64,
@@ -65,12 +68,25 @@ pub struct Core {
 }
 
 /// The client's side of a connection, one for each connection.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Connection {
     /// The node that accepted it.
-    pub node: i32,
+    pub(crate) node: i32,
     /// The client's address as `DescribeGroups` shows it, in Java's form: `/127.0.0.1`.
-    pub client_host: String,
+    pub(crate) client_host: String,
+    pub(crate) authentication: Authentication,
+}
+
+impl Connection {
+    /// Whether the client has logged in, or need not.
+    pub fn is_authenticated(&self) -> bool {
+        self.authentication.is_complete()
+    }
+
+    /// Returns the user.
+    pub fn principal(&self) -> &Principal {
+        self.authentication.principal()
+    }
 }
 
 /// The address of a node.
@@ -114,6 +130,7 @@ impl Core {
             moved_coordinators: MovedCoordinators::default(),
             codecs: Codecs::default(),
             random,
+            security: Security::new(&SecurityConfig::default()),
             next_producer_id: first_producer_id(seed),
             memory_bytes: 0,
             started: now,
@@ -124,10 +141,24 @@ impl Core {
         }
     }
 
+    /// Sets how clients must connect. Without this, everybody may.
+    pub fn secure(&mut self, config: &SecurityConfig) {
+        self.security = Security::new(config);
+    }
+
+    /// Returns the state of a new connection.
+    pub fn connect(&self, node: i32, client_host: String) -> Connection {
+        Connection {
+            node,
+            client_host,
+            authentication: Authentication::new(self.security.protocol.has_sasl()),
+        }
+    }
+
     /// Serves one frame (without its length).
     pub fn handle(
         &mut self,
-        connection: &Connection,
+        connection: &mut Connection,
         frame: Bytes,
         now: Instant,
         now_ms: i64,
@@ -143,6 +174,9 @@ impl Core {
             return Outcome::Close;
         }
         self.faults.count(key, connection.node);
+        if !connection.authentication.admits(key, now) {
+            return Outcome::Close;
+        }
         let call = api::Call {
             core: self,
             connection,

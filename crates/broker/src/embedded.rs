@@ -16,16 +16,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use ring::rand::SecureRandom as _;
 use thalweg_protocol::ApiKey;
+use thalweg_security::{SEED_BYTES, Secret};
 
 use crate::core::NodeAddress;
 use crate::error::ApiError;
 use crate::faults::builder::Faults;
 use crate::options::BrokerOptions;
+use crate::security::users;
 use crate::server::{BoundPort, Server, SharedCore, lock};
 use crate::topology::NewTopic;
 use crate::topology::assignment::NewReplicas;
-use crate::{BrokerConfig, BrokerError, Core, GroupService, handlers};
+use crate::{BrokerConfig, BrokerError, Core, GroupService, SecurityConfig, handlers};
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -48,6 +51,9 @@ impl EmbeddedBroker {
             return Err(BrokerError::Config(why));
         }
         let options = BrokerOptions::parse(&config.options)?;
+        for (user, password) in &config.security.users {
+            check_user(user, password)?;
+        }
         let listeners = listen_all(&config)?;
         let addresses: Vec<SocketAddr> = listeners.iter().map(|(_, at, _)| *at).collect();
         let advertised = advertised_host(&config);
@@ -57,7 +63,11 @@ impl EmbeddedBroker {
         };
         let nodes: Vec<NodeAddress> = addresses.iter().map(advertise).collect();
         let seed = config.seed.unwrap_or_else(any_seed);
-        let core = Core::new(&nodes, options, seed, Instant::now());
+        let mut core = Core::new(&nodes, options, seed, Instant::now());
+        core.secure(&SecurityConfig {
+            seed: random_bytes()?,
+            ..config.security
+        });
         let core = Arc::new(Mutex::new(core));
         let listeners = listeners
             .into_iter()
@@ -260,6 +270,23 @@ impl EmbeddedBroker {
         lock(&self.core).options.of_groups()
     }
 
+    /// Adds a user of PLAIN and SCRAM, or changes the password of one.
+    pub fn set_user(&self, user: &str, password: &Secret) -> Result<(), BrokerError> {
+        self.check_open()?;
+        check_user(user, password)?;
+        let (mechanisms, salts) = lock(&self.core).security.for_deriving();
+        // Without the lock, because this takes milliseconds.
+        let derived = users::derive(user, password, &mechanisms, &salts);
+        lock(&self.core).security.users.set(user, derived);
+        Ok(())
+    }
+
+    /// Removes a user. Returns whether it existed. Its connections stay until their sessions end.
+    pub fn remove_user(&self, user: &str) -> Result<bool, BrokerError> {
+        self.check_open()?;
+        Ok(lock(&self.core).security.users.remove(user))
+    }
+
     /// Closes all sockets and ends the broker's thread. It may be called repeatedly, and waits only
     /// for a limited time.
     pub fn close(&self) {
@@ -341,6 +368,28 @@ fn join_address(host: &str, port: u16) -> String {
         return format!("[{host}]:{port}");
     }
     format!("{host}:{port}")
+}
+
+/// Refuses names and passwords with which nobody could log in.
+fn check_user(user: &str, password: &Secret) -> Result<(), BrokerError> {
+    let problem = if user.is_empty() {
+        "the name of a user must not be empty".to_owned()
+    } else if user.contains('\0') || password.reveal().contains('\0') {
+        format!("the name or the password of user {user:?} contains a NUL character")
+    } else if password.reveal().is_empty() {
+        format!("the password of user {user:?} is empty")
+    } else {
+        return Ok(());
+    };
+    Err(BrokerError::Config(problem))
+}
+
+/// Returns bytes that nobody can guess.
+fn random_bytes() -> Result<[u8; SEED_BYTES], BrokerError> {
+    let mut bytes = [0; SEED_BYTES];
+    let filled = ring::rand::SystemRandom::new().fill(&mut bytes);
+    let problem = |_| BrokerError::Config("the system has no random bytes for nonces".to_owned());
+    filled.map_err(problem).map(|()| bytes)
 }
 
 fn any_seed() -> u64 {

@@ -10,6 +10,7 @@
 //!                               |-- storage: batches in wire form, by offset and by time
 //!                               |-- fetch: sessions, reading, the answer's bytes
 //!                               |-- transactions: the coordinator of transactions
+//!                               |-- security: users, and who has logged in
 //!                               |-- offsets: committed offsets of groups, and their retention
 //!                               '-- groups: members as their coordinator reports them
 //! ```
@@ -20,7 +21,7 @@
 //! It is strict where it implements Kafka: it decodes and checks every batch, sequences and epochs
 //! follow Kafka's producer state, segments roll and expire by Kafka's rules. These parts of Kafka
 //! are missing: replication (replicas exist only in metadata, acks=all means acks=1), compaction,
-//! persistence beyond the process, TLS, SASL and ACLs. Groups have members only if a coordinator
+//! persistence beyond the process, TLS and ACLs. Groups have members only if a coordinator
 //! outside of this crate serves them: see [`GroupService`].
 #![deny(unsafe_code)]
 
@@ -36,6 +37,7 @@ mod offsets;
 pub mod options;
 mod random;
 mod requests;
+mod security;
 mod server;
 mod storage;
 #[cfg(test)]
@@ -57,4 +59,5 @@ pub use groups::{
 };
 pub use requests::answer::{Answer, Outcome};
 pub use requests::wait::Wait;
+pub use security::{Principal, SaslMechanism, SecurityConfig, SecurityProtocol};
 pub use server::{GroupClock, GroupService};

@@ -18,6 +18,8 @@ mod groups;
 mod records;
 #[path = "hostile/topics.rs"]
 mod topics;
+#[path = "hostile/users.rs"]
+mod users;
 #[path = "hostile/world.rs"]
 mod world;
 
@@ -167,6 +169,11 @@ fn the_worst_frames_of_topics_are_answered_within_bounds() {
 #[test]
 fn the_worst_frames_of_groups_are_answered_within_bounds() {
     assert_bounded(&groups::all());
+}
+
+#[test]
+fn the_worst_frames_of_users_are_answered_within_bounds() {
+    assert_bounded(&users::all());
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub enum SetupStep {
     Token,
     /// The application's function that supplies the password.
     Password,
+    /// What signs a login with the AWS credentials.
+    AwsLogin,
     Authentication,
 }
 
@@ -35,6 +37,7 @@ impl SetupStep {
             }
             Self::Token => "the token provider has not returned a token yet",
             Self::Password => "the function in sasl_plain_password has not returned yet",
+            Self::AwsLogin => "AWS has not supplied credentials yet",
             Self::Authentication => {
                 "accepted the connection, but has not responded to the SASL authentication yet"
             }
@@ -50,6 +53,7 @@ impl SetupStep {
             Self::ApiVersions => "accepted the connection, but did not respond to ApiVersions",
             Self::Token => "the token provider did not return a token",
             Self::Password => "the function in sasl_plain_password did not return",
+            Self::AwsLogin => "AWS did not supply credentials",
             Self::Authentication => {
                 "accepted the connection, but did not respond to the SASL authentication"
             }
@@ -69,6 +73,7 @@ impl SetupStep {
             Self::Token => {
                 "Give the requests of the provider a timeout below socket_connection_setup_timeout_ms"
             }
+            Self::AwsLogin => "Check that this machine reaches the source of its AWS credentials",
             Self::Authentication => "Perhaps the broker is overloaded",
         }
     }

@@ -69,6 +69,11 @@ impl FrameCutter {
         }
     }
 
+    /// Changes the limit for frames whose length has not been read yet.
+    pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
+        self.limits.frame_bytes_max = frame_bytes_max;
+    }
+
     /// Whether no frame has arrived in part, so that the peer may close without cutting one off.
     pub fn is_between_frames(&self) -> bool {
         self.start == self.buffer.len() && self.large.is_none()

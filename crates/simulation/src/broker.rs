@@ -207,10 +207,7 @@ impl Broker {
 
     /// Serves one connection, one request after the other, as Kafka does.
     async fn serve(self, node: i32, mut stream: DuplexStream) {
-        let connection = Connection {
-            node,
-            client_host: "10.0.0.1".to_owned(),
-        };
+        let mut connection = self.lock().core.connect(node, "10.0.0.1".to_owned());
         let mut login = self.lock().session.map(Login::new);
         let mut is_cut = false;
         while let Ok(frame) = read_frame(&mut stream).await {
@@ -240,7 +237,7 @@ impl Broker {
                     }
                     Outcome::Answer(whole(answer))
                 }
-                Taken::ForBroker => self.ask_core(&connection, frame, login.is_some()).await,
+                Taken::ForBroker => self.ask_core(&mut connection, frame, login.is_some()).await,
             };
             is_cut |= fate == Fate::OneWay;
             match outcome {
@@ -267,7 +264,12 @@ impl Broker {
         }
     }
 
-    async fn ask_core(&self, connection: &Connection, frame: Bytes, offers_sasl: bool) -> Outcome {
+    async fn ask_core(
+        &self,
+        connection: &mut Connection,
+        frame: Bytes,
+        offers_sasl: bool,
+    ) -> Outcome {
         let (request, now) = (frame.clone(), now());
         let now_ms = self.clock.now_ms(now);
         let outcome = self.lock().core.handle(connection, frame, now, now_ms);
@@ -313,6 +315,7 @@ fn whole(answer: Bytes) -> Answer {
         own_bytes: answer.len(),
         pieces: vec![answer],
         not_before: None,
+        is_last: false,
     }
 }
 

@@ -41,6 +41,6 @@ def _works(row: Option, client: str) -> bool:
 
 
 def _line(row: Option) -> str:
-    is_list = row.kind in ("list", "servers")
+    is_list = row.kind in ("list", "servers") and row.default is not None
     default = ",".join(row.default) if is_list else row.default
     return f"      {row.name}={default!r}: {row.summary}"

@@ -9,6 +9,7 @@ from thalweg._config.secret import Secret
 from thalweg.partitioner import Partitioner
 
 if TYPE_CHECKING:
+    from thalweg.auth.aws import Logins
     from thalweg.auth.password import PasswordSource
     from thalweg.auth.provider import TokenSource
 
@@ -22,6 +23,7 @@ SaslOauthbearerGrantType: TypeAlias = Literal[
     "jwt-bearer",
     "urn:ietf:params:oauth:grant-type:jwt-bearer",
 ]
+SaslOauthbearerMetadataAuthenticationType: TypeAlias = Literal["none", "azure_imds", "aws_iam"]
 SaslOauthbearerAssertionAlgorithm: TypeAlias = Literal["RS256", "ES256"]
 Acks: TypeAlias = Literal[-1, 0, 1, 'all', '-1', '0', '1']
 CompressionType: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -55,14 +57,20 @@ class ProducerConfig(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: SecurityProtocol
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
-    ssl_ciphers: Any
+    ssl_ciphers: str | Sequence[str] | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_curves_list: str | Sequence[str] | None
+    ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -86,7 +94,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -94,6 +102,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -114,6 +123,11 @@ class ProducerConfig(TypedDict, total=False):
     https_ca_location: str | None
     https_ca_pem: str | Secret | None
     sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -165,8 +179,15 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
-    ssl_protocol: Any
-    ssl_enabled_protocols: Any
+    ssl_protocol: str | None
+    ssl_engine_factory_class: Any
+    ssl_keymanager_algorithm: Any
+    ssl_trustmanager_algorithm: Any
+    ssl_secure_random_implementation: Any
+    ssl_engine_location: Any
+    ssl_engine_id: Any
+    ssl_providers: Any
+    ssl_ca_certificate_stores: Any
 
 
 class ConsumerConfig(TypedDict, total=False):
@@ -195,14 +216,20 @@ class ConsumerConfig(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: SecurityProtocol
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
-    ssl_ciphers: Any
+    ssl_ciphers: str | Sequence[str] | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_curves_list: str | Sequence[str] | None
+    ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -226,7 +253,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -234,6 +261,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -254,6 +282,11 @@ class ConsumerConfig(TypedDict, total=False):
     https_ca_location: str | None
     https_ca_pem: str | Secret | None
     sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: float | None
@@ -313,8 +346,15 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
-    ssl_protocol: Any
-    ssl_enabled_protocols: Any
+    ssl_protocol: str | None
+    ssl_engine_factory_class: Any
+    ssl_keymanager_algorithm: Any
+    ssl_trustmanager_algorithm: Any
+    ssl_secure_random_implementation: Any
+    ssl_engine_location: Any
+    ssl_engine_id: Any
+    ssl_providers: Any
+    ssl_ca_certificate_stores: Any
 
 
 class AdminConfig(TypedDict, total=False):
@@ -342,14 +382,20 @@ class AdminConfig(TypedDict, total=False):
     metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     security_protocol: SecurityProtocol
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: str | bytes | Secret | Callable[[], str | bytes | Secret] | None
     ssl_crlfile: str | Secret | None
-    ssl_ciphers: Any
+    ssl_ciphers: str | Sequence[str] | None
+    ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_curves_list: str | Sequence[str] | None
+    ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -373,7 +419,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -381,6 +427,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -401,6 +448,11 @@ class AdminConfig(TypedDict, total=False):
     https_ca_location: str | None
     https_ca_pem: str | Secret | None
     sasl_login_callback_handler_class: str | None
+    sasl_aws_region: str | None
+    sasl_aws_profile: str | None
+    sasl_aws_role_arn: str | None
+    sasl_aws_credentials: Any
+    sasl_client_callback_handler_class: str | None
     metric_reporters: str | Sequence[Any]
     metrics_num_samples: int
     metrics_sample_window_ms: int
@@ -429,8 +481,15 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
-    ssl_protocol: Any
-    ssl_enabled_protocols: Any
+    ssl_protocol: str | None
+    ssl_engine_factory_class: Any
+    ssl_keymanager_algorithm: Any
+    ssl_trustmanager_algorithm: Any
+    ssl_secure_random_implementation: Any
+    ssl_engine_location: Any
+    ssl_engine_id: Any
+    ssl_providers: Any
+    ssl_ca_certificate_stores: Any
 
 
 class CoreProducerConfig(TypedDict):
@@ -459,12 +518,19 @@ class CoreProducerConfig(TypedDict):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: str
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_ciphers: list[str] | None
+    ssl_enabled_protocols: list[str] | None
+    ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -477,6 +543,7 @@ class CoreProducerConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -523,12 +590,19 @@ class CoreConsumerConfig(TypedDict):
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
     security_protocol: str
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_ciphers: list[str] | None
+    ssl_enabled_protocols: list[str] | None
+    ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -541,6 +615,7 @@ class CoreConsumerConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: int | None
@@ -585,12 +660,19 @@ class CoreClientConfig(TypedDict):
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
     security_protocol: str
+    ssl_verify: bool
     ssl_check_hostname: bool
     ssl_cafile: str | Secret | None
     ssl_certfile: str | Secret | None
     ssl_keyfile: str | Secret | None
     ssl_password: "Secret | PasswordSource | None"
     ssl_crlfile: str | Secret | None
+    ssl_ciphers: list[str] | None
+    ssl_enabled_protocols: list[str] | None
+    ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -603,5 +685,6 @@ class CoreClientConfig(TypedDict):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
+    sasl_aws_credentials: "Logins | None"
     metrics_num_samples: int
     metrics_sample_window_ms: int

@@ -109,6 +109,11 @@ def _pem(name: str, clients: str, doc: str, **more: Any) -> Option:
     return _text(name, clients, doc, kind="pem", **more)
 
 
+def _names(name: str, clients: str, doc: str, **more: Any) -> Option:
+    """A list of names."""
+    return _text(name, clients, doc, kind="list", annotation="str | Sequence[str] | None", **more)
+
+
 def _password(name: str, clients: str, doc: str, **more: Any) -> Option:
     """The password of a file, or a function that returns it."""
     kinds = "str | bytes | Secret"
@@ -155,6 +160,7 @@ _RUST_IO = "thalweg's native core reads and writes the sockets, not Python"
 _METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
 _KERBEROS = "GSSAPI is not supported yet"
+_OPENSSL: Final = "the client does not use OpenSSL"
 _JVM = "only a Java virtual machine uses it"
 _VALIDATION = "the broker validates tokens, not the client"
 
@@ -367,6 +373,15 @@ _SECURITY: tuple[Option, ...] = (
         "How connections are encrypted and authenticated.",
     ),
     _flag(
+        "ssl_verify",
+        True,
+        "pca",
+        "Whether the client verifies the brokers' certificates. False also switches off"
+        " ssl_check_hostname. Then anybody on the network can pretend to be a broker.",
+        kafka=None,
+        aliases=("enable.ssl.certificate.verification",),
+    ),
+    _flag(
         "ssl_check_hostname",
         True,
         "pca",
@@ -377,8 +392,8 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_cafile",
         "pca",
-        "File with the authorities to trust, in PEM or PKCS12. Or the text of a PEM file. None: the"
-        " system's authorities.",
+        "File with the authorities to trust, in PEM or PKCS12. Or a folder with PEM files, or the"
+        " text of a PEM file. None, or librdkafka's 'probe': the system's authorities.",
         kafka="ssl.truststore.certificates",
         aliases=("ssl.ca.location", "ssl.ca.pem"),
     ),
@@ -413,21 +428,57 @@ _SECURITY: tuple[Option, ...] = (
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
-    _object(
+    _names(
         "ssl_ciphers",
         "pca",
-        "Names of the allowed cipher suites, separated by colons or commas.",
+        "Cipher suites that the client offers, by IANA's or OpenSSL's names. A list, or a str with"
+        " colons or commas. None: all nine suites of TLS 1.3 and 1.2 that the client has.",
         kafka="ssl.cipher.suites",
-        refused="the client always offers the suites of its TLS library: all of TLS 1.3, and those"
-        " of TLS 1.2 with ECDHE and AEAD",
+    ),
+    _names(
+        "ssl_enabled_protocols",
+        "pca",
+        "TLS versions that the client offers: TLSv1.3, TLSv1.2, or both. A list, or a str with"
+        " commas. None: both.",
+        differs="None means the same versions as Kafka's.",
+    ),
+    _names(
+        "ssl_curves_list",
+        "pca",
+        "Curves of the key exchange that the client offers: X25519, P-256, P-384. A list, or a str"
+        " with colons or commas. None: all.",
+        kafka=None,
+    ),
+    _object(
+        "ssl_sigalgs_list",
+        "pca",
+        "Signature algorithms that the client offers.",
+        kafka=None,
+        refused="the client always offers all signature algorithms of its TLS library",
     ),
     _object(
         "ssl_context",
         "pca",
-        "The result of thalweg.aio.helpers.create_ssl_context().",
+        "An ssl.SSLContext in place of the other options. The client takes its authorities,"
+        " versions, suites and checks, but cannot read a client certificate in it. A context of"
+        " thalweg.helpers.create_ssl_context() works in full.",
         kafka=None,
-        refused="an ssl.SSLContext does not work, because TLS runs in the native core. Set"
-        " ssl_cafile, ssl_certfile, ssl_keyfile and ssl_check_hostname instead",
+        core=True,
+    ),
+    _ms(
+        "ssl_reload_interval_ms",
+        60_000,
+        "pca",
+        "How often the client looks for changed certificates and keys. It does so when it opens a"
+        " connection. 0: never.",
+        kafka=None,
+    ),
+    _text(
+        "ssl_keylog_file",
+        "pca",
+        "File to which the client appends the secrets of TLS sessions. With them, a tool such as"
+        " Wireshark can decrypt everything. Use it only to find errors.",
+        kafka=None,
     ),
     _text(
         "ssl_endpoint_identification_algorithm",
@@ -480,9 +531,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
-        " and OAUTHBEARER. PLAIN sends the password itself, and OAUTHBEARER the token, so use them"
-        " only with SASL_SSL.",
+        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
+        " OAUTHBEARER and AWS_MSK_IAM. PLAIN sends the password itself, and OAUTHBEARER the token,"
+        " so use them only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
         differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
     ),
@@ -617,6 +668,7 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "URL from which the client requests tokens. It is that of an identity provider (OpenID"
         " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        kind="url",
         core=False,
     ),
     _choice(
@@ -674,6 +726,16 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "What the client shows to get a token. 'client_credentials': its secret or an assertion."
         " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        kafka=None,
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_metadata_authentication_type",
+        "none",
+        ("none", "azure_imds", "aws_iam"),
+        "pca",
+        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. Both need no"
+        " secret. sasl_oauthbearer_config says for what the token is.",
         kafka=None,
         core=False,
     ),
@@ -813,8 +875,8 @@ _OIDC: tuple[Option, ...] = (
         "https_ca_location",
         "pca",
         "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
-        " OpenSSL's c_rehash prepares it. None: the system's authorities. ssl_cafile has no effect"
-        " here.",
+        " OpenSSL's c_rehash prepares it. None or 'probe': the system's authorities. ssl_cafile has"
+        " no effect here.",
         kafka=None,
         core=False,
     ),
@@ -830,6 +892,48 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "Name of a Java class. With OAuthBearerLoginCallbackHandler, the tokens come from"
         " sasl_oauthbearer_token_endpoint_url. The client has no other one of these classes.",
+        core=False,
+    ),
+)
+
+_AWS: tuple[Option, ...] = (
+    _text(
+        "sasl_aws_region",
+        "pca",
+        "AWS region for AWS_MSK_IAM. None: that of the brokers' names, or of the environment"
+        " variables AWS_REGION and AWS_DEFAULT_REGION, or of AWS's configuration files.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_aws_profile",
+        "pca",
+        "Profile in AWS's configuration files. None: AWS's usual sources of credentials.",
+        kafka=None,
+        core=False,
+    ),
+    _text(
+        "sasl_aws_role_arn",
+        "pca",
+        "AWS role that the client assumes.",
+        kafka=None,
+        core=False,
+    ),
+    _object(
+        "sasl_aws_credentials",
+        "pca",
+        "AWS credentials. A thalweg.auth.aws.Credentials, an object with"
+        " get_frozen_credentials(), or a function that returns one of these. None: botocore finds"
+        " them. See [AWS MSK](security.md#aws-msk).",
+        kafka=None,
+        core=True,
+        secret=True,
+    ),
+    _text(
+        "sasl_client_callback_handler_class",
+        "pca",
+        "Name of a Java class. The client takes IAMClientCallbackHandler of Amazon MSK, which has"
+        " no effect. It has no other one of these classes.",
         core=False,
     ),
 )
@@ -1435,19 +1539,54 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     ),
     _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
-    _object(
+    _text(
         "ssl_protocol",
         "pca",
-        "TLS version.",
-        ignored="the client always offers TLS 1.3 and 1.2",
-        differs="The client always offers both versions.",
+        "Java's TLS version. 'TLSv1.2': the client offers only this version, unless"
+        " ssl_enabled_protocols says otherwise. Other values have no effect.",
+        core=False,
+        differs="Kafka's is TLSv1.3, which also allows TLSv1.2.",
     ),
     _object(
-        "ssl_enabled_protocols",
+        "ssl_engine_factory_class",
         "pca",
-        "TLS versions.",
-        ignored="the client always offers TLS 1.3 and 1.2",
-        differs="The client always offers both versions.",
+        "Java's class that makes TLS connections.",
+        ignored=_JVM,
+    ),
+    _object(
+        "ssl_keymanager_algorithm",
+        "pca",
+        "Java's algorithm for keys.",
+        ignored=_JVM,
+        differs="There is none.",
+    ),
+    _object(
+        "ssl_trustmanager_algorithm",
+        "pca",
+        "Java's algorithm for trust.",
+        ignored=_JVM,
+        differs="There is none.",
+    ),
+    _object(
+        "ssl_secure_random_implementation",
+        "pca",
+        "Java's source of random numbers.",
+        ignored=_JVM,
+    ),
+    *(
+        _object(name, "pca", doc, kafka=None, ignored=_OPENSSL)
+        for name, doc in (
+            ("ssl_engine_location", "Path of OpenSSL's engine."),
+            ("ssl_engine_id", "Name of OpenSSL's engine."),
+            ("ssl_providers", "OpenSSL's providers."),
+        )
+    ),
+    _object(
+        "ssl_ca_certificate_stores",
+        "pca",
+        "Names of the certificate stores of Windows.",
+        kafka=None,
+        ignored="without ssl_cafile the client trusts the authorities of the system",
     ),
 )
 
@@ -1457,6 +1596,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Metadata", _METADATA),
     ("Security", _SECURITY),
     ("Tokens from an identity provider (OIDC)", _OIDC),
+    ("AWS", _AWS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),
     ("Batches and memory", _BATCHES),

@@ -23,7 +23,7 @@ def _is_base64(run: str) -> bool:
     return counts[0] >= 6 and counts[1] >= 6 and counts[2] >= 1
 
 
-def unreadable(value: str) -> str | None:
+def unreadable(value: str, may_be_folder: bool = False) -> str | None:
     """Returns why the file cannot be read, or None if it can or the value is PEM text.
 
     It does not open the file, which may be a pipe: that can be read only once.
@@ -36,6 +36,6 @@ def unreadable(value: str) -> str | None:
         if is_text(value):
             return "is neither the path of a file nor PEM text, which has BEGIN and END lines"
         return f"cannot be read from {value}: {getattr(wrong, 'strerror', None) or wrong}"
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(mode) and not may_be_folder:
         return f"cannot be read from {value}: it is a directory"
     return None if os.access(value, os.R_OK) else f"cannot be read from {value}: permission denied"

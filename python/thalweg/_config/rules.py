@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from thalweg._config.findings import Findings, IgnoredOptionWarning
-from thalweg._config.pem import unreadable
 from thalweg._config.sasl_rules import SaslRules
-from thalweg._config.secret import revealed
+from thalweg._config.tls_rules import TlsRules
 
 __all__ = ["apply_rules"]
 
@@ -61,41 +60,11 @@ class _Rules:
             )
 
     def tls(self) -> None:
-        """Checks the TLS options and converts Kafka's spellings of them."""
+        """Checks the options of TLS (see `TlsRules`)."""
         if not self.values["security_protocol"].endswith("SSL"):
             self._pointless("ssl_", "has no encryption", "SSL or SASL_SSL")
             return
-        self._stores()
-        algorithm = self.values["ssl_endpoint_identification_algorithm"]
-        if algorithm is not None and algorithm.lower() not in ("", "none", "https"):
-            self.found.problem(
-                f"ssl_endpoint_identification_algorithm must be 'https' or '', not {algorithm!r}"
-            )
-        elif algorithm is not None and "ssl_check_hostname" not in self.explicit:
-            self.values["ssl_check_hostname"] = algorithm.lower() == "https"
-        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
-            value = self.values[name]
-            problem = None if value is None else unreadable(revealed(value))
-            if problem is not None:
-                self.found.problem(f"{name} {problem}")
-        if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:
-            self.found.problem("ssl_keyfile needs ssl_certfile")
-
-    def _stores(self) -> None:
-        for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
-            place, kind = self.values[f"ssl_{store}_location"], self.values[f"ssl_{store}_type"]
-            if kind is not None and kind.upper() not in ("PEM", "PKCS12", "JKS"):
-                self.found.problem(
-                    f"ssl_{store}_type must be 'PEM', 'PKCS12' or 'JKS', not {kind!r}"
-                )
-            if place is None:
-                continue
-            if target in self.explicit and self.values[target] != place:
-                self.found.problem(
-                    f"ssl_{store}_location and {target} name different files: set only one of them"
-                )
-            else:
-                self.values[target] = place
+        TlsRules(self.values, self.explicit, self.found).check()
 
     def _pointless(self, prefix: str | tuple[str, ...], lack: str, instead: str) -> None:
         """Warns of security options that the security protocol does not use."""

@@ -3,22 +3,24 @@
 import re
 from typing import Any, Final
 
+from thalweg._config.aws_rules import AWS, OF_STS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.jaas import Login, read_login
 from thalweg._config.loopback import is_loopback
-from thalweg._config.oidc_rules import OIDC, OidcRules
+from thalweg._config.oidc.rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed
 
 __all__ = ["SaslRules"]
 
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
-_NOT_YET: Final = ("GSSAPI", "AWS_MSK_IAM")
+_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER", "AWS_MSK_IAM")
+_NOT_YET: Final = ("GSSAPI",)
 # Java's login modules, and the mechanisms that they log in with.
 _LOGIN_MODULES: Final = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": _SCRAM,
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "IAMLoginModule": ("AWS_MSK_IAM",),
 }
 # Entries of Java's login line for tokens without a signature, and librdkafka's names for them.
 _UNSECURED: Final = {
@@ -51,6 +53,7 @@ class SaslRules:
         """Takes the coerced values, which the rules change, and the names that the user gave."""
         self.values, self.explicit, self.found = values, explicit, found
         self._oidc = OidcRules(values, explicit, found)
+        self._aws = AwsRules(values, explicit, found)
 
     def check(self) -> None:
         """Checks that SASL has what it needs."""
@@ -70,6 +73,8 @@ class SaslRules:
             mechanism = self.values["sasl_mechanism"] = mechanism.upper()
             if mechanism == "OAUTHBEARER":
                 self._token_provider()
+            elif mechanism == "AWS_MSK_IAM":
+                self._aws.check()
             else:
                 self._credentials(mechanism)
             self._of_other_mechanisms(mechanism)
@@ -139,10 +144,13 @@ class SaslRules:
         names: list[str] = []
         if mechanism not in _SCRAM:
             names += ["sasl_scram_iterations_max", "sasl_scram_tokenauth"]
-        if mechanism == "OAUTHBEARER":
+        if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
             names += ["sasl_plain_password", "sasl_plain_username"]
-        else:
+        if mechanism != "OAUTHBEARER":
             names += (*_OAUTH, *OIDC)
+        if mechanism != "AWS_MSK_IAM":
+            is_sts = self.values["sasl_oauthbearer_metadata_authentication_type"] == "aws_iam"
+            names += (each for each in AWS if not (is_sts and each in OF_STS))
         given = sorted(name for name in names if name in self.explicit - self.found.named)
         self.found.without_effect(
             [name for name in given if self.values[name] is not None],
@@ -151,7 +159,10 @@ class SaslRules:
 
     def _readable(self, mechanism: str) -> None:
         """Warns if the network can read credentials that log in again."""
-        if mechanism in _SCRAM or self.values["security_protocol"] != "SASL_PLAINTEXT":
+        if (
+            mechanism in (*_SCRAM, "AWS_MSK_IAM")
+            or self.values["security_protocol"] != "SASL_PLAINTEXT"
+        ):
             return
         servers = [each for each in self.values["bootstrap_servers"] if not _is_local(each)]
         if servers:
@@ -185,6 +196,9 @@ class SaslRules:
             if self._oidc.is_wanted:
                 entries = self._oidc.login_line(entries)
             self._unsecured(entries)
+            return
+        if login.module == "IAMLoginModule":
+            self._aws.login_line(entries)
             return
         for entry, option in (
             ("username", "sasl_plain_username"),

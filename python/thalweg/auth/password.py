@@ -40,7 +40,7 @@ class PasswordSource:
             # The text of the exception is left out: it may contain the password.
             return f"{name} raised {type(error).__name__}"
 
-        self._workers = Workers(name, text, _give, reason)
+        self._workers = Workers(name, lambda reply: text(), _give, reason)
 
     def request(self, reply: Reply) -> None:
         """Starts to get the password, and returns at once. The core calls it.

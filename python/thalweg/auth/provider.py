@@ -80,7 +80,7 @@ class TokenSource:
         calls = self._calls
         self._workers = Workers(
             calls.name,
-            calls.token,
+            lambda reply: calls.token(),
             _give,
             lambda error: _reason(calls.name, error),
             calls.give_up,

@@ -1,6 +1,6 @@
 """`Workers`: the threads in which the application's functions supply tokens and passwords.
 
-    start(reply) ── queue ──> thread ── call() ──> give(reply, found) or reply.failed()
+    start(reply) ── queue ──> thread ── call(reply) ──> give(reply, found) or reply.failed()
 
 The threads are daemons, and below the application's function there is only Python code, so the
 interpreter can exit while a function hangs. A thread stays for the next calls, because the
@@ -33,7 +33,7 @@ class Workers:
     def __init__(
         self,
         name: str,
-        call: Callable[[], Any],
+        call: Callable[[Any], Any],
         give: Callable[[Any, Any], None],
         reason: Callable[[BaseException], str],
         give_up: Callable[[], None] | None = None,
@@ -42,7 +42,7 @@ class Workers:
 
         Args:
             name: The name of the application's function, for messages.
-            call: Calls it, and returns what it returned, checked.
+            call: Calls it for a reply, and returns what it returned, checked.
             give: Gives a reply what `call` returned.
             reason: Tells a failed reply what `call` or `give` raised.
             give_up: Called when a call starts while an earlier one hangs.
@@ -83,7 +83,7 @@ class _Worker:
 
     def __init__(
         self,
-        call: Callable[[], Any],
+        call: Callable[[Any], Any],
         give: Callable[[Any, Any], None],
         reason: Callable[[BaseException], str],
     ) -> None:
@@ -109,7 +109,7 @@ class _Worker:
 
     def _answer(self, reply: Reply) -> None:
         try:
-            found = self._call()
+            found = self._call(reply)
             # Before the answer, because the core may respond to it with the next call.
             self.is_busy = False
             self._give(reply, found)

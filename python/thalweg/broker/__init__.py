@@ -15,15 +15,17 @@ they are lost when the process ends.
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from thalweg import _core
 from thalweg._client import closing
 from thalweg._client.arguments import int_given, shown
+from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
 from thalweg.broker._group_server import GroupServer
+from thalweg.broker._security import Security
 from thalweg.errors import BrokerResponseError, KafkaConfigurationError, KafkaError, kafka_errors
 
 if TYPE_CHECKING:
@@ -207,10 +209,17 @@ class EmbeddedBroker:
         configs: Kafka's broker options by their dotted names. start() checks them. Two options
             exist only here: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2),
             which Kafka has as the feature `transaction.version`.
+        security_protocol: "PLAINTEXT", or "SASL_PLAINTEXT": clients must log in.
+        sasl_mechanisms: How clients may log in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" (these
+            are the default), and "OAUTHBEARER". With "OAUTHBEARER", the broker accepts tokens
+            without a signature, as Kafka does by default: everybody can make a token for any user.
+        users: The users of PLAIN and SCRAM, with their passwords.
 
     Raises:
-        TypeError: If nodes or port is not an int.
-        ValueError: If nodes is below 1, or port is not from 0 to 65535.
+        TypeError: If an argument has a wrong type.
+        ValueError: If nodes is below 1, port is not from 0 to 65535, the broker does not have the
+            protocol or mechanism, a name or password is empty or contains a NUL character, or
+            users or sasl_mechanisms have no effect with this protocol.
     """
 
     def __init__(
@@ -219,11 +228,24 @@ class EmbeddedBroker:
         port: int = 0,
         host: str = "127.0.0.1",
         configs: Mapping[str, Any] | None = None,
+        *,
+        security_protocol: str = "PLAINTEXT",
+        sasl_mechanisms: Iterable[str] | None = None,
+        users: Mapping[str, str | Secret] | None = None,
     ) -> None:
+        self._security = security = Security(security_protocol, sasl_mechanisms, users)
         self._options = options = {name: str(value) for name, value in (configs or {}).items()}
         int_given(nodes, "nodes", 1, 65535)
         int_given(port, "port", 0, 65535)
-        self._native = _core.EmbeddedBroker(nodes, port, host, options)
+        self._native = _core.EmbeddedBroker(
+            nodes,
+            port,
+            host,
+            options,
+            security.protocol,
+            security.mechanisms,
+            security.passwords(),
+        )
         self._groups = GroupServer(self._native)
         self._end: weakref.finalize[Any, Any] | None = None
         self._starting = threading.Lock()
@@ -322,6 +344,50 @@ class EmbeddedBroker:
     def running(self) -> bool:
         """Whether the broker runs: between start() and close()."""
         return self._native.running
+
+    def client_config(self, user: str | None = None) -> dict[str, Any]:
+        """Returns the options with which a client connects as a user.
+
+            KafkaProducer(**broker.client_config("alice"))
+
+        The mechanism is the first of the broker's mechanisms that uses a password. If the broker
+        offers only OAUTHBEARER, the options make a token for the user. The dict contains the
+        password as a `Secret`, which all clients of thalweg accept.
+
+        Args:
+            user: The name of the user. None: the first one.
+
+        Raises:
+            ValueError: If the broker does not have this user, or any user.
+            IllegalStateError: If the broker is not running.
+        """
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            **self._security.client_options(user),
+        }
+
+    def add_user(self, name: str, password: str | Secret) -> None:
+        """Adds a user of PLAIN and SCRAM, or changes the password of one.
+
+        Connections of the user stay open. Their next login needs the new password.
+
+        Raises:
+            ValueError: If the name or the password is empty or contains a NUL character.
+            IllegalStateError: If the broker is not running.
+        """
+        self._native.set_user(name, self._security.add(name, password))
+
+    def remove_user(self, name: str) -> bool:
+        """Removes a user from PLAIN and SCRAM. Returns whether it existed.
+
+        Connections of the user stay open until their sessions end (`connections.max.reauth.ms`).
+
+        Raises:
+            IllegalStateError: If the broker is not running.
+        """
+        existed = self._native.remove_user(name)
+        self._security.users.pop(name, None)
+        return existed
 
     def create_topic(
         self,

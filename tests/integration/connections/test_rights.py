@@ -149,7 +149,7 @@ def test_a_producer_works_as_soon_as_it_may(kafka: RealKafka, rights: Rights) ->
 
 
 def test_a_right_that_is_taken_away_stops_only_its_topic(kafka: RealKafka, rights: Rights) -> None:
-    """Scenario 70: the right returns, and the same clients continue."""
+    """Scenario 81: the right returns, and the same clients continue."""
     lost, kept = rights.topic(), rights.topic()
     group = rights.name("group")
     for topic in (lost, kept):

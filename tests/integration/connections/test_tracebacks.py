@@ -17,6 +17,7 @@ from tests.support.ports import free_port
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from thalweg._config.options import ROWS
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.auth.aws import Credentials
 from thalweg.errors import KafkaError
 from thalweg.partition_reader import PartitionReader
 
@@ -55,6 +56,33 @@ CASES: dict[str, dict[str, Any]] = {
         **OAUTH,
         "enable_sasl_oauthbearer_unsecure_jwt": True,
         "sasl_oauthbearer_config": f"principal={SENTINEL}",
+    },
+    "no broker, identity provider": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:1/token",
+        "sasl_oauthbearer_client_credentials_client_id": "alice",
+        "sasl_oauthbearer_client_credentials_client_secret": SENTINEL,
+    },
+    "identity provider, login line": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": "ftp://idp",
+        "sasl_jaas_config": f'OAuthBearerLoginModule required clientSecret="{SENTINEL}";',
+    },
+    "a password in the token endpoint": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": f"https://me:{SENTINEL}@idp/token",
+    },
+    "a signing key that is not valid": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:1/token",
+        "sasl_oauthbearer_assertion_claim_iss": "alice",
+        "sasl_oauthbearer_assertion_private_key_file": KEY,
+        "sasl_oauthbearer_assertion_private_key_passphrase": SENTINEL,
+    },
+    "no broker, AWS": {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "AWS_MSK_IAM",
+        "sasl_aws_credentials": Credentials("AKID", SENTINEL, SENTINEL),
     },
     "tokens that are not valid": {
         **OAUTH,

@@ -24,6 +24,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl
 
+from tests.support.identity.keys import EcKey, RsaKey, jwks
+
 Answer = Callable[["Handler"], None]
 
 
@@ -45,13 +47,16 @@ class Received:
 
 
 class IdentityProvider:
-    """Answers requests at /token. It stops at the end of a `with` block."""
+    """Answers requests at /token, and at /jwks. It stops at the end of a `with` block."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.requests: list[Received] = []
         self.issued = 0
         self.life_s = 3600.0
         self.expires_in: float | None = None  # by default, the life
+        self.claims: dict[str, Any] = {"sub": "alice"}
+        self.key: RsaKey | EcKey | None = None  # what signs the tokens
+        self.published: list[RsaKey | EcKey] = []  # what brokers get from /jwks
         self._script: deque[Answer] = deque()
         self._server = _Server((host, 0), Handler)
         self._server.provider = self
@@ -72,9 +77,25 @@ class IdentityProvider:
     def token_url(self) -> str:
         return f"{self._scheme}://127.0.0.1:{self.port}/token"
 
+    @property
+    def jwks_url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self.port}/jwks"
+
+    def token(self, **more: Any) -> str:
+        """Returns a new token. `more` replaces claims. A claim of None is left out."""
+        self.issued += 1
+        now = time.time()
+        claims = {"iat": now - 1, "exp": now + self.life_s, "jti": str(self.issued), **self.claims}
+        given = {name: each for name, each in (claims | more).items() if each is not None}
+        return jwt(**given) if self.key is None else signed(self.key, given)
+
     def answer(self, *answers: Answer) -> None:
         """Adds answers, which the next requests get, one each."""
         self._script.extend(answers)
+
+    def forget_answers(self) -> None:
+        """Drops the answers that no request has got."""
+        self._script.clear()
 
     def next_answer(self) -> Answer:
         return self._script.popleft() if self._script else _issue
@@ -113,7 +134,11 @@ class Handler(BaseHTTPRequestHandler):
         self._take()
 
     def do_GET(self) -> None:
-        self._take()
+        if self.path == "/jwks":
+            keys = json.dumps(jwks(*self.provider.published)).encode()
+            self.send(200, keys, {"Content-Type": "application/json"})
+        else:
+            self._take()
 
     def _take(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -139,6 +164,17 @@ class Handler(BaseHTTPRequestHandler):
         """Stays silent."""
 
 
+def signed(key: RsaKey | EcKey, claims: dict[str, Any], **header: Any) -> str:
+    """Returns a JWT with a signature."""
+    from thalweg._core import sign_jwt
+
+    given = {"alg": key.algorithm, "kid": key.kid, **header}
+    head = {name: each for name, each in given.items() if each is not None}
+    message = f"{_part(head)}.{_part(claims)}"
+    signature = sign_jwt(key.algorithm, key.pem(), None, message.encode())
+    return f"{message}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
 def jwt(**claims: Any) -> str:
     """Returns a JWT without a signature."""
     return f"{_part({'alg': 'none'})}.{_part(claims)}."
@@ -149,13 +185,10 @@ def _part(value: dict[str, Any]) -> str:
 
 
 def _issue(handler: Handler) -> None:
-    """Answers with a token that a broker without a JWKS accepts."""
+    """Answers with a token."""
     provider = handler.provider
-    provider.issued += 1
-    now = time.time()
-    claims = {"sub": "alice", "iat": now, "exp": now + provider.life_s, "jti": provider.issued}
     told = provider.life_s if provider.expires_in is None else provider.expires_in
-    body = {"access_token": jwt(**claims), "expires_in": told, "token_type": "Bearer"}
+    body = {"access_token": provider.token(), "expires_in": told, "token_type": "Bearer"}
     handler.send(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 

@@ -171,6 +171,17 @@ EC = EcKey(
     d=_int("jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI"),
 )
 
+# `EC`, encrypted by OpenSSL with "changeit": openssl pkcs8 -topk8 -v2 aes-256-cbc
+EC_ENCRYPTED = """\
+-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgHV2roofwbOwICCAAw
+DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEDfHVU+ecL0RD0ICMEirDg8EgZAO
+YQ9Pwd91B87CcaKwrZd+xVESKq0XztRCd8ukfG/udMf/0ERaKQq9ciU54klX7IhQ
+QH0dmhu+dt5L87hPE64nUMZlIYcoP3yHz7OayyaylZ6vY6NlwoNosFyAJfbNU5nq
+XukEN8qMYByjwjnyeQtWG80BO+pYcm2/z83YM+zUA3fb7bRJhBeOdlQcGBU6AbE=
+-----END ENCRYPTED PRIVATE KEY-----
+"""
+
 
 def jwks(*keys: RsaKey | EcKey) -> dict[str, Any]:
     """Returns the public keys as a JSON Web Key Set."""

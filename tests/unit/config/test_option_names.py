@@ -81,15 +81,10 @@ def kafka_options() -> list[tuple[str, str, str]]:
 # Kafka's options that thalweg does not have.
 NOT_OURS = {
     "transaction.two.phase.commit.enable": "two-phase commit (KIP-939) is not offered",
-    "ssl.keymanager.algorithm": "of the Java virtual machine",
-    "ssl.trustmanager.algorithm": "of the Java virtual machine",
-    "ssl.secure.random.implementation": "of the Java virtual machine",
-    "ssl.engine.factory.class": "of the Java virtual machine",
     "sasl.kerberos.kinit.cmd": "no Kerberos",
     "sasl.kerberos.ticket.renew.window.factor": "no Kerberos",
     "sasl.kerberos.ticket.renew.jitter": "no Kerberos",
     "sasl.kerberos.min.time.before.relogin": "no Kerberos",
-    "sasl.client.callback.handler.class": "of the Java virtual machine",
 }
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.support.identity import IdentityProvider, document, jwt, status
-from tests.support.identity.keys import EC, RSA
+from tests.support.identity.keys import EC, EC_ENCRYPTED, RSA
+from tests.support.paths import ROOT
 from tests.unit.oidc.support import answer, tokens
 from thalweg import Secret
 from thalweg._core import sign_jwt
@@ -70,6 +71,15 @@ def test_es256_signs_so_that_the_public_key_verifies(form):
     assert not EC.verifies(b"another", signature)
 
 
+def test_an_encrypted_key_needs_its_passphrase():
+    signature = sign_jwt("ES256", EC_ENCRYPTED, "changeit", b"message")
+    assert EC.verifies(b"message", signature)
+    with pytest.raises(ValueError, match="another password"):
+        sign_jwt("ES256", EC_ENCRYPTED, "hunter2", b"message")
+    with pytest.raises(ValueError, match="there is no password"):
+        sign_jwt("ES256", EC_ENCRYPTED, None, b"message")
+
+
 @pytest.mark.parametrize(
     "algorithm, pem, words",
     [
@@ -77,7 +87,7 @@ def test_es256_signs_so_that_the_public_key_verifies(form):
         ("ES256", RSA.pem(), "is not an EC key of the curve P-256"),
         ("ES256", EC.pem("half"), "with its public key"),
         ("RS256", "", "contains no PEM private key"),
-        ("RS256", RSA.pem()[:400], "cannot be read"),
+        ("RS256", RSA.pem()[:400], "has no END line"),
         ("HS256", RSA.pem(), "not supported"),
     ],
 )
@@ -167,6 +177,20 @@ def test_s19_files_are_replaced_while_the_client_runs(idp, tmp_path):
         assert EC.verifies(message, signature)
 
 
+def test_the_passphrase_may_come_from_a_function(idp):
+    passphrases = iter([Secret("hunter2"), "changeit"])
+    more = assertions(
+        private_key=Secret(EC_ENCRYPTED),
+        algorithm="ES256",
+        passphrase=lambda: next(passphrases),
+    )
+    provider = tokens(idp.token_url, **more)
+    reason, _ = answer(provider)
+    assert "private_key_file the private key is encrypted with another password" in reason
+    assert "hunter2" not in reason
+    assert provider.token().principal == "alice"
+
+
 def test_a_file_has_the_complete_assertion(idp, tmp_path):
     place = tmp_path / "assertion"
     provider = tokens(idp.token_url, assertion=AssertionSettings(file=str(place)))
@@ -245,6 +269,26 @@ def test_no_error_shows_an_assertion_or_a_key(idp):
     while entry is not None:
         assert "PRIVATE KEY" not in repr(entry.tb_frame.f_locals)
         entry = entry.tb_next
+
+
+@pytest.mark.parametrize(
+    "passphrase, words",
+    [
+        (Secret("correct horse"), None),
+        (lambda: "correct horse", None),
+        (Secret("hunter2"), "another password"),
+        (None, "there is no password"),
+    ],
+)
+def test_an_encrypted_key_signs_with_its_passphrase(idp, passphrase, words):
+    key = str(ROOT / "crates/network/tests/keys/scrypt.key")
+    more = assertions(private_key=key, passphrase=passphrase, algorithm="ES256")
+    if words is None:
+        assert tokens(idp.token_url, **more).token().value
+    else:
+        reason, _ = answer(tokens(idp.token_url, **more))
+        assert words in reason
+        assert "hunter2" not in reason
 
 
 @pytest.mark.parametrize("function", [lambda: 5, lambda: int("hunter2")])

@@ -1,6 +1,7 @@
 //! The broker's options, and the defaults that they give to topics.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
 use super::value::{Kind, OptionError};
@@ -14,7 +15,9 @@ pub(crate) const TRANSACTION_VERSION_MAX: i16 = 2;
 #[rustfmt::skip]
 pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("auto.create.topics.enable", Kind::Bool, "true"),
+    ("connection.failed.authentication.delay.ms", Kind::INT, "100"),
     ("connections.max.idle.ms", Kind::LONG, "600000"),
+    ("connections.max.reauth.ms", Kind::LONG, "0"),
     ("default.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "1"),
     ("delete.topic.enable", Kind::Bool, "true"),
     ("fetch.max.bytes", Kind::Int { min: 1024, max: i32::MAX as i64 }, "57671680"),
@@ -47,9 +50,14 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("offsets.topic.num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "50"),
     ("offsets.topic.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "3"),
     ("producer.id.expiration.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "86400000"),
+    ("sasl.server.max.receive.size", Kind::INT, "524288"),
     ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
+    // Ours: the time for a client to log in. Kafka has only the limit on idle connections.
+    ("thalweg.authentication.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "10000"),
     // Ours: the limit on the size of all records in memory together. 0 means no limit.
     ("thalweg.memory.max.bytes", Kind::LONG, "4294967296"),
+    // Ours: while as many clients of a node have not logged in yet, it accepts no other ones.
+    ("thalweg.unauthenticated.connections.max", Kind::Int { min: 1, max: 1_000_000 }, "1024"),
     // Ours: a feature that Kafka keeps in its metadata. 2: each transaction has its own epoch
     // (KIP-890).
     ("thalweg.transaction.version", Kind::Int { min: 0, max: TRANSACTION_VERSION_MAX as i64 }, "2"),
@@ -64,11 +72,17 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
 #[derive(Debug, Clone)]
 pub struct BrokerOptions {
     pub auto_create_topics_enable: bool,
+    /// The time for a client to log in.
+    pub authentication_timeout: Duration,
     pub connections_max_idle_ms: u64,
+    /// The longest session of a client that has logged in. 0: no limit.
+    pub connections_max_reauth_ms: u64,
     /// How often members of the consumer protocol (KIP-848) should send heartbeats.
     pub consumer_heartbeat_interval_ms: i32,
     pub default_replication_factor: i16,
     pub delete_topic_enable: bool,
+    /// How long a refused client waits for its answer.
+    pub failed_authentication_delay: Duration,
     pub fetch_max_bytes: i32,
     pub fetch_session_slots_max: usize,
     /// The limit on the size of all records in memory together.
@@ -81,6 +95,8 @@ pub struct BrokerOptions {
     pub producer_id_expiration_ms: i64,
     pub request_bytes_max: usize,
     pub retention_check_interval_ms: u64,
+    /// The largest request of a client that has not logged in.
+    pub sasl_request_bytes_max: usize,
     pub transaction_max_timeout_ms: i32,
     /// The number of partitions that `__transaction_state` would have. It decides which node
     /// coordinates.
@@ -88,6 +104,8 @@ pub struct BrokerOptions {
     /// The finalized feature `transaction.version`.
     pub transaction_version: i16,
     pub transactional_id_expiration_ms: i64,
+    /// The limit on connections of a node whose clients have not logged in.
+    pub unauthenticated_connections_max: usize,
     /// The options as given. All others have their defaults.
     given: BTreeMap<String, String>,
 }
@@ -105,9 +123,16 @@ impl BrokerOptions {
         let number =
             |name: &str| -> i64 { texts[name].parse().expect("the option's kind was checked") };
         within_limits(&number)?;
+        let ms = |name: &str| Duration::from_millis(number(name) as u64);
         let memory = number("thalweg.memory.max.bytes") as u64;
         let mut options = Self {
             auto_create_topics_enable: is_true(texts["auto.create.topics.enable"]),
+            authentication_timeout: ms("thalweg.authentication.timeout.ms"),
+            connections_max_reauth_ms: number("connections.max.reauth.ms") as u64,
+            failed_authentication_delay: ms("connection.failed.authentication.delay.ms"),
+            sasl_request_bytes_max: number("sasl.server.max.receive.size") as usize,
+            unauthenticated_connections_max: number("thalweg.unauthenticated.connections.max")
+                as usize,
             connections_max_idle_ms: number("connections.max.idle.ms") as u64,
             consumer_heartbeat_interval_ms: number("group.consumer.heartbeat.interval.ms") as i32,
             default_replication_factor: number("default.replication.factor") as i16,

@@ -30,6 +30,8 @@ pub struct Answer {
     pub own_bytes: usize,
     /// Not to be written before.
     pub not_before: Option<Instant>,
+    /// Close the connection when the answer is written.
+    pub is_last: bool,
 }
 
 /// The request that an answer is for, and what a fault does to the answer.
@@ -46,6 +48,8 @@ pub(crate) struct ReplyTo {
 /// What a handler returns.
 pub(crate) enum Reply<M> {
     Message(M),
+    /// Close the connection after this message, which is delayed: the client has failed to log in.
+    Last(M),
     /// The body, already encoded.
     Body(Pieces),
     Nothing,
@@ -66,6 +70,18 @@ impl ReplyTo {
                 debug_assert!(false, "{} v{}: {error}", self.key, self.version);
                 Outcome::Close
             }
+        }
+    }
+
+    /// The delay slows down who tries passwords. As in Kafka, it does not block anything else.
+    pub(crate) fn last<M: Message>(&self, message: &M, delay: Duration, now: Instant) -> Outcome {
+        match self.message(message, now) {
+            Outcome::Answer(answer) => Outcome::Answer(Answer {
+                not_before: Some(answer.not_before.unwrap_or(now).max(now + delay)),
+                is_last: true,
+                ..answer
+            }),
+            other => other,
         }
     }
 
@@ -90,6 +106,7 @@ impl ReplyTo {
             pieces,
             own_bytes,
             not_before,
+            is_last: false,
         })
     }
 }

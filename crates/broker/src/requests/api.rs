@@ -25,7 +25,7 @@ use crate::requests::wait::{Wait, WaitsFor};
 /// One request for its handler.
 pub(crate) struct Call<'a> {
     pub(crate) core: &'a mut Core,
-    pub(crate) connection: &'a Connection,
+    pub(crate) connection: &'a mut Connection,
     pub(crate) client_id: Option<Str>,
     pub(crate) reply_to: ReplyTo,
     /// Positioned at the body.
@@ -63,6 +63,7 @@ const APIS: &[Api] = &[
     api(ApiKey::SYNC_GROUP, |call| call.route(handlers::sync_group::handle)),
     api(ApiKey::DESCRIBE_GROUPS, |call| call.route(handlers::describe_groups::handle)),
     api(ApiKey::LIST_GROUPS, |call| call.answer(handlers::list_groups::handle)),
+    api(ApiKey::SASL_HANDSHAKE, |call| call.serve(handlers::sasl_handshake::handle)),
     api(ApiKey::API_VERSIONS, |call| call.answer(handlers::api_versions::handle)),
     api(ApiKey::CREATE_TOPICS, |call| call.answer(handlers::create_topics::handle)),
     api(ApiKey::DELETE_TOPICS, |call| call.answer(handlers::delete_topics::handle)),
@@ -77,12 +78,15 @@ const APIS: &[Api] = &[
     api(ApiKey::DESCRIBE_CONFIGS, |call| call.answer(handlers::describe_configs::handle)),
     api(ApiKey::ALTER_CONFIGS, |call| call.answer(handlers::alter_configs::handle)),
     api(ApiKey::DESCRIBE_LOG_DIRS, |call| call.answer(handlers::describe_log_dirs::handle)),
+    api(ApiKey::SASL_AUTHENTICATE, |call| call.serve(handlers::sasl_authenticate::handle)),
     api(ApiKey::CREATE_PARTITIONS, |call| call.answer(handlers::create_partitions::handle)),
     api(ApiKey::DELETE_GROUPS, |call| call.answer(handlers::delete_groups::handle)),
     api(ApiKey::ELECT_LEADERS, |call| call.answer(handlers::elect_leaders::handle)),
     api(ApiKey::INCREMENTAL_ALTER_CONFIGS, |call| call.answer(handlers::incremental_alter_configs::handle)),
     api(ApiKey::LIST_PARTITION_REASSIGNMENTS, |call| call.answer(handlers::list_partition_reassignments::handle)),
     api(ApiKey::OFFSET_DELETE, |call| call.answer(handlers::offset_delete::handle)),
+    api(ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS, |call| call.answer(handlers::describe_user_scram_credentials::handle)),
+    api(ApiKey::ALTER_USER_SCRAM_CREDENTIALS, |call| call.answer(handlers::alter_user_scram_credentials::handle)),
     api(ApiKey::DESCRIBE_CLUSTER, |call| call.answer(handlers::describe_cluster::handle)),
     api(ApiKey::DESCRIBE_PRODUCERS, |call| call.answer(handlers::describe_producers::handle)),
     api(ApiKey::DESCRIBE_TRANSACTIONS, |call| call.answer(handlers::describe_transactions::handle)),
@@ -185,9 +189,11 @@ impl Call<'_> {
             }
         }
         let now = self.now;
+        let last_delay = self.core.options.failed_authentication_delay;
         let mut context = Context {
             core: self.core,
             node: self.connection.node,
+            connection: self.connection,
             version: reply_to.version,
             frame_bytes: self.frame_bytes,
             now,
@@ -196,6 +202,7 @@ impl Call<'_> {
         };
         Ok(match handle(&mut context, reply_to, request) {
             Reply::Message(message) => reply_to.message(&message, now),
+            Reply::Last(message) => reply_to.last(&message, last_delay, now),
             Reply::Body(body) => reply_to.body(body, now),
             Reply::Nothing if reply_to.then_close => Outcome::Close,
             Reply::Nothing => Outcome::Nothing,

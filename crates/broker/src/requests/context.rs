@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::Core;
+use crate::core::{Connection, Core};
 use crate::faults::{Applied, FaultAction};
 use crate::topology::coordinator::CoordinatorKind;
 use crate::transactions::Now;
@@ -17,6 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) core: &'a mut Core,
     /// The node that received the request.
     pub(crate) node: i32,
+    /// The client's side, and who the client is.
+    pub(crate) connection: &'a mut Connection,
     pub(crate) version: i16,
     /// The size of the frame that contained the request.
     pub(crate) frame_bytes: usize,

@@ -20,6 +20,7 @@ use thalweg_protocol::{FrameCutter, FrameLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep_until, timeout};
 
 use super::unread::{Held, Unread};
@@ -38,15 +39,27 @@ const CLAIMED_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Limits {
     pub(super) frame_bytes_max: usize,
     pub(super) idle: Duration,
+    /// The largest frame, and the time, of a client that has not logged in.
+    pub(super) login_frame_bytes_max: usize,
+    pub(super) login: Duration,
 }
+
+/// What a connection holds until its client has logged in. Its number per node is limited.
+pub(super) type LoginPermit = OwnedSemaphorePermit;
+
 /// Serves a client until it disconnects, is idle for too long, or must be cut off.
 pub(super) async fn serve_connection(
     core: SharedCore,
-    connection: Connection,
+    mut connection: Connection,
     stream: TcpStream,
     limits: Limits,
     unread: Unread,
+    permit: Option<LoginPermit>,
 ) {
+    let mut login = (!connection.is_authenticated()).then(|| Login {
+        deadline: Instant::now() + limits.login,
+        _permit: permit,
+    });
     // Answers are complete frames, so waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
@@ -54,14 +67,31 @@ pub(super) async fn serve_connection(
         frames: FrameReader {
             read,
             cutter: FrameCutter::new(FrameLimits {
-                frame_bytes_max: limits.frame_bytes_max,
+                frame_bytes_max: match login {
+                    Some(_) => limits.login_frame_bytes_max.min(limits.frame_bytes_max),
+                    None => limits.frame_bytes_max,
+                },
                 claimed_bytes_max: CLAIMED_BYTES_MAX,
             }),
         },
         ahead: None,
     };
-    while let Some(frame) = requests.next(limits.idle).await {
-        let outcome = lock(&core).handle(&connection, frame, Instant::now(), wall_clock_ms());
+    loop {
+        let patience = match &login {
+            Some(login) => login.deadline.saturating_duration_since(Instant::now()),
+            None => limits.idle,
+        };
+        let Some(frame) = requests.next(patience.min(limits.idle)).await else {
+            return;
+        };
+        let outcome = lock(&core).handle(&mut connection, frame, Instant::now(), wall_clock_ms());
+        if login.is_some() && connection.is_authenticated() {
+            login = None;
+            requests
+                .frames
+                .cutter
+                .set_frame_bytes_max(limits.frame_bytes_max);
+        }
         let outcome = match outcome {
             Outcome::Wait(wait) => requests.wait(&core, wait).await,
             other => Some(other),
@@ -76,6 +106,7 @@ pub(super) async fn serve_connection(
                 if write_answer(&mut write, &answer, limits.idle, &unread)
                     .await
                     .is_err()
+                    || answer.is_last
                 {
                     return;
                 }
@@ -85,6 +116,12 @@ pub(super) async fn serve_connection(
             Some(Outcome::Close | Outcome::Wait(_)) => return,
         }
     }
+}
+
+/// The login of a client, until it has succeeded.
+struct Login {
+    deadline: Instant,
+    _permit: Option<LoginPermit>,
 }
 
 /// A connection's frames, one of which may be read ahead.

@@ -17,23 +17,23 @@ mod unread;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Shutdown, TcpListener as StdListener};
+use std::net::{Shutdown, SocketAddr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use socket2::SockRef;
-use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use crate::server::signals::with_signals_blocked;
-use crate::{BrokerError, Connection, Core};
-use connection::{Limits, serve_connection};
+use crate::{BrokerError, Core};
+use connection::{Limits, LoginPermit, serve_connection};
 use unread::{UNREAD_BYTES_MAX, Unread};
 
 pub(crate) use bound::BoundPort;
@@ -277,19 +277,25 @@ async fn serve_node(
         Limits {
             frame_bytes_max: core.options.request_bytes_max,
             idle: Duration::from_millis(core.options.connections_max_idle_ms),
+            login_frame_bytes_max: core.options.sasl_request_bytes_max,
+            login: core.options.authentication_timeout,
         }
     };
+    let logins = Arc::new(Semaphore::new({
+        lock(&core).options.unauthenticated_connections_max
+    }));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             _ = &mut stopped => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.0.accept() => match accepted {
+            accepted = accept(&listener.0, &logins) => match accepted {
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
-                Ok((stream, peer)) => {
-                    let connection = Connection { node, client_host: format!("/{}", peer.ip()) };
+                Ok((stream, peer, permit)) => {
+                    let connection = lock(&core).connect(node, format!("/{}", peer.ip()));
+                    let permit = (!connection.is_authenticated()).then_some(permit);
                     connections.spawn(serve_connection(
-                        Arc::clone(&core), connection, stream, limits, unread.clone(),
+                        Arc::clone(&core), connection, stream, limits, unread.clone(), permit,
                     ));
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,
@@ -298,6 +304,17 @@ async fn serve_node(
     }
     drop(listener);
     connections.shutdown().await;
+}
+
+/// Accepts a connection when there is room for another client that has not logged in. Otherwise
+/// clients that never log in could take all connections.
+async fn accept(
+    listener: &TcpListener,
+    logins: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, LoginPermit)> {
+    let permit = Arc::clone(logins).acquire_owned().await;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, permit.map_err(io::Error::other)?))
 }
 
 #[cfg(all(test, target_os = "linux"))] // elsewhere shutting a listener down may be refused

@@ -10,9 +10,11 @@ mod group_sessions;
 mod grouped;
 mod groups;
 mod hostile;
+mod logins;
 mod metadata;
 mod offsets;
 mod produce;
+mod scram_users;
 mod sessions;
 mod topology;
 mod transactional;
@@ -120,11 +122,13 @@ impl Bench {
     }
 
     pub(super) fn handle_frame(&mut self, node: i32, frame: Bytes) -> Outcome {
-        let connection = Connection {
-            node,
-            client_host: "127.0.0.1".to_owned(),
-        };
-        self.core.handle(&connection, frame, self.now, self.now_ms)
+        let mut connection = self.core.connect(node, "127.0.0.1".to_owned());
+        self.handle_on(&mut connection, frame)
+    }
+
+    /// Handles a frame of a client that may have logged in.
+    pub(super) fn handle_on(&mut self, connection: &mut Connection, frame: Bytes) -> Outcome {
+        self.core.handle(connection, frame, self.now, self.now_ms)
     }
 
     /// Returns the answer of a node, which must come at once.

@@ -1,14 +1,16 @@
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_configs, create_partitions, create_topics,
-    delete_groups, delete_records, delete_topics, describe_cluster, describe_configs,
-    describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions,
-    describe_transactions, elect_leaders, end_txn, fetch, find_coordinator,
-    incremental_alter_configs, init_producer_id, list_config_resources, list_groups, list_offsets,
-    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
-    offset_fetch, offset_for_leader_epoch, produce, txn_offset_commit, write_txn_markers,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_user_scram_credentials,
+    create_partitions, create_topics, delete_groups, delete_records, delete_topics,
+    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
+    describe_topic_partitions, describe_transactions, describe_user_scram_credentials,
+    elect_leaders, end_txn, fetch, find_coordinator, incremental_alter_configs, init_producer_id,
+    list_config_resources, list_groups, list_offsets, list_partition_reassignments,
+    list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
+    offset_for_leader_epoch, produce, sasl_authenticate, sasl_handshake, txn_offset_commit,
+    write_txn_markers,
 };
-use thalweg_protocol::{ApiKey, ErrorCode};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use super::*;
 use crate::{FaultAction, FaultMatch};
@@ -203,6 +205,7 @@ fn every_api_answers_in_every_version() {
         bench,
     );
     walk_transactions(bench);
+    walk_security(bench);
     assert_eq!(bench.core.topology.topic("t").unwrap().id, id);
 }
 
@@ -251,6 +254,27 @@ fn walk_transactions(bench: &mut Bench) {
         &list_transactions::ListTransactionsRequest::default(),
         bench,
     );
+}
+
+/// Sends the requests of logins and of users.
+fn walk_security(bench: &mut Bench) {
+    walk(&sasl_handshake::SaslHandshakeRequest::default(), bench);
+    walk(
+        &sasl_authenticate::SaslAuthenticateRequest::default(),
+        bench,
+    );
+    let name = Str::from("alice");
+    let described = describe_user_scram_credentials::UserName { name: name.clone() };
+    let describe = describe_user_scram_credentials::DescribeUserScramCredentialsRequest {
+        users: Some(vec![described]),
+    };
+    walk(&describe, bench);
+    let deletion = alter_user_scram_credentials::ScramCredentialDeletion { name, mechanism: 1 };
+    let alter = alter_user_scram_credentials::AlterUserScramCredentialsRequest {
+        deletions: vec![deletion],
+        ..Default::default()
+    };
+    walk(&alter, bench);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use thalweg_protocol::ApiKey;
 use thalweg_protocol::dynamic::Value;
 
 use crate::world::{fields, request, text};
-use crate::{groups, records, topics};
+use crate::{groups, records, topics, users};
 
 /// A request that can be made as large as needed.
 pub(crate) struct Attack {
@@ -79,5 +79,6 @@ pub(crate) fn attacks() -> Vec<Attack> {
     let mut all = records::all();
     all.extend(topics::all());
     all.extend(groups::all());
+    all.extend(users::all());
     all
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use thalweg_broker::options::BrokerOptions;
-use thalweg_broker::{Connection, Core, NodeAddress, Outcome};
+use thalweg_broker::{Core, NodeAddress, Outcome};
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, Reader, frame};
 use thalweg_records::{BatchBuilder, BatchHeader, Headers};
@@ -85,11 +85,8 @@ impl World {
     }
 
     pub(crate) fn handle(&mut self, frame: Bytes) -> Outcome {
-        let connection = Connection {
-            node: 1,
-            client_host: "/127.0.0.1".to_owned(),
-        };
-        self.core.handle(&connection, frame, self.now, NOW_MS)
+        let mut connection = self.core.connect(1, "/127.0.0.1".to_owned());
+        self.core.handle(&mut connection, frame, self.now, NOW_MS)
     }
 
     pub(crate) fn ask(&mut self, key: ApiKey, version: i16, body: &Value) -> Value {

@@ -14,7 +14,7 @@ use thalweg_protocol::messages::sasl_authenticate::{
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-use super::open::{Awaiting, Failed, Handshake};
+use super::open::{Awaiting, Failed, Handshake, host};
 use crate::clock;
 use crate::sasl::{Mechanism, SaslError, Session, TokenError, shown};
 
@@ -39,7 +39,7 @@ impl Handshake<'_> {
             awaiting(step);
         }
         let mut session = mechanism
-            .start()
+            .start(host(self.label))
             .await
             .map_err(|error| self.failed(mechanism, error))?;
         awaiting(SetupStep::Authentication);

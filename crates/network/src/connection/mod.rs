@@ -7,6 +7,7 @@ mod io;
 mod open;
 mod outbox;
 mod reader;
+mod tls;
 mod writer;
 
 pub(crate) use io::{EventSink, run};

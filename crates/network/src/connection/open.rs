@@ -3,22 +3,23 @@
 //! ```text
 //!   connect ─▶ [TLS] ─▶ ApiVersions ─▶ [SaslHandshake ─▶ SaslAuthenticate ...] ─▶ ready
 //! ```
-//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for all of it: it closes attempts that take too long.
+//! Later, SASL may take place again on the same connection (KIP-368). The cluster limits the time for
+//! all of it: it closes attempts that take too long.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rustls::pki_types::ServerName;
 use thalweg_cluster::{Address, ApiVersions, ConnectionError, SaslSession, SetupStep};
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame, frame_length};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio_rustls::TlsConnector;
 
 use super::hint::{TLS_PORT, explain, is_tls};
+use super::tls::TlsSession;
 use crate::sasl::Mechanism;
+use crate::tls::Tls;
 use crate::transport::{BoxStream, Transport};
 
 const SOFTWARE_NAME: &str = "thalweg";
@@ -54,7 +55,7 @@ pub(crate) async fn resolve(
 /// How all connections of one client are opened.
 pub(crate) struct Opener {
     pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) sasl: Option<Arc<Mechanism>>,
     pub(crate) client_id: Option<String>,
     pub(crate) receive_max: usize,
@@ -122,14 +123,15 @@ impl Opener {
                     address: label.clone(),
                     reason: error.to_string(),
                 })?;
-        let mut stream = match &self.tls {
+        let tls = self.tls_session().await;
+        let mut stream = match &tls {
             None => plain,
             Some(tls) => {
                 awaiting(SetupStep::TlsHandshake);
-                start_tls(tls, plain, &address.host, &label).await?
+                tls.start(plain, &address.host, &label).await?
             }
         };
-        let mut handshake = self.handshake(&mut stream, &label);
+        let mut handshake = self.handshake(&mut stream, &label, tls);
         awaiting(SetupStep::ApiVersions);
         let versions = handshake.api_versions().await?;
         let session = match &self.sasl {
@@ -158,7 +160,7 @@ impl Opener {
         let mut handshake = Handshake {
             correlation_id: REAUTHENTICATION_ID,
             answered: true,
-            ..self.handshake(stream, label)
+            ..self.handshake(stream, label, self.tls_session().await)
         };
         let Some(mechanism) = &self.sasl else {
             return Err(handshake.unsupported("this client has no credentials".to_owned()));
@@ -167,14 +169,26 @@ impl Opener {
         session.map_err(|failed| failed.error)
     }
 
-    fn handshake<'a>(&'a self, stream: &'a mut BoxStream, label: &'a str) -> Handshake<'a> {
+    async fn tls_session(&self) -> Option<TlsSession> {
+        match &self.tls {
+            None => None,
+            Some(tls) => Some(TlsSession::new(tls.current().await)),
+        }
+    }
+
+    fn handshake<'a>(
+        &'a self,
+        stream: &'a mut BoxStream,
+        label: &'a str,
+        tls: Option<TlsSession>,
+    ) -> Handshake<'a> {
         Handshake {
             stream,
             label,
             client_id: self.client_id.as_deref(),
             receive_max: self.receive_max,
             correlation_id: 0,
-            tls: self.tls.is_some(),
+            tls,
             answered: false,
         }
     }
@@ -189,58 +203,11 @@ fn label(address: &Address, socket: SocketAddr) -> String {
     }
 }
 
-async fn start_tls(
-    tls: &Arc<rustls::ClientConfig>,
-    plain: BoxStream,
-    host: &str,
-    label: &str,
-) -> Result<BoxStream, ConnectionError> {
-    let name = ServerName::try_from(host.trim_end_matches('.').to_owned()).map_err(|_| {
-        let reason = format!("{host:?} is neither a valid DNS name nor an IP address");
-        ConnectionError::Tls {
-            address: label.to_owned(),
-            reason,
-            fatal: true,
-        }
-    })?;
-    match TlsConnector::from(Arc::clone(tls))
-        .connect(name, plain)
-        .await
-    {
-        Ok(stream) => Ok(Box::new(stream)),
-        Err(error) => Err(tls_error(label, &error)),
-    }
-}
-
-/// Describes the rustls error inside an I/O error, and whether another attempt can help.
-fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let (reason, fatal) = match inner {
-        Some(rustls::Error::InvalidMessage(_)) => (
-            "the port does not speak TLS. If it is a plaintext port, set security_protocol to \
-             PLAINTEXT or SASL_PLAINTEXT"
-                .to_owned(),
-            true,
-        ),
-        Some(error @ (rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_))) => {
-            (error.to_string(), true)
-        }
-        Some(other) => (other.to_string(), false),
-        None if error.kind() == io::ErrorKind::UnexpectedEof => (
-            "the broker closed the connection during the TLS handshake. If it is a plaintext port, \
-             set security_protocol to PLAINTEXT or SASL_PLAINTEXT"
-                .to_owned(),
-            false,
-        ),
-        None => (error.to_string(), false),
-    };
-    ConnectionError::Tls {
-        address: label.to_owned(),
-        reason,
-        fatal,
-    }
+/// Returns the host of a label, without the brackets of an IPv6 address.
+pub(super) fn host(label: &str) -> &str {
+    let address = label.split_once(" (").map_or(label, |(address, _)| address);
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Sends requests one at a time, while nobody else uses the connection.
@@ -250,7 +217,7 @@ pub(super) struct Handshake<'a> {
     client_id: Option<&'a str>,
     receive_max: usize,
     correlation_id: i32,
-    tls: bool,
+    tls: Option<TlsSession>,
     /// Whether the broker has responded on this connection, so that it speaks our protocol.
     answered: bool,
 }
@@ -364,7 +331,7 @@ impl Handshake<'_> {
     }
 
     async fn rest_of_frame(&mut self, prefix: [u8; 4]) -> Result<Bytes, ConnectionError> {
-        if !self.tls && is_tls(prefix) {
+        if self.tls.is_none() && is_tls(prefix) {
             let (address, reason) = (self.label.to_owned(), TLS_PORT.to_owned());
             return Err(ConnectionError::Tls {
                 address,
@@ -395,24 +362,25 @@ impl Handshake<'_> {
     }
 
     fn broken(&self, error: &io::Error) -> ConnectionError {
-        if error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-            .is_some()
-        {
-            return tls_error(self.label, error);
+        let tls = self.tls.as_ref();
+        if let Some(error) = tls.and_then(|tls| tls.error(self.label, error)) {
+            return error;
         }
         let reason = match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if self.answered => {
                 "the broker closed the connection during the SASL authentication".to_owned()
             }
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if !self.tls => {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if tls.is_none() => {
                 "the broker closed the connection during the handshake. If this is a TLS port, set \
                  security_protocol to SSL or SASL_SSL"
                     .to_owned()
             }
-            io::ErrorKind::UnexpectedEof => {
-                "the broker closed the connection during the handshake".to_owned()
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => {
+                let hint = tls.and_then(TlsSession::closed);
+                let hint = hint.map_or_else(String::new, |hint| format!(". {hint}"));
+                format!("the broker closed the connection during the handshake{hint}")
             }
             _ => error.to_string(),
         };

@@ -6,52 +6,37 @@
 //! Nothing here does I/O. `connection/authentication.rs` carries the messages. A new mechanism is a
 //! variant of [`SaslConfig`] and of `Mechanism`, and a `Session`.
 
+mod aws;
+#[cfg(test)]
+mod both_sides;
 mod oauthbearer;
 mod password;
 mod plain;
 mod scram;
 mod signing;
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use thalweg_cluster::SetupStep;
 
 use crate::clock::WallClock;
+use aws::{AwsMskIam, Logins};
 use oauthbearer::{OAuthBearer, Tokens};
 use password::{Passwords, locked};
 use plain::Plain;
 use scram::{Credentials, Scram};
 
+pub use aws::{AwsLogins, AwsMskIamConfig};
 pub use oauthbearer::{
     OAuthBearerConfig, RefreshConfig, Token, TokenError, TokenProvider, TokenReply,
 };
 pub use password::{PasswordProvider, PasswordReply, PasswordSource};
 pub use scram::{ScramConfig, ScramHash};
 pub use signing::{JwtAlgorithm, SigningError, sign_jwt};
+pub use thalweg_security::Secret;
 
 /// The longest text of a broker, or name of a user, that becomes part of an error.
 const SHOWN_CHARS_MAX: usize = 1000;
-
-/// A secret. It is never shown. It is not wiped from memory, as Python holds a copy anyway.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
 
 /// The options of a mechanism, with its credentials.
 #[derive(Debug, Clone)]
@@ -59,6 +44,7 @@ pub enum SaslConfig {
     Plain { username: String, password: Secret },
     Scram(ScramConfig),
     OAuthBearer(OAuthBearerConfig),
+    AwsMskIam(AwsMskIamConfig),
 }
 
 /// A mechanism with its credentials. All connections of a client share it.
@@ -76,6 +62,7 @@ pub(crate) enum Mechanism {
         tokens: Arc<Tokens>,
         wall_clock: WallClock,
     },
+    AwsMskIam(Logins),
 }
 
 impl Mechanism {
@@ -100,6 +87,7 @@ impl Mechanism {
                 let tokens = Arc::new(Tokens::new(config, client_id, wall_clock));
                 Self::OAuthBearer { tokens, wall_clock }
             }
+            SaslConfig::AwsMskIam(config) => Self::AwsMskIam(Logins::new(config)),
         }
     }
 
@@ -109,6 +97,7 @@ impl Mechanism {
             Self::Plain { .. } => "PLAIN",
             Self::Scram { credentials, .. } => locked(credentials).config.hash.mechanism(),
             Self::OAuthBearer { .. } => "OAUTHBEARER",
+            Self::AwsMskIam(_) => "AWS_MSK_IAM",
         }
     }
 
@@ -117,7 +106,7 @@ impl Mechanism {
         match self {
             Self::Plain { login, .. } => Some(locked(login).0.clone()),
             Self::Scram { credentials, .. } => Some(locked(credentials).config.username.clone()),
-            Self::OAuthBearer { .. } => None,
+            Self::OAuthBearer { .. } | Self::AwsMskIam(_) => None,
         }
     }
 
@@ -137,7 +126,7 @@ impl Mechanism {
                 let mut credentials = locked(credentials);
                 *credentials = Arc::new(credentials.with(username, password));
             }
-            Self::OAuthBearer { .. } => return false,
+            Self::OAuthBearer { .. } | Self::AwsMskIam(_) => return false,
         }
         true
     }
@@ -156,6 +145,11 @@ impl Mechanism {
                  the brokers expect: its issuer, audience, expiry and signature"
                     .to_owned()
             }
+            Self::AwsMskIam(_) => {
+                "Check that the AWS credentials are right and may kafka-cluster:Connect to this \
+                 cluster, the region, and this machine's clock"
+                    .to_owned()
+            }
         }
     }
 
@@ -166,11 +160,12 @@ impl Mechanism {
                 passwords.are_asked_for().then_some(SetupStep::Password)
             }
             Self::OAuthBearer { .. } => Some(SetupStep::Token),
+            Self::AwsMskIam(_) => Some(SetupStep::AwsLogin),
         }
     }
 
-    /// Starts an exchange for one connection.
-    pub(crate) async fn start(&self) -> Result<Box<dyn Session>, SaslError> {
+    /// Starts an exchange for one connection. `host` is the broker as the client knows it.
+    pub(crate) async fn start(&self, host: &str) -> Result<Box<dyn Session>, SaslError> {
         let session: Box<dyn Session> = match self {
             Self::Plain { login, passwords } => {
                 if let Some(password) = passwords.ask().await.map_err(SaslError::NoToken)? {
@@ -196,6 +191,10 @@ impl Mechanism {
             }
             Self::OAuthBearer { tokens, wall_clock } => {
                 let session = OAuthBearer::start(tokens, *wall_clock).await;
+                Box::new(session.map_err(SaslError::NoToken)?)
+            }
+            Self::AwsMskIam(logins) => {
+                let session = AwsMskIam::start(logins, host).await;
                 Box::new(session.map_err(SaslError::NoToken)?)
             }
         };

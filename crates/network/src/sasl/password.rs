@@ -25,6 +25,10 @@ pub trait PasswordProvider: Send + Sync {
 pub struct PasswordReply(oneshot::Sender<Result<Secret, TokenError>>);
 
 impl PasswordReply {
+    pub(super) fn new(waiting: oneshot::Sender<Result<Secret, TokenError>>) -> Self {
+        Self(waiting)
+    }
+
     /// Answers. Nobody may be waiting any more.
     pub fn send(self, answer: Result<Secret, TokenError>) {
         let _ = self.0.send(answer);

@@ -3,14 +3,14 @@
 //! ```text
 //!   header.payload + private key (PEM) ─▶ RS256 or ES256 ─▶ signature
 //! ```
-//! The keys are those that rustls reads: PKCS#8, PKCS#1 for RSA, and SEC 1 for EC.
+//! The keys are those that TLS reads: PKCS#8, also encrypted, PKCS#1 for RSA, and SEC 1 for EC.
 
 use std::fmt;
 
 use rustls::SignatureScheme;
 use rustls::crypto::ring::sign::any_supported_type;
-use rustls_pki_types::PrivateKeyDer;
-use rustls_pki_types::pem::{self, PemObject as _};
+
+use crate::tls::{KeyError, private_key};
 
 /// The bytes of each of the two numbers of a signature with P-256.
 const P256_BYTES: usize = 32;
@@ -43,11 +43,19 @@ impl JwtAlgorithm {
 /// Why nothing was signed. The text continues a sentence that begins with the name of the key.
 /// It contains nothing of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SigningError(&'static str);
+pub enum SigningError {
+    /// The private key cannot be read.
+    Key(KeyError),
+    /// The private key cannot sign with the algorithm.
+    Unfit(&'static str),
+}
 
 impl fmt::Display for SigningError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        match self {
+            Self::Key(error) => error.fmt(f),
+            Self::Unfit(words) => f.write_str(words),
+        }
     }
 }
 
@@ -60,42 +68,26 @@ pub fn sign_jwt(
     passphrase: Option<&str>,
     message: &[u8],
 ) -> Result<Vec<u8>, SigningError> {
-    let key = private_key(pem, passphrase)?;
+    let key = private_key(pem.as_bytes(), passphrase).map_err(SigningError::Key)?;
     let key = any_supported_type(&key).map_err(|_| {
-        SigningError(
+        SigningError::Unfit(
             "is not a key that can sign. Use an RSA key of 2048 to 4096 bits, or an EC key of the \
              curve P-256 with its public key (`openssl pkey -in old.pem -out new.pem` adds it)",
         )
     })?;
     let signer = key
         .choose_scheme(&[algorithm.scheme()])
-        .ok_or(SigningError(match algorithm {
+        .ok_or(SigningError::Unfit(match algorithm {
             JwtAlgorithm::Rs256 => "is not an RSA key, which the algorithm RS256 needs",
             JwtAlgorithm::Es256 => "is not an EC key of the curve P-256, which ES256 needs",
         }))?;
     let signature = signer
         .sign(message)
-        .map_err(|_| SigningError("cannot sign"))?;
+        .map_err(|_| SigningError::Unfit("cannot sign"))?;
     match algorithm {
         JwtAlgorithm::Rs256 => Ok(signature),
-        JwtAlgorithm::Es256 => fixed(&signature).ok_or(SigningError("cannot sign")),
+        JwtAlgorithm::Es256 => fixed(&signature).ok_or(SigningError::Unfit("cannot sign")),
     }
-}
-
-/// Returns the first private key of a PEM text.
-fn private_key(
-    pem: &str,
-    _passphrase: Option<&str>,
-) -> Result<PrivateKeyDer<'static>, SigningError> {
-    if pem.contains("BEGIN ENCRYPTED PRIVATE KEY") || pem.contains("Proc-Type: 4,ENCRYPTED") {
-        return Err(SigningError(
-            "is encrypted, which is not supported yet. Decrypt it with `openssl pkcs8 -topk8 -nocrypt`",
-        ));
-    }
-    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| match error {
-        pem::Error::NoItemsFound => SigningError("contains no PEM private key (BEGIN PRIVATE KEY)"),
-        _ => SigningError("contains a private key that cannot be read"),
-    })
 }
 
 /// Converts a signature from ASN.1 to the two numbers that a JWT has (RFC 7518, section 3.4).
@@ -143,6 +135,23 @@ mod tests {
     }
 
     #[test]
+    fn an_encrypted_key_signs_with_its_passphrase() {
+        let pem = include_str!("../../tests/keys/scrypt.key");
+        let sign = |passphrase| sign_jwt(JwtAlgorithm::Es256, pem, passphrase, MESSAGE);
+        assert!(sign(Some("correct horse")).is_ok());
+        for (passphrase, words) in [
+            (Some("wrong"), "another passphrase"),
+            (None, "no passphrase"),
+        ] {
+            let error = sign(passphrase).expect_err("not this one").to_string();
+            assert!(
+                error.starts_with("is encrypted") && error.contains(words),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn numbers_of_a_signature_have_a_fixed_length() {
         let short = [0x30, 8, 0x02, 1, 5, 0x02, 3, 0, 0xff, 1];
         let signature = fixed(&short).expect("two numbers");
@@ -160,12 +169,12 @@ mod tests {
         let good = key().serialize_pem();
         let cases = [
             (String::new(), "contains no PEM private key"),
-            (good.replace('\n', " "), "contains"),
+            (good.replace("-----END", "END"), "has no END line"),
             (good.replace("MIG", "MIH"), "is not a key that can sign"),
             (other.serialize_pem(), "is not an EC key of the curve P-256"),
             (
                 good.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"),
-                "is encrypted",
+                "there is no password",
             ),
         ];
         for (pem, words) in cases {

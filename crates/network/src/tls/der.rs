@@ -7,6 +7,7 @@
 pub(super) struct Malformed;
 
 pub(super) mod tag {
+    pub(in super::super) const BOOLEAN: u8 = 0x01;
     pub(in super::super) const INTEGER: u8 = 0x02;
     pub(in super::super) const OCTET_STRING: u8 = 0x04;
     pub(in super::super) const OID: u8 = 0x06;
@@ -117,7 +118,6 @@ fn header(bytes: &[u8]) -> Result<(u8, usize, usize), Malformed> {
 }
 
 /// Appends an element.
-#[cfg(test)]
 pub(super) fn push(out: &mut Vec<u8>, tag: u8, contents: &[u8]) {
     out.push(tag);
     let length = contents.len();

@@ -2,6 +2,9 @@
 //!
 //! It reads files and may derive keys for seconds, so it must not run on the I/O thread.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use super::encryption::Problem;
@@ -11,6 +14,9 @@ use super::source::{Content, Source};
 use super::{Identity, KeyPassword, Pem, TlsConfig, pem};
 use crate::error::ClientError;
 use crate::sasl::{PasswordSource, Secret};
+
+/// The number of files in a folder of authorities. Systems have some hundred.
+const FOLDER_FILES_MAX: usize = 10_000;
 
 /// Gets a password that the application supplies. The error completes a sentence that begins with
 /// the name of the option.
@@ -34,6 +40,11 @@ impl Loader<'_> {
             option: "ssl_cafile",
             pem: ca,
         };
+        if let Pem::File(path) = ca
+            && path.is_dir()
+        {
+            return folder(source, path);
+        }
         let bytes = match source.read()? {
             Content::Pem(text) => return pem::certificates(source, &text),
             Content::Store(bytes) => bytes,
@@ -166,6 +177,40 @@ impl Loader<'_> {
             },
         }
     }
+}
+
+/// Returns the certificates in the files of a folder, as in those that OpenSSL takes. Other files
+/// are skipped.
+fn folder(source: Source<'_>, path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut files: Vec<PathBuf> = entries
+        .map_err(|error| source.refuse(&error))?
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    if files.len() > FOLDER_FILES_MAX {
+        let problem = format_args!("has more than {FOLDER_FILES_MAX} files");
+        return Err(source.refuse(&problem));
+    }
+    files.sort();
+    // Links to the same file have their hash as name.
+    let mut found = BTreeSet::new();
+    for file in files {
+        let pem = Pem::File(file);
+        let source = Source {
+            option: source.option,
+            pem: &pem,
+        };
+        if let Ok(Content::Pem(text)) = source.read() {
+            let certificates = pem::certificates_if_any(source, &text)?;
+            found.extend(certificates.iter().map(|each| each.to_vec()));
+        }
+    }
+    if found.is_empty() {
+        return Err(source.refuse(&"is a folder without PEM certificates (BEGIN CERTIFICATE)"));
+    }
+    Ok(found.into_iter().map(CertificateDer::from).collect())
 }
 
 /// Makes the error for a store that cannot be opened.

@@ -7,33 +7,48 @@
 //! client trusts the system's roots.
 
 mod certificate;
+mod client_auth;
 mod der;
+mod details;
+mod ec_keys;
 mod encryption;
+mod explain;
+mod keylog;
 mod keys;
 mod loading;
 mod pem;
 mod pkcs12;
 mod pkcs12_kdf;
+mod reload;
 mod source;
+mod suites;
 mod verifier;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
+use rustls::client::{ResolvesClientCert, VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::ClientError;
 use crate::sasl::{PasswordSource, Secret};
+use certificate::{Certificate, distinguished_name};
+use client_auth::{NamedAuthorities, NoCertificate};
+use keylog::KeyLogFile;
 use loading::Loader;
-use verifier::AnyHostname;
+use verifier::{Checks, Verifier};
 
+pub(crate) use details::Details;
+pub(crate) use explain::Facts;
 pub use keys::{KeyError, is_encrypted, private_key};
 pub use loading::Ask;
+pub(crate) use reload::Tls;
+pub use suites::Offer;
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 type RevocationList = CertificateRevocationListDer<'static>;
@@ -78,10 +93,20 @@ pub struct TlsConfig {
     pub store_password: Option<KeyPassword>,
     /// `ssl_truststore_password`: of a PKCS#12 store in `ca`.
     pub ca_password: Option<KeyPassword>,
+    /// `ssl_verify`. False: any certificate is accepted.
+    pub verify: bool,
     /// `ssl_check_hostname`.
     pub check_hostname: bool,
+    /// The versions, cipher suites and curves.
+    pub offer: Offer,
     /// `ssl_crlfile`: revocation lists for the brokers' own certificates.
     pub crl: Option<Pem>,
+    /// `ssl_keylog_file`.
+    pub keylog: Option<PathBuf>,
+    /// `ssl_reload_interval_ms`: how often to look for changed files. `None` means never.
+    pub reload_interval: Option<Duration>,
+    /// Whether the settings come from an `ssl.SSLContext`, whose client certificate nobody can read.
+    pub from_context: bool,
 }
 
 impl Default for TlsConfig {
@@ -93,20 +118,31 @@ impl Default for TlsConfig {
             password: None,
             store_password: None,
             ca_password: None,
+            verify: true,
             check_hostname: true,
+            offer: Offer::default(),
             crl: None,
+            keylog: None,
+            reload_interval: Some(Duration::from_secs(60)),
+            from_context: false,
         }
     }
 }
 
 /// What a [`TlsConfig`] becomes when its files are read.
 #[derive(Clone)]
-pub struct Prepared(pub(crate) Arc<ClientConfig>);
+pub struct Prepared(pub(crate) Arc<Tls>);
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Prepared(..)")
     }
+}
+
+/// A configuration of rustls, with what errors say about it.
+pub(crate) struct Loaded {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) facts: Facts,
 }
 
 impl TlsConfig {
@@ -115,7 +151,15 @@ impl TlsConfig {
     ///
     /// It may take seconds.
     pub fn prepare(&self, ask: Ask<'_>) -> Result<Prepared, ClientError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        // Before the files are read. If they change meanwhile, the client reads them once more.
+        let stamps = self.stamps();
+        let loaded = self.load(ask)?;
+        Ok(Prepared(Arc::new(Tls::new(self, loaded, stamps))))
+    }
+
+    fn load(&self, ask: Ask<'_>) -> Result<Loaded, ClientError> {
+        let provider = Arc::new(self.offer.provider()?);
+        let versions = self.offer.versions()?;
         let mut loader = Loader { config: self, ask };
         let crl = self.crl.as_ref().map(Loader::revocation_lists).transpose();
         let (ca, identity) = (self.roots(&mut loader), loader.identity());
@@ -126,19 +170,74 @@ impl TlsConfig {
                 return Err(all(problems.into_iter().flatten()));
             }
         };
-        let verifier = self.verifier(ca, crl, &provider)?;
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| refuse("TLS versions", &error))?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier);
-        let config = match identity {
-            None => builder.with_no_client_auth(),
-            Some((chain, key)) => builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| refuse(self.key_option(), &error))?,
+        let facts = Facts {
+            authorities: self.describe(&ca),
+            offer: self.offer.clone(),
+            from_context: self.from_context,
+            own: identity.as_ref().and_then(|(chain, _)| own_names(chain)),
         };
-        Ok(Prepared(Arc::new(config)))
+        let verifier = self.verifier(ca, crl, &provider)?;
+        let own = self.own(identity, &provider)?;
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|_| {
+                let problem = "none of these suites belongs to a version in ssl_enabled_protocols";
+                refuse("ssl_ciphers", &problem)
+            })?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_client_cert_resolver(own);
+        if let Some(path) = &self.keylog {
+            config.key_log = Arc::new(KeyLogFile::open(path)?);
+        }
+        let config = Arc::new(config);
+        Ok(Loaded { config, facts })
+    }
+
+    /// Returns what shows the client's own certificate.
+    fn own(
+        &self,
+        identity: Option<Identity>,
+        provider: &CryptoProvider,
+    ) -> Result<Arc<dyn ResolvesClientCert>, ClientError> {
+        let Some((chain, key)) = identity else {
+            return Ok(Arc::new(NoCertificate));
+        };
+        let given = key.clone_key();
+        let key = match chain.first() {
+            Some(own) => ec_keys::completed(key, own),
+            None => key,
+        };
+        let was_completed = key != given;
+        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            // ring refuses the public half of another key as it refuses a damaged one.
+            rustls::Error::InconsistentKeys(_) | rustls::Error::General(_)
+                if was_completed || matches!(error, rustls::Error::InconsistentKeys(_)) =>
+            {
+                let problem = "the private key belongs to another certificate";
+                refuse(self.key_option(), &problem)
+            }
+            other => refuse(self.key_option(), &other),
+        })?;
+        Ok(Arc::new(NamedAuthorities { key: Arc::new(key) }))
+    }
+
+    /// Says where the trusted authorities come from, for errors.
+    fn describe(&self, roots: &RootCertStore) -> String {
+        let count = roots.len();
+        let plural = if count == 1 { "" } else { "s" };
+        match &self.ca {
+            None => format!("the system's ({count} certificate{plural})"),
+            Some(Pem::Inline(_)) => {
+                format!("those in ssl_cafile ({count} certificate{plural})")
+            }
+            Some(Pem::File(path)) => {
+                format!(
+                    "those in ssl_cafile {} ({count} certificate{plural})",
+                    path.display()
+                )
+            }
+        }
     }
 
     fn key_option(&self) -> &'static str {
@@ -154,7 +253,7 @@ impl TlsConfig {
         roots: RootCertStore,
         crl: Option<Vec<RevocationList>>,
         provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ServerCertVerifier>, ClientError> {
+    ) -> Result<Verifier, ClientError> {
         let mut builder =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
         if let Some(crl) = crl {
@@ -164,17 +263,21 @@ impl TlsConfig {
                 // An expired list does not include certificates that were revoked since.
                 .enforce_revocation_expiration();
         }
-        let verifier = builder.build().map_err(|error| match error {
+        let inner = builder.build().map_err(|error| match error {
             VerifierBuilderError::InvalidCrl(problem) => {
                 let text = format!("contains a revocation list that cannot be used: {problem:?}");
                 refuse("ssl_crlfile", &text)
             }
             other => refuse("ssl_cafile", &other),
         })?;
-        Ok(if self.check_hostname {
-            verifier
-        } else {
-            Arc::new(AnyHostname(verifier))
+        Ok(Verifier {
+            inner,
+            algorithms: provider.signature_verification_algorithms,
+            checks: match (self.verify, self.check_hostname) {
+                (false, _) => Checks::Nothing,
+                (true, false) => Checks::AnyHostname,
+                (true, true) => Checks::All,
+            },
         })
     }
 
@@ -196,6 +299,15 @@ impl TlsConfig {
         }
         Ok(roots)
     }
+}
+
+/// Returns the subject and the issuer of the first certificate.
+fn own_names(chain: &[CertificateDer<'_>]) -> Option<(String, String)> {
+    let own = Certificate::read(chain.first()?).ok()?;
+    Some((
+        distinguished_name(own.subject),
+        distinguished_name(own.issuer),
+    ))
 }
 
 /// Combines several errors into one.

@@ -18,6 +18,16 @@ pub(super) fn certificates(
     )
 }
 
+/// Returns the certificates of a file that may also contain none.
+pub(super) fn certificates_if_any(
+    source: Source<'_>,
+    text: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    CertificateDer::pem_slice_iter(text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| source.refuse(&problem(&error)))
+}
+
 pub(super) fn revocation_lists(
     source: Source<'_>,
     text: &[u8],

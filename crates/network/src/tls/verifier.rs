@@ -1,16 +1,34 @@
-//! `ssl_check_hostname=False`: verifies the chain as usual, but accepts another host name.
+//! Verifiers of the broker's certificate, around that of rustls.
 
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-#[derive(Debug)]
-pub(super) struct AnyHostname(pub(super) Arc<WebPkiServerVerifier>);
+use super::details;
 
-impl ServerCertVerifier for AnyHostname {
+/// How much of the broker's certificate the client verifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checks {
+    All,
+    /// `ssl_check_hostname=False`: the chain as usual, but another host name is accepted.
+    AnyHostname,
+    /// `ssl_verify=False`: only that the broker has the key of its certificate.
+    Nothing,
+}
+
+/// Verifies the certificate, and notes one that it refuses for the error.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    pub(super) inner: Arc<WebPkiServerVerifier>,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
+    pub(super) checks: Checks,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -19,15 +37,26 @@ impl ServerCertVerifier for AnyHostname {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self
-            .0
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-        {
+        if self.checks == Checks::Nothing {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let verdict = self.inner.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verdict {
             // The name is checked last, so everything else was accepted.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            other => other,
+            )) if self.checks == Checks::AnyHostname => Ok(ServerCertVerified::assertion()),
+            Err(error) => {
+                details::note_refused(end_entity);
+                Err(error)
+            }
+            accepted => accepted,
         }
     }
 
@@ -37,7 +66,7 @@ impl ServerCertVerifier for AnyHostname {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -46,10 +75,10 @@ impl ServerCertVerifier for AnyHostname {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }

@@ -15,9 +15,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use thalweg_broker::{
     BrokerConfig, BrokerError, EmbeddedBroker as Core, FaultAction, FaultMatch, GroupClock,
-    GroupService, GroupTicket,
+    GroupService, GroupTicket, SaslMechanism, SecurityConfig, SecurityProtocol,
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
+use thalweg_security::Secret;
 
 use crate::convert::errors;
 use crate::interpreter::gil;
@@ -98,12 +99,18 @@ impl EmbeddedBroker {
 #[pymethods]
 impl EmbeddedBroker {
     #[new]
-    #[pyo3(signature = (nodes = 1, port = 0, host = "127.0.0.1", configs = None))]
+    #[pyo3(signature = (
+        nodes = 1, port = 0, host = "127.0.0.1", configs = None, security_protocol = "PLAINTEXT",
+        sasl_mechanisms = None, users = None
+    ))]
     fn new(
         nodes: i32,
         port: u16,
         host: &str,
         configs: Option<BTreeMap<String, String>>,
+        security_protocol: &str,
+        sasl_mechanisms: Option<Vec<String>>,
+        users: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
         if nodes < 1 {
             return Err(PyValueError::new_err(format!(
@@ -115,6 +122,7 @@ impl EmbeddedBroker {
             host: host.to_owned(),
             port,
             options: configs.unwrap_or_default(),
+            security: security(security_protocol, sasl_mechanisms, users)?,
             ..BrokerConfig::default()
         };
         Ok(Self {
@@ -212,6 +220,15 @@ impl EmbeddedBroker {
 
     fn move_coordinator(&self, py: Python<'_>, key: &str, node: i32) -> PyResult<()> {
         self.ask(py, |core| core.move_coordinator(key, node))
+    }
+
+    fn set_user(&self, py: Python<'_>, user: &str, password: &str) -> PyResult<()> {
+        let password = Secret::new(password);
+        self.ask(py, |core| core.set_user(user, &password))
+    }
+
+    fn remove_user(&self, py: Python<'_>, user: &str) -> PyResult<bool> {
+        self.ask(py, |core| core.remove_user(user))
     }
 
     fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
@@ -374,6 +391,32 @@ impl EmbeddedBroker {
         self.group_service(py)?;
         Ok(self.groups_clock.get().map_or(0.0, GroupClock::now_ms))
     }
+}
+
+fn security(
+    protocol: &str,
+    mechanisms: Option<Vec<String>>,
+    users: Option<BTreeMap<String, String>>,
+) -> PyResult<SecurityConfig> {
+    let unknown = |what: &str, name: &str| {
+        PyValueError::new_err(format!("the embedded broker has no {what} named {name:?}"))
+    };
+    let mut config = SecurityConfig {
+        protocol: SecurityProtocol::from_name(protocol)
+            .ok_or_else(|| unknown("security protocol", protocol))?,
+        ..SecurityConfig::default()
+    };
+    if let Some(names) = mechanisms {
+        let known = |name: &String| {
+            SaslMechanism::from_name(name).ok_or_else(|| unknown("SASL mechanism", name))
+        };
+        config.mechanisms = names.iter().map(known).collect::<PyResult<_>>()?;
+    }
+    let users = users.unwrap_or_default().into_iter();
+    config.users = users
+        .map(|(user, password)| (user, Secret::new(password)))
+        .collect();
+    Ok(config)
 }
 
 fn api_key(name: &str) -> PyResult<ApiKey> {

@@ -12,6 +12,7 @@
 //! tables.rs     drained records as columns. capsules.rs: Arrow's C structs
 //! ```
 
+pub(crate) mod aws;
 pub(crate) mod capsules;
 pub(crate) mod errors;
 pub(crate) mod options;

@@ -62,7 +62,7 @@ impl PasswordProvider for PythonPasswords {
             );
             return reply.send(Err(TokenError::new(&reason, None)));
         };
-        let reply = PasswordReply(Mutex::new(Some(reply)));
+        let reply = PasswordReply::new(reply);
         // After the end of the interpreter, the reply is dropped, which is an answer as well.
         Python::try_attach(|py| {
             let Ok(reply) = Bound::new(py, reply) else {
@@ -81,6 +81,10 @@ impl PasswordProvider for PythonPasswords {
 pub(crate) struct PasswordReply(Mutex<Option<sasl::PasswordReply>>);
 
 impl PasswordReply {
+    pub(crate) fn new(reply: sasl::PasswordReply) -> Self {
+        Self(Mutex::new(Some(reply)))
+    }
+
     fn answer(&self, answer: Result<Secret, TokenError>) {
         let reply = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(reply) = reply {
@@ -88,7 +92,7 @@ impl PasswordReply {
         }
     }
 
-    fn fail(&self, reason: &str, error: PyErr) {
+    pub(crate) fn fail(&self, reason: &str, error: PyErr) {
         self.answer(Err(TokenError::new(reason, Some(Cause::new(error)))));
     }
 }

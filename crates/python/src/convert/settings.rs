@@ -13,7 +13,7 @@ use thalweg_records::Compression;
 
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::tls::PreparedTls;
-use crate::convert::{passwords, tokens};
+use crate::convert::{aws, passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -115,11 +115,20 @@ fn set_protocol(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResul
 }
 
 fn tls(options: &mut Options<'_>, config: &mut TlsConfig) -> PyResult<()> {
+    options.set("ssl_verify", &mut config.verify)?;
     options.set("ssl_check_hostname", &mut config.check_hostname)?;
+    options.set("ssl_ciphers", &mut config.offer.ciphers)?;
+    options.set("ssl_curves_list", &mut config.offer.curves)?;
+    options.set("ssl_enabled_protocols", &mut config.offer.protocols)?;
     config.ca = options.get_text("ssl_cafile")?.map(pem);
     config.cert = options.get_text("ssl_certfile")?.map(pem);
     config.key = options.get_text("ssl_keyfile")?.map(pem);
     config.crl = options.get_text("ssl_crlfile")?.map(pem);
+    config.keylog = options.get_text("ssl_keylog_file")?.map(Into::into);
+    options.set("ssl_context", &mut config.from_context)?;
+    if let Some(ms) = options.get::<f64>("ssl_reload_interval_ms")? {
+        config.reload_interval = (ms > 0.0).then(|| duration_ms(ms));
+    }
     config.password = passwords::of_file(options, "ssl_password")?;
     config.store_password = passwords::of_file(options, "ssl_keystore_password")?;
     config.ca_password = passwords::of_file(options, "ssl_truststore_password")?;
@@ -132,6 +141,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     let tokenauth = options.get("sasl_scram_tokenauth")?;
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;
+    let logins = aws::logins(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
@@ -140,6 +150,10 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
             let without = || PyValueError::new_err("OAUTHBEARER needs sasl_oauth_token_provider");
             let config = oauthbearer.ok_or_else(without)?;
             return Ok(Some(SaslConfig::OAuthBearer(config)));
+        }
+        Some("AWS_MSK_IAM") => {
+            let without = || PyValueError::new_err("AWS_MSK_IAM needs sasl_aws_credentials");
+            return Ok(Some(SaslConfig::AwsMskIam(logins.ok_or_else(without)?)));
         }
         Some(other) => return Err(unknown("sasl_mechanism", other)),
         None => return Ok(None),

@@ -55,7 +55,7 @@ pub(super) fn problem(token: &Token) -> Option<String> {
 }
 
 /// Returns the client's first message. The token must have no [`problem`].
-pub(super) fn client_first(token: &Token) -> Vec<u8> {
+pub(in crate::sasl) fn client_first(token: &Token) -> Vec<u8> {
     let mut message = format!("{GS2_HEADER}\x01auth=Bearer {}\x01", token.value.reveal());
     for (name, value) in &token.extensions {
         message.extend([name.as_str(), "=", value.as_str(), "\x01"]);

@@ -22,6 +22,8 @@ use crate::clock::{self, WallClock};
 use keeper::SuppliedToken;
 pub(super) use keeper::Tokens;
 use messages::Refusal;
+#[cfg(test)]
+pub(super) use messages::client_first;
 
 pub use refresh::RefreshConfig;
 pub use token::{Token, TokenError, TokenProvider, TokenReply};

@@ -3,40 +3,10 @@
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ring::{digest, hmac, pbkdf2};
+use ring::{digest, hmac};
+use thalweg_security::scram::{SaltedPassword, ScramHash};
 
 use crate::sasl::Secret;
-
-/// The hash function of SCRAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScramHash {
-    Sha256,
-    Sha512,
-}
-
-impl ScramHash {
-    /// Returns the name of the mechanism with this hash function.
-    pub fn mechanism(self) -> &'static str {
-        match self {
-            Self::Sha256 => "SCRAM-SHA-256",
-            Self::Sha512 => "SCRAM-SHA-512",
-        }
-    }
-
-    fn hmac(self) -> hmac::Algorithm {
-        match self {
-            Self::Sha256 => hmac::HMAC_SHA256,
-            Self::Sha512 => hmac::HMAC_SHA512,
-        }
-    }
-
-    fn pbkdf2(self) -> pbkdf2::Algorithm {
-        match self {
-            Self::Sha256 => pbkdf2::PBKDF2_HMAC_SHA256,
-            Self::Sha512 => pbkdf2::PBKDF2_HMAC_SHA512,
-        }
-    }
-}
 
 /// The keys of one password, salt and number of iterations. They are as secret as the password.
 pub(super) struct Keys {
@@ -53,19 +23,14 @@ impl Keys {
         salt: &[u8],
         iterations: NonZeroU32,
     ) -> Self {
-        let algorithm = hash.hmac();
-        let digest_algorithm = algorithm.digest_algorithm();
-        let mut salted = vec![0; digest_algorithm.output_len()];
         let password = password.reveal().as_bytes();
-        pbkdf2::derive(hash.pbkdf2(), iterations, salt, password, &mut salted);
-        let salted = hmac::Key::new(algorithm, &salted);
-        let client = hmac::sign(&salted, b"Client Key");
-        let server = hmac::sign(&salted, b"Server Key");
-        let stored = digest::digest(digest_algorithm, client.as_ref());
+        let salted = SaltedPassword::derive(hash, password, salt, iterations);
+        let (client, server) = (salted.client_key(), salted.server_key());
+        let stored = digest::digest(hash.digest(), client.as_ref());
         Self {
             client,
-            stored: hmac::Key::new(algorithm, stored.as_ref()),
-            server: hmac::Key::new(algorithm, server.as_ref()),
+            stored: hmac::Key::new(hash.hmac(), stored.as_ref()),
+            server: hmac::Key::new(hash.hmac(), server.as_ref()),
         }
     }
 

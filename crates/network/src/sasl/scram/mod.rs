@@ -25,7 +25,7 @@ use super::{SaslError, Secret, Session};
 use keys::{KeyCache, Keys};
 use messages::ServerFirst;
 
-pub use keys::ScramHash;
+pub use thalweg_security::scram::ScramHash;
 
 const NONCE_BYTES: usize = 24;
 

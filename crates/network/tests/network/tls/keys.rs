@@ -14,7 +14,7 @@ use thalweg_network::sasl::{PasswordProvider, PasswordReply, PasswordSource, Sec
 use thalweg_network::tls::{KeyError, KeyPassword, Pem, TlsConfig, private_key};
 use thalweg_network::{ClientConfig, ClientError, Parts, SecurityProtocol};
 
-use super::{authority, broker, outcome, refused_settings, server_for, trusting};
+use super::{authority, broker, certificate, outcome, refused_settings, server_for, trusting};
 
 const PASSWORD: &str = "correct horse";
 
@@ -150,6 +150,24 @@ fn damaged_keys_and_stores_are_refused() {
             }
         }
         std::fs::remove_file(damaged).expect("it was written");
+    }
+}
+
+/// Java writes EC keys without their public half.
+#[tokio::test(start_paused = true)]
+async fn a_key_without_its_public_half_is_completed_from_its_certificate() {
+    for name in ["no-public.key", "no-public-sec1.key"] {
+        let config = with_key(name, None);
+        is_accepted(name, config.clone()).await;
+        let (cert, _) = certificate(&authority("ca"), "me", 1);
+        let error = refused_settings(TlsConfig {
+            cert: Some(Pem::Inline(cert)),
+            ..config
+        });
+        assert_eq!(
+            error,
+            "ssl_keyfile: the private key belongs to another certificate"
+        );
     }
 }
 

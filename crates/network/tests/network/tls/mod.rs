@@ -1,19 +1,28 @@
 //! TLS, over an in-memory network and with certificates that the tests make.
 
+mod errors;
+mod hostile;
 mod keys;
+mod offers;
+mod reload;
 mod trust;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose,
     SerialNumber,
 };
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientCertVerifierBuilder, WebPkiClientVerifier};
+use rustls::{
+    CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, ServerConfig,
+    SupportedProtocolVersion,
+};
 use thalweg_cluster::{ConnectionError, Idle};
 use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{
@@ -55,44 +64,114 @@ pub(super) fn server_for(
     host: &str,
     clients: Option<CertificateDer<'static>>,
 ) -> TlsAcceptor {
-    let (cert, key) = certificate(ca, host, 7);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .expect("ring knows them");
-    let builder = match clients {
-        None => builder.with_no_client_auth(),
-        Some(ca) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(ca).expect("a CA");
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.expect("a verifier"))
+    let server = Server::of(certificate(ca, host, 7));
+    match clients {
+        None => server.acceptor(),
+        Some(ca) => server.wanting(ca, |verifier| verifier).acceptor(),
+    }
+}
+
+/// A server's side, before it starts.
+pub(super) struct Server {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: KeyPair,
+    pub(super) provider: CryptoProvider,
+    pub(super) versions: Vec<&'static SupportedProtocolVersion>,
+    pub(super) clients: Option<Arc<dyn ClientCertVerifier>>,
+    pub(super) resumes: bool,
+}
+
+impl Server {
+    /// Takes the certificate as PEM, with its key.
+    pub(super) fn of((pem, key): (String, KeyPair)) -> Self {
+        let chain = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>();
+        Self {
+            chain: chain.expect("PEM"),
+            key,
+            provider: rustls::crypto::ring::default_provider(),
+            versions: rustls::ALL_VERSIONS.to_vec(),
+            clients: None,
+            resumes: true,
         }
-    };
-    let chain = vec![CertificateDer::from_pem_slice(cert.as_bytes()).expect("PEM")];
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM");
-    TlsAcceptor::from(Arc::new(
-        builder.with_single_cert(chain, key).expect("a pair"),
-    ))
+    }
+
+    /// Makes a server that wants certificates of clients from this authority.
+    pub(super) fn wanting(
+        self,
+        ca: CertificateDer<'static>,
+        change: impl FnOnce(ClientCertVerifierBuilder) -> ClientCertVerifierBuilder,
+    ) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(ca).expect("a CA");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let clients = Some(change(builder).build().expect("a verifier"));
+        Self { clients, ..self }
+    }
+
+    pub(super) fn acceptor(self) -> TlsAcceptor {
+        let builder = ServerConfig::builder_with_provider(Arc::new(self.provider))
+            .with_protocol_versions(&self.versions)
+            .expect("ring knows them");
+        let builder = match self.clients {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        let key = PrivateKeyDer::from_pem_slice(self.key.serialize_pem().as_bytes()).expect("PEM");
+        let mut config = builder.with_single_cert(self.chain, key).expect("a pair");
+        if !self.resumes {
+            config.send_tls13_tickets = 0;
+        }
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
+/// What the server's side has seen of a handshake.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) version: Option<ProtocolVersion>,
+    pub(super) suite: Option<CipherSuite>,
+    pub(super) curve: Option<NamedGroup>,
+    pub(super) client: Option<CertificateDer<'static>>,
+    pub(super) kind: Option<HandshakeKind>,
 }
 
 /// Starts a broker behind TLS at "broker:9092".
 pub(super) fn broker(acceptor: TlsAcceptor) -> Broker {
+    seeing(acceptor).0
+}
+
+/// Starts a broker behind TLS, and returns what it sees of each handshake.
+pub(super) fn seeing(acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
     let broker = Broker::new(|_| Reaction::Usual);
     let mut listener = broker.network.listen("broker", 9092);
     let serving = broker.clone();
     tokio::spawn(async move {
         while let Some(stream) = listener.accept().await {
             let (acceptor, serving) = (acceptor.clone(), serving.clone());
+            let notes = Arc::clone(&notes);
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
+                    let tls = stream.get_ref().1;
+                    notes.lock().expect("no panic").push(Seen {
+                        version: tls.protocol_version(),
+                        suite: tls.negotiated_cipher_suite().map(|suite| suite.suite()),
+                        curve: tls
+                            .negotiated_key_exchange_group()
+                            .map(SupportedKxGroup::name),
+                        client: tls
+                            .peer_certificates()
+                            .map(|chain| chain[0].clone().into_owned()),
+                        kind: tls.handshake_kind(),
+                    });
                     serving.connection(stream).await;
                 }
             });
         }
     });
-    broker
+    (broker, seen)
 }
 
 pub(super) async fn outcome(broker: &Broker, tls: TlsConfig) -> Result<(), ClientError> {
@@ -102,7 +181,15 @@ pub(super) async fn outcome(broker: &Broker, tls: TlsConfig) -> Result<(), Clien
         tls,
         ..broker.config()
     };
-    let client = Client::start_here(broker.parts(&config), Idle);
+    heartbeat_of(broker, &config).await
+}
+
+/// Starts a client, and returns the outcome of one request.
+pub(super) async fn heartbeat_of(
+    broker: &Broker,
+    config: &ClientConfig,
+) -> Result<(), ClientError> {
+    let client = Client::start_here(broker.parts(config), Idle);
     let timeout = Some(Duration::from_secs(5));
     let request = Request {
         timeout,

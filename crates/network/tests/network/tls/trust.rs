@@ -22,7 +22,7 @@ async fn an_unknown_authority_is_refused() {
     let broker = broker(server(&authority("theirs"), "broker", None));
     let error = refusal(&broker, trusting(&authority("ours"))).await;
     assert!(
-        error.contains("broker:9092") && error.contains("UnknownIssuer"),
+        error.contains("broker:9092") && error.contains("issuer is unknown"),
         "{error}"
     );
 }
@@ -116,9 +116,12 @@ async fn a_revoked_certificate_is_refused() {
         .await
         .expect("another one is revoked");
     let error = refusal(&broker, list(7, 2090)).await;
-    assert!(error.contains("Revoked"), "{error}");
+    assert!(error.contains("is revoked by a list"), "{error}");
     let error = refusal(&broker, list(99, 2021)).await;
-    assert!(error.contains("evocation list expired"), "{error}");
+    assert!(
+        error.contains("revocation list in ssl_crlfile expired on 2021-01-01"),
+        "{error}"
+    );
 }
 
 /// A list that does not cover a certificate does not make it valid.
@@ -127,10 +130,10 @@ async fn a_revocation_list_of_another_authority_lets_nobody_in() {
     let (ca, other) = (authority("ca"), authority("other"));
     let broker = broker(server(&ca, "broker", None));
     let error = refusal(&broker, checking(&ca, revocations(&other, 99, 2090))).await;
-    assert!(error.contains("UnknownRevocationStatus"), "{error}");
+    assert!(error.contains("no list in ssl_crlfile says"), "{error}");
     let both = revocations(&other, 99, 2090) + &revocations(&ca, 7, 2090);
     let error = refusal(&broker, checking(&ca, both)).await;
-    assert!(error.contains("Revoked"), "{error}");
+    assert!(error.contains("is revoked by a list"), "{error}");
 }
 
 #[test]

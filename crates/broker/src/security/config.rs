@@ -1,0 +1,92 @@
+//! [`SecurityConfig`]: how clients must connect and who they may be.
+
+use std::collections::BTreeMap;
+
+use thalweg_security::scram::ScramHash;
+use thalweg_security::{SEED_BYTES, Secret};
+
+/// Kafka's `security.protocol` of a listener.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    #[default]
+    Plaintext,
+    SaslPlaintext,
+}
+
+impl SecurityProtocol {
+    pub const ALL: [Self; 2] = [Self::Plaintext, Self::SaslPlaintext];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|protocol| protocol.name() == name)
+    }
+
+    /// Whether clients must log in with SASL.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext)
+    }
+}
+
+/// A mechanism of SASL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaslMechanism {
+    Plain,
+    Scram(ScramHash),
+    /// With tokens without a signature.
+    OAuthBearer,
+}
+
+impl SaslMechanism {
+    pub const ALL: [Self; 4] = [
+        Self::Plain,
+        Self::Scram(ScramHash::Sha256),
+        Self::Scram(ScramHash::Sha512),
+        Self::OAuthBearer,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::Scram(hash) => hash.mechanism(),
+            Self::OAuthBearer => "OAUTHBEARER",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|mechanism| mechanism.name() == name)
+    }
+}
+
+/// The security of all listeners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecurityConfig {
+    pub protocol: SecurityProtocol,
+    /// The mechanisms that clients may use. Without SASL, they have no effect.
+    pub mechanisms: Vec<SaslMechanism>,
+    /// The users of PLAIN and SCRAM, with their passwords.
+    pub users: BTreeMap<String, Secret>,
+    /// All nonces and salts follow from it, so it must be secret. The default is for tests only.
+    pub seed: [u8; SEED_BYTES],
+}
+
+impl Default for SecurityConfig {
+    fn default() -> Self {
+        Self {
+            protocol: SecurityProtocol::default(),
+            // Without OAUTHBEARER, with which everybody could log in as any user.
+            mechanisms: SaslMechanism::ALL[..3].to_vec(),
+            users: BTreeMap::new(),
+            seed: [0; SEED_BYTES],
+        }
+    }
+}

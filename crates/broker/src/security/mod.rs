@@ -1,0 +1,57 @@
+//! Who may connect: the protocol of the listeners, the users, and the state of each connection.
+//!
+//! ```text
+//! SecurityConfig ─▶ Security (one for all nodes) ─▶ Authentication (one for each connection)
+//! ```
+//! The machines of the mechanisms are in the crate `thalweg-security`. The handlers of
+//! `SaslHandshake` and `SaslAuthenticate` carry their messages.
+
+pub(crate) mod authentication;
+mod config;
+mod exchange;
+mod principal;
+pub(crate) mod users;
+
+use thalweg_security::{Nonces, Salts};
+
+pub use config::{SaslMechanism, SecurityConfig, SecurityProtocol};
+pub use principal::Principal;
+
+use users::Users;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Security {
+    pub(crate) protocol: SecurityProtocol,
+    /// In the order in which the broker names them.
+    pub(crate) mechanisms: Vec<SaslMechanism>,
+    pub(crate) users: Users,
+    pub(crate) salts: Salts,
+    pub(crate) nonces: Nonces,
+}
+
+impl Security {
+    /// Derives the keys of all users, which takes milliseconds for each.
+    pub(crate) fn new(config: &SecurityConfig) -> Self {
+        let salts = Salts::new(&config.seed);
+        let mut users = Users::new(&salts);
+        for (user, password) in &config.users {
+            users.set(
+                user,
+                users::derive(user, password, &config.mechanisms, &salts),
+            );
+        }
+        Self {
+            protocol: config.protocol,
+            mechanisms: config.mechanisms.clone(),
+            users,
+            nonces: Nonces::new(salts.clone()),
+            salts,
+        }
+    }
+
+    /// Returns what [`users::derive`] needs.
+    pub(crate) fn for_deriving(&self) -> (Vec<SaslMechanism>, Salts) {
+        (self.mechanisms.clone(), self.salts.clone())
+    }
+}

@@ -1,0 +1,29 @@
+//! [`Principal`]: the user of a connection, as ACLs and log lines name it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A user. Kafka's own authorizer knows only principals of the type `User`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Principal(Arc<str>);
+
+impl Principal {
+    pub fn user(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// Returns the user of connections that do not authenticate.
+    pub fn anonymous() -> Self {
+        Self::user("ANONYMOUS")
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "User:{}", self.0)
+    }
+}

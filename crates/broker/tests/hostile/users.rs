@@ -1,0 +1,68 @@
+//! Frames about logins and users.
+
+use bytes::Bytes;
+use thalweg_protocol::ApiKey;
+use thalweg_protocol::dynamic::Value;
+
+use crate::attacks::{Attack, attack, long, named};
+use crate::world::{fields, int, list, text};
+
+pub(crate) fn all() -> Vec<Attack> {
+    let describes = (ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS, 0);
+    let alters = (ApiKey::ALTER_USER_SCRAM_CREDENTIALS, 0);
+    let deletions = |deletions| fields([("Deletions", deletions), ("Upsertions", list(0, int))]);
+    let upsertions = |upsertions| fields([("Deletions", list(0, int)), ("Upsertions", upsertions)]);
+    let upsertion = |name: Value| {
+        fields([
+            ("Name", name),
+            ("Mechanism", int(1)),
+            ("Iterations", int(4096)),
+            ("Salt", Bytes::from_static(b"salt").into()),
+            ("SaltedPassword", Bytes::from_static(&[7; 32]).into()),
+        ])
+    };
+    vec![
+        attack("SaslHandshake", (ApiKey::SASL_HANDSHAKE, 1), |_| {
+            fields([("Mechanism", long())])
+        }),
+        attack(
+            "SaslAuthenticate",
+            (ApiKey::SASL_AUTHENTICATE, 2),
+            |count| fields([("AuthBytes", Bytes::from(vec![b'a'; count]).into())]),
+        ),
+        attack(
+            "DescribeUserScramCredentials of one user many times",
+            describes,
+            |count| fields([("Users", list(count, |_| fields([("Name", text("u"))])))]),
+        ),
+        attack(
+            "DescribeUserScramCredentials of many users",
+            describes,
+            |count| {
+                fields([(
+                    "Users",
+                    list(count, |index| fields([("Name", named("u", index))])),
+                )])
+            },
+        ),
+        attack(
+            "AlterUserScramCredentials deletes one user many times",
+            alters,
+            move |count| {
+                deletions(list(count, |_| {
+                    fields([("Name", text("u")), ("Mechanism", int(1))])
+                }))
+            },
+        ),
+        attack(
+            "AlterUserScramCredentials creates many users",
+            alters,
+            move |count| upsertions(list(count, |index| upsertion(named("u", index)))),
+        ),
+        attack(
+            "AlterUserScramCredentials creates one user many times",
+            alters,
+            move |count| upsertions(list(count, |_| upsertion(text("u")))),
+        ),
+    ]
+}

@@ -1,0 +1,16 @@
+//! SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677, KIP-84): keys, and the broker's side.
+//!
+//! ```text
+//!   n,,n=user,r=nonce ─▶ ClientFirst ─challenge(credential, nonce)─▶ r=..,s=salt,i=iterations
+//!   c=biws,r=..,p=proof ─▶ Challenged ─finish─▶ v=signature
+//! ```
+//! A broker keeps a [`Credential`] of each user, from which nobody can compute the password or
+//! log in. As Kafka, it knows no channel binding and does not normalize names and passwords.
+
+mod credential;
+mod hash;
+mod server;
+
+pub use credential::{Credential, ITERATIONS_MAX, ITERATIONS_MIN};
+pub use hash::{SaltedPassword, ScramHash};
+pub use server::{Challenged, ClientFirst};

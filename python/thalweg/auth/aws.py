@@ -1,0 +1,292 @@
+"""Logins at Amazon MSK with AWS credentials (IAM).
+
+    AWS_MSK_IAM    core ── host ──> Logins ── Identity ──> signed JSON ──> the broker
+    OAUTHBEARER    core ──> MskTokenProvider ── Identity ──> signed URL in base64 ──> the broker
+
+Credentials come from botocore, unless the application gives its own. botocore is imported when a
+client needs it, and caches and refreshes what it finds.
+"""
+
+import base64
+import json
+import os
+import re
+import threading
+import time
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+from thalweg.auth.sigv4 import EXPIRES_S, Credentials, presigned
+from thalweg.auth.token import Token, TokenProviderError
+from thalweg.auth.worker import Workers, escaped
+from thalweg.version import __version__
+
+__all__ = ["AwsError", "Credentials", "Identity", "Logins", "MskTokenProvider"]
+
+_VERSION: Final = "2020_10_22"
+_USER_AGENT: Final = f"thalweg/{__version__}"
+_REGION_OF_HOST: Final = r"\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?$"
+_REGION: Final = r"[a-z]{2}(?:-[a-z]+)+-\d+"
+_SESSION_NAME: Final = "thalweg"
+
+
+class AwsError(TokenProviderError):
+    """AWS credentials or a region are missing. The text contains no secret."""
+
+
+class Reply(Protocol):
+    """What takes an answer: `_core.PasswordReply`."""
+
+    def password(self, value: str) -> None: ...
+
+    def failed(self, reason: str, error: BaseException) -> None: ...
+
+
+class Identity:
+    """The AWS credentials and the region of one client."""
+
+    def __init__(
+        self,
+        region: str | None = None,
+        profile: str | None = None,
+        role_arn: str | None = None,
+        credentials: Any = None,
+    ) -> None:
+        """Takes where the credentials come from.
+
+        Args:
+            region: The AWS region. None: that of the broker's name, of the environment variables
+                AWS_REGION and AWS_DEFAULT_REGION, or of AWS's configuration, in this order.
+            profile: A profile of AWS's configuration files.
+            role_arn: A role to assume.
+            credentials: A `Credentials`, an object with `get_frozen_credentials()` such as
+                botocore's, or a function that returns one of these. None: what botocore finds.
+
+        Raises:
+            AwsError: If botocore is needed and not installed.
+        """
+        self._region, self._profile = region, profile
+        self._role_arn, self._given = role_arn, credentials
+        self._session: Any = None
+        self._found: Any = None
+        self._lock = threading.Lock()
+        if credentials is None or role_arn is not None:
+            _botocore()
+
+    def region(self, host: str | None = None) -> str:
+        """Returns the region.
+
+        Raises:
+            AwsError: If it is not known, or is not the name of a region.
+        """
+        of_host = re.search(_REGION_OF_HOST, host or "")
+        region = (
+            self._region
+            or (of_host[1] if of_host else None)
+            or os.environ.get("AWS_REGION")
+            or os.environ.get("AWS_DEFAULT_REGION")
+            or self._configured_region()
+        )
+        if not region:
+            raise AwsError(
+                "AWS: the region is not known. Set sasl_aws_region, or the environment variable"
+                " AWS_REGION"
+            )
+        if not re.fullmatch(_REGION, region):
+            raise AwsError(f"AWS: {region!r} is not the name of a region")
+        return region
+
+    def credentials(self, host: str | None = None) -> Credentials:
+        """Returns the credentials of this moment. It may ask AWS for them.
+
+        Args:
+            host: The broker, whose name may have the region in which to assume a role.
+
+        Raises:
+            AwsError: If there are none.
+            BaseException: Whatever the application's function raises.
+        """
+        source = self._given
+        if source is None or self._role_arn is not None:
+            with self._lock:
+                if self._found is None:
+                    self._found = self._chain(host)
+                source = self._found
+        if callable(source):
+            source = source()
+        if hasattr(source, "get_frozen_credentials"):
+            source = _frozen(source)
+        access_key = getattr(source, "access_key", None)
+        secret_key = getattr(source, "secret_key", None)
+        token = getattr(source, "token", None)
+        if not isinstance(access_key, str) or not isinstance(secret_key, str):
+            raise AwsError(
+                "AWS: the credentials need an access_key and a secret_key of type str. Use"
+                " thalweg.auth.aws.Credentials"
+            )
+        return Credentials(access_key, secret_key, token if isinstance(token, str) else None)
+
+    def _opened(self) -> Any:
+        """Returns the session of botocore, which keeps what it has found."""
+        if self._session is None:
+            self._session = _botocore().session.Session(profile=self._profile)
+        return self._session
+
+    def _configured_region(self) -> str | None:
+        if self._given is not None and self._role_arn is None:
+            return None
+        try:
+            return self._opened().get_config_variable("region")  # type: ignore[no-any-return]
+        except Exception as error:
+            failure = _words(error)
+        raise AwsError(f"AWS: the configuration cannot be read: {failure}")
+
+    def _chain(self, host: str | None) -> Any:
+        """Returns botocore's credentials, which refresh themselves, or those of the role."""
+        found = self._given
+        try:
+            if found is None:
+                found = self._opened().get_credentials()
+        except Exception as error:
+            failure = _words(error)
+        else:
+            if found is not None:
+                return found if self._role_arn is None else self._assumed(found, host)
+            failure = "there are none. Set the environment variables of AWS, or sasl_aws_profile"
+        raise AwsError(f"AWS: no credentials: {failure}")
+
+    def _assumed(self, source: Any, host: str | None) -> Any:
+        from functools import partial
+
+        _botocore()
+        from botocore.credentials import (
+            AssumeRoleCredentialFetcher,
+            DeferredRefreshableCredentials,
+        )
+        from botocore.credentials import Credentials as Keys
+
+        source = source() if callable(source) else source
+        if not hasattr(source, "get_frozen_credentials"):
+            source = Keys(source.access_key, source.secret_key, source.token)
+
+        client_of = partial(self._opened().create_client, region_name=self.region(host))
+        fetcher = AssumeRoleCredentialFetcher(
+            client_creator=client_of,
+            source_credentials=source,
+            role_arn=self._role_arn,
+            extra_args={"RoleSessionName": _SESSION_NAME},
+        )
+        return DeferredRefreshableCredentials(
+            method="assume-role", refresh_using=fetcher.fetch_credentials
+        )
+
+
+class MskTokenProvider:
+    """Supplies tokens for OAUTHBEARER at Amazon MSK, as the aws-msk-iam-sasl-signer does.
+
+    KafkaProducer(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_provider=MskTokenProvider(region="eu-west-1"),
+    )
+    """
+
+    def __init__(
+        self,
+        region: str | None = None,
+        profile: str | None = None,
+        role_arn: str | None = None,
+        credentials: Any = None,
+    ) -> None:
+        """Takes the region, and where the credentials come from: see `Identity`.
+
+        Raises:
+            AwsError: If botocore is needed and not installed.
+        """
+        self._identity = Identity(region, profile, role_arn, credentials)
+
+    def token(self) -> Token:
+        """Returns a token that is valid for 15 minutes.
+
+        Raises:
+            AwsError: If there are no credentials, or no region.
+        """
+        credentials, region = self._identity.credentials(), self._identity.region()
+        host, now = f"kafka.{region}.amazonaws.com", time.time()
+        query = presigned(host, region, credentials, now) | {"User-Agent": _USER_AGENT}
+        pairs = (f"{name}={quote(value, safe='-._~')}" for name, value in query.items())
+        url = f"https://{host}/?{'&'.join(pairs)}"
+        value = base64.urlsafe_b64encode(url.encode()).rstrip(b"=").decode()
+        return Token(value, int(now) + EXPIRES_S, credentials.access_key)
+
+
+class Logins:
+    """Signs the logins of one client for the mechanism AWS_MSK_IAM."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._workers = Workers(
+            "AWS_MSK_IAM",
+            lambda asked: message(identity, asked.host),
+            lambda asked, text: asked.reply.password(text),
+            _reason,
+        )
+
+    def request(self, reply: Reply, host: str) -> None:
+        """Starts to sign a login at a broker, and returns at once. The core calls it.
+
+        Raises:
+            RuntimeError: If too many calls hang.
+        """
+        self._workers.start(_Asked(reply, host))
+
+
+class _Asked:
+    """A login that a broker's connection waits for."""
+
+    def __init__(self, reply: Reply, host: str) -> None:
+        self.reply, self.host = reply, host
+
+    def failed(self, reason: str, error: BaseException) -> None:
+        self.reply.failed(reason, error)
+
+
+def message(identity: Identity, host: str) -> str:
+    """Returns the message that logs in at a broker."""
+    credentials, region = identity.credentials(host), identity.region(host)
+    query = presigned(host, region, credentials, time.time())
+    signed = {name.lower(): value for name, value in query.items()}
+    head = {"version": _VERSION, "host": host, "user-agent": _USER_AGENT}
+    return json.dumps(head | signed, separators=(",", ":"))
+
+
+def _frozen(source: Any) -> Any:
+    try:
+        return source.get_frozen_credentials()
+    except Exception as error:
+        failure = _words(error)
+    raise AwsError(f"AWS: no credentials: {failure}")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, AwsError):
+        return escaped(str(error))
+    # The text of another exception is left out: it may contain a credential.
+    return f"sasl_aws_credentials raised {type(error).__name__}"
+
+
+def _words(error: Exception) -> str:
+    """Returns what botocore says. Its errors name profiles, files and hosts, but no secret."""
+    return f"{type(error).__name__}: {str(error)[:500]}"
+
+
+def _botocore() -> Any:
+    try:
+        import botocore.session
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise AwsError("AWS credentials need botocore: install thalweg[aws]")
+    return botocore

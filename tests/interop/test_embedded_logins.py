@@ -1,0 +1,129 @@
+"""Other clients log in to the embedded broker with each mechanism that they have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.peers import python_of
+from thalweg import EmbeddedBroker
+
+PASSWORD, WRONG = ",=\"s3cret\\ '%", "not-the-secret-4711"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+_CONFLUENT = """
+from confluent_kafka import Consumer, Producer
+options = {
+    "bootstrap.servers": servers, "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
+}
+failed = []
+producer = Producer(options | {"error_cb": failed.append, "message.timeout.ms": 5000})
+producer.produce(topic, b"value", on_delivery=lambda error, _: failed.append(error))
+producer.flush(10)
+if any(failed):
+    raise SystemExit("refused: " + str([each for each in failed if each]))
+consumer = Consumer(options | {"group.id": topic, "auto.offset.reset": "earliest"})
+consumer.subscribe([topic])
+record = consumer.poll(20)
+assert record is not None and record.value() == b"value", record and record.error()
+consumer.close()
+"""
+
+_KAFKA_PYTHON = """
+from kafka import KafkaConsumer, KafkaProducer
+options = dict(
+    bootstrap_servers=servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
+    sasl_plain_username=user, sasl_plain_password=password,
+)
+try:
+    producer = KafkaProducer(**options, max_block_ms=5000, bootstrap_timeout_ms=4000)
+    producer.send(topic, b"value").get(10)
+except Exception as error:
+    raise SystemExit(f"refused: {error!r}")
+producer.close()
+consumer = KafkaConsumer(
+    topic, **options, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=20000
+)
+assert next(consumer).value == b"value"
+consumer.close()
+"""
+
+_AIOKAFKA = """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+options = dict(
+    bootstrap_servers=servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
+    sasl_plain_username=user, sasl_plain_password=password,
+)
+async def main():
+    producer = AIOKafkaProducer(**options)
+    try:
+        await producer.start()
+        await producer.send_and_wait(topic, b"value")
+    except Exception as error:
+        raise SystemExit(f"refused: {error!r}")
+    finally:
+        await producer.stop()
+    consumer = AIOKafkaConsumer(
+        topic, **options, group_id=topic, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    record = await asyncio.wait_for(consumer.getone(), 20)
+    assert record.value == b"value"
+    await consumer.stop()
+asyncio.run(main())
+"""
+
+PROGRAMS = {"confluent-kafka": _CONFLUENT, "kafka-python": _KAFKA_PYTHON, "aiokafka": _AIOKAFKA}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    users = {"alice": PASSWORD}
+    with EmbeddedBroker(security_protocol="SASL_PLAINTEXT", users=users) as running:
+        yield running
+
+
+def log_in(
+    client: str, broker: EmbeddedBroker, mechanism: str, topic: str, password: str = PASSWORD
+) -> subprocess.CompletedProcess[str]:
+    """Sends a record and reads it again, in a process with the other client."""
+    given = {
+        "servers": broker.bootstrap_servers,
+        "mechanism": mechanism,
+        "user": "alice",
+        "password": password,
+        "topic": topic,
+    }
+    program = f"import json\nglobals().update(json.loads({json.dumps(json.dumps(given))}))\n"
+    return subprocess.run(
+        [str(python_of(client)), "-c", program + PROGRAMS[client]],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_other_clients_log_in(broker: EmbeddedBroker, client: str, mechanism: str) -> None:
+    topic = f"{client}-{mechanism.lower()}"
+    broker.create_topic(topic)
+    done = log_in(client, broker, mechanism, topic)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_other_clients_are_refused_with_a_wrong_password(
+    broker: EmbeddedBroker, client: str
+) -> None:
+    before = broker.requests("Produce").get("Produce", 0)
+    done = log_in(client, broker, "SCRAM-SHA-512", "refused", WRONG)
+    assert done.returncode != 0
+    assert "refused" in done.stderr
+    assert broker.requests("Produce").get("Produce", 0) == before
