@@ -1283,6 +1283,11 @@ class Client:
 
         Connections that exist stay. KafkaConfigurationError if the client has another mechanism."""
 
+    def explained(self, text: str, api: str, code: int, resource: str) -> str:
+        """Returns the text of an error, with the right to grant if the code is about rights.
+
+        The resource may be "" if the text names it."""
+
     def close(self, timeout_ms: int | None = None) -> None:
         """Closes the client. IllegalStateError if it belongs to a producer or consumer."""
 
@@ -1362,12 +1367,14 @@ class EmbeddedBroker:
         security_protocol: str = "PLAINTEXT",
         sasl_mechanisms: Sequence[str] | None = None,
         users: Mapping[str, str] | None = None,
+        tls: tuple[str, str, str | None] | None = None,
     ) -> Self:
         """Takes the options, which `start` checks. It opens nothing.
 
         `configs` are Kafka's broker options under their dotted names. Port 0 means any free ports,
         else the nodes use port, port + 1, ... ValueError if nodes < 1, or the broker does not
-        have the protocol or the mechanism. `users` are names and passwords."""
+        have the protocol or the mechanism. `users` are names and passwords. `tls` are PEM texts:
+        the chain, the key, and the authorities of clients."""
 
     def start(self) -> None:
         """Starts the broker. Returns when all nodes accept connections.
@@ -1414,6 +1421,12 @@ class EmbeddedBroker:
 
     def remove_user(self, user: str) -> bool:
         """Removes a user. Returns whether it existed."""
+
+    def authority_pem(self) -> str | None:
+        """Returns the certificate of the broker's own authority. None: it has no such one."""
+
+    def client_certificate(self, name: str) -> tuple[str, str]:
+        """Returns a certificate and its key. KafkaConfigurationError without an authority."""
 
     def stop_node(self, node: int) -> None: ...
     def start_node(self, node: int) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +18,11 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _CONFLUENT = """
 from confluent_kafka import Consumer, Producer
 options = {
-    "bootstrap.servers": servers, "security.protocol": "SASL_PLAINTEXT",
+    "bootstrap.servers": servers, "security.protocol": protocol,
     "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
 }
+if ca:
+    options["ssl.ca.location"] = ca
 failed = []
 producer = Producer(options | {"error_cb": failed.append, "message.timeout.ms": 5000})
 producer.produce(topic, b"value", on_delivery=lambda error, _: failed.append(error))
@@ -36,8 +39,8 @@ consumer.close()
 _KAFKA_PYTHON = """
 from kafka import KafkaConsumer, KafkaProducer
 options = dict(
-    bootstrap_servers=servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
-    sasl_plain_username=user, sasl_plain_password=password,
+    bootstrap_servers=servers, security_protocol=protocol, sasl_mechanism=mechanism,
+    sasl_plain_username=user, sasl_plain_password=password, ssl_cafile=ca,
 )
 try:
     producer = KafkaProducer(**options, max_block_ms=5000, bootstrap_timeout_ms=4000)
@@ -55,9 +58,11 @@ consumer.close()
 _AIOKAFKA = """
 import asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
 options = dict(
-    bootstrap_servers=servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
+    bootstrap_servers=servers, security_protocol=protocol, sasl_mechanism=mechanism,
     sasl_plain_username=user, sasl_plain_password=password,
+    ssl_context=create_ssl_context(cafile=ca) if ca else None,
 )
 async def main():
     producer = AIOKafkaProducer(**options)
@@ -89,7 +94,12 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def log_in(
-    client: str, broker: EmbeddedBroker, mechanism: str, topic: str, password: str = PASSWORD
+    client: str,
+    broker: EmbeddedBroker,
+    mechanism: str,
+    topic: str,
+    password: str = PASSWORD,
+    ca: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Sends a record and reads it again, in a process with the other client."""
     given = {
@@ -98,6 +108,8 @@ def log_in(
         "user": "alice",
         "password": password,
         "topic": topic,
+        "protocol": "SASL_SSL" if ca else "SASL_PLAINTEXT",
+        "ca": str(ca) if ca else None,
     }
     program = f"import json\nglobals().update(json.loads({json.dumps(json.dumps(given))}))\n"
     return subprocess.run(
@@ -127,3 +139,20 @@ def test_other_clients_are_refused_with_a_wrong_password(
     assert done.returncode != 0
     assert "refused" in done.stderr
     assert broker.requests("Produce").get("Produce", 0) == before
+
+
+@pytest.fixture(scope="module")
+def encrypted() -> Iterator[EmbeddedBroker]:
+    users = {"alice": PASSWORD}
+    with EmbeddedBroker(security_protocol="SASL_SSL", users=users) as running:
+        yield running
+
+
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_other_clients_log_in_within_tls(
+    encrypted: EmbeddedBroker, client: str, tmp_path: Path
+) -> None:
+    encrypted.create_topic(client)
+    (tmp_path / "ca.pem").write_text(encrypted.ca_pem or "")
+    done = log_in(client, encrypted, "SCRAM-SHA-512", client, ca=tmp_path / "ca.pem")
+    assert done.returncode == 0, done.stderr[-2000:]

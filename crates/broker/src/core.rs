@@ -83,6 +83,11 @@ impl Connection {
         self.authentication.is_complete()
     }
 
+    /// Sets the user of the client's certificate. If the client must log in, it has no effect.
+    pub(crate) fn identify(&mut self, subject: &str) {
+        self.authentication.identify(Principal::user(subject));
+    }
+
     /// Returns the user.
     pub fn principal(&self) -> &Principal {
         self.authentication.principal()

@@ -23,12 +23,13 @@ use thalweg_security::{SEED_BYTES, Secret};
 use crate::core::NodeAddress;
 use crate::error::ApiError;
 use crate::faults::builder::Faults;
-use crate::options::BrokerOptions;
+use crate::options::{BrokerOptions, ClientAuth};
 use crate::security::users;
-use crate::server::{BoundPort, Server, SharedCore, lock};
+use crate::server::authority::Authority;
+use crate::server::{BoundPort, Server, SharedCore, TlsAcceptor, lock, tls};
 use crate::topology::NewTopic;
 use crate::topology::assignment::NewReplicas;
-use crate::{BrokerConfig, BrokerError, Core, GroupService, SecurityConfig, handlers};
+use crate::{BrokerConfig, BrokerError, Core, GroupService, SecurityConfig, TlsFiles, handlers};
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -41,6 +42,8 @@ pub struct EmbeddedBroker {
     core: SharedCore,
     server: Server,
     is_closed: AtomicBool,
+    /// With TLS, unless the certificates were given.
+    authority: Option<Authority>,
 }
 
 impl EmbeddedBroker {
@@ -63,6 +66,7 @@ impl EmbeddedBroker {
         };
         let nodes: Vec<NodeAddress> = addresses.iter().map(advertise).collect();
         let seed = config.seed.unwrap_or_else(any_seed);
+        let (acceptor, authority) = tls_of(&config, &advertised, options.ssl_client_auth)?;
         let mut core = Core::new(&nodes, options, seed, Instant::now());
         core.secure(&SecurityConfig {
             seed: random_bytes()?,
@@ -72,7 +76,7 @@ impl EmbeddedBroker {
         let listeners = listeners
             .into_iter()
             .map(|(node, _, listener)| (node, listener));
-        let server = Server::start(Arc::clone(&core), listeners.collect())?;
+        let server = Server::start(Arc::clone(&core), listeners.collect(), acceptor)?;
         Ok(Self {
             host: config.host,
             addresses,
@@ -80,6 +84,7 @@ impl EmbeddedBroker {
             core,
             server,
             is_closed: AtomicBool::new(false),
+            authority,
         })
     }
 
@@ -287,6 +292,21 @@ impl EmbeddedBroker {
         Ok(lock(&self.core).security.users.remove(user))
     }
 
+    /// Returns the certificate of the authority that this broker has made, as PEM text.
+    pub fn authority_pem(&self) -> Option<String> {
+        self.authority.as_ref().map(Authority::pem)
+    }
+
+    /// Returns a certificate and its key for a client, as PEM texts. The user is `User:CN=name`.
+    pub fn client_certificate(&self, name: &str) -> Result<(String, Secret), BrokerError> {
+        let Some(authority) = &self.authority else {
+            let problem = "only a broker with TLS that makes its own certificates can sign one";
+            return Err(BrokerError::Config(problem.to_owned()));
+        };
+        let signed = authority.client(name)?;
+        Ok((signed.certificate, Secret::new(signed.key)))
+    }
+
     /// Closes all sockets and ends the broker's thread. It may be called repeatedly, and waits only
     /// for a limited time.
     pub fn close(&self) {
@@ -368,6 +388,34 @@ fn join_address(host: &str, port: u16) -> String {
         return format!("[{host}]:{port}");
     }
     format!("{host}:{port}")
+}
+
+/// Returns what accepts connections with TLS, and the authority that the broker has made for it.
+fn tls_of(
+    config: &BrokerConfig,
+    advertised: &str,
+    client_auth: ClientAuth,
+) -> Result<(Option<TlsAcceptor>, Option<Authority>), BrokerError> {
+    if !config.security.protocol.has_tls() {
+        return Ok((None, None));
+    }
+    if let Some(files) = &config.security.tls {
+        return Ok((Some(tls::acceptor(files, client_auth)?), None));
+    }
+    let authority = Authority::new()?;
+    let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1", &config.host, advertised]
+        .map(|host| host.trim_matches(['[', ']']).to_owned())
+        .into();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.retain(|host| !host.is_empty());
+    let signed = authority.broker(hosts)?;
+    let files = TlsFiles {
+        chain: signed.certificate,
+        key: Secret::new(signed.key),
+        client_authorities: Some(authority.pem()),
+    };
+    Ok((Some(tls::acceptor(&files, client_auth)?), Some(authority)))
 }
 
 /// Refuses names and passwords with which nobody could log in.

@@ -21,7 +21,7 @@
 //! It is strict where it implements Kafka: it decodes and checks every batch, sequences and epochs
 //! follow Kafka's producer state, segments roll and expire by Kafka's rules. These parts of Kafka
 //! are missing: replication (replicas exist only in metadata, acks=all means acks=1), compaction,
-//! persistence beyond the process, TLS and ACLs. Groups have members only if a coordinator
+//! persistence beyond the process, and ACLs. Groups have members only if a coordinator
 //! outside of this crate serves them: see [`GroupService`].
 #![deny(unsafe_code)]
 
@@ -59,5 +59,5 @@ pub use groups::{
 };
 pub use requests::answer::{Answer, Outcome};
 pub use requests::wait::Wait;
-pub use security::{Principal, SaslMechanism, SecurityConfig, SecurityProtocol};
+pub use security::{Principal, SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 pub use server::{GroupClock, GroupService};

@@ -15,6 +15,7 @@
 //! secret. Secrets are compared in constant time.
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 mod nonces;
 pub mod oauthbearer;
 pub mod plain;

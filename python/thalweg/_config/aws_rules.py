@@ -58,7 +58,7 @@ class AwsRules:
                 " have. Give its equivalent in Python as sasl_aws_credentials"
             )
         region = self.values["sasl_aws_region"]
-        if region is not None and not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d+", region):
+        if region is not None and not re.fullmatch(r"[a-z]{2,9}(-[a-z]+)+-\d+", region):
             self.found.problem(f"sasl_aws_region must be such as 'eu-west-1', not {region!r}")
         self._credentials()
 

@@ -600,7 +600,8 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_oauthbearer_config",
         "pca",
         "Argument for a function given as sasl_oauth_token_provider. It is a str, or a function"
-        " that returns a str. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
+        " that returns a str. With sasl_oauthbearer_metadata_authentication_type, it says what the"
+        " token is for. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
         " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
@@ -735,7 +736,7 @@ _OIDC: tuple[Option, ...] = (
         ("none", "azure_imds", "aws_iam"),
         "pca",
         "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. Both need no"
-        " secret. sasl_oauthbearer_config says for what the token is.",
+        " secret. sasl_oauthbearer_config says what the token is for.",
         kafka=None,
         core=False,
     ),

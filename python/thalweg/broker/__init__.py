@@ -17,186 +17,19 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Self
 
 from thalweg import _core
 from thalweg._client import closing
-from thalweg._client.arguments import int_given, shown
+from thalweg._client.arguments import int_given
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
+from thalweg.broker._faults import Fault, FaultRule, Faults, checked_api
 from thalweg.broker._group_server import GroupServer
-from thalweg.broker._security import Security
-from thalweg.errors import BrokerResponseError, KafkaConfigurationError, KafkaError, kafka_errors
-
-if TYPE_CHECKING:
-    from thalweg._core import _FaultAction
+from thalweg.broker._security import ClientCertificate, Pem, Security
+from thalweg.errors import KafkaConfigurationError
 
 __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
-
-_CODES: Final = {str(kind.message): code for code, kind in kafka_errors.items() if code != 0}
-_INT32_MAX: Final = 2**31 - 1
-# Longer than any client waits.
-_DELAY_MS_MAX: Final = 24 * 60 * 60 * 1000
-
-
-def _code(error: int | str | type[BrokerResponseError]) -> int:
-    """Returns the error code for a code, for Kafka's name of an error, or for an error class."""
-    if isinstance(error, str):
-        if error not in _CODES:
-            hint = did_you_mean(error, _CODES)
-            raise ValueError(f"Kafka's protocol has no error named {error!r}{hint}")
-        return _CODES[error]
-    if isinstance(error, type) and issubclass(error, KafkaError):
-        code = getattr(error, "errno", None)
-        if code is None:
-            raise ValueError(f"{error.__name__} has no error code: a broker cannot send it")
-        return _code(code)
-    if not hasattr(error, "__index__") or isinstance(error, bool):
-        raise TypeError(
-            "error must be an error code, Kafka's name of one, or a class of thalweg.errors,"
-            f" got {shown(error)}"
-        )
-    if error not in _CODES.values():
-        raise ValueError(f"Kafka's protocol has no error with the code {error}")
-    return error
-
-
-def _api(api: str | None, native: _core.EmbeddedBroker) -> str | None:
-    """Checks the name of an API."""
-    if api is None:
-        return None
-    if not isinstance(api, str):
-        raise TypeError(f"api must be the name of a Kafka API, or None, got {shown(api)}")
-    known = native.api_names()
-    if api not in known:
-        raise ValueError(f"there is no Kafka API named {api!r}{did_you_mean(api, known)}")
-    return api
-
-
-class Fault:
-    """A fault that is set. As a context manager, it is removed at the end of the block."""
-
-    def __init__(self, native: _core.EmbeddedBroker, number: int) -> None:
-        self._native = native
-        self._number = number
-
-    @property
-    def hits(self) -> int:
-        """The number of requests to which the fault has applied."""
-        return self._native.fault_hits(self._number)
-
-    def remove(self) -> None:
-        """Removes the fault. You may also call it when the fault is used up."""
-        self._native.remove_fault(self._number)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
-
-
-class FaultRule:
-    """Selects requests for a fault. Call one of its methods to set what happens to them.
-
-    In every method, `times` is the number of requests to which the fault applies. None: all
-    requests, until you remove the fault.
-    """
-
-    def __init__(
-        self,
-        native: _core.EmbeddedBroker,
-        api: str | None,
-        node: int | None,
-        topic: str | None,
-    ) -> None:
-        if node is not None:
-            nodes = native.nodes
-            int_given(node, "node", nodes[0], nodes[-1])
-        if topic is not None and not isinstance(topic, str):
-            raise TypeError(f"topic must be a str or None, got {shown(topic)}")
-        self._native = native
-        self._api, self._node, self._topic = _api(api, native), node, topic
-
-    def _add(
-        self,
-        action: "_FaultAction",
-        times: int | None,
-        error_code: int = 0,
-        delay_ms: int = 0,
-    ) -> Fault:
-        if times is not None:
-            times = int_given(times, "times", 1, _INT32_MAX)
-        number = self._native.add_fault(
-            self._api, action, self._node, self._topic, error_code, delay_ms, times
-        )
-        return Fault(self._native, number)
-
-    def then_fail(
-        self, error: int | str | type[BrokerResponseError], times: int | None = 1
-    ) -> Fault:
-        """Responds with an error, without executing the request.
-
-        Args:
-            error: An error code, Kafka's name of it, or a class of thalweg.errors.
-            times: How many requests. None: all, until you remove the fault.
-
-        Raises:
-            ValueError: If Kafka has no such error, or times is below 1.
-            TypeError: If an argument has a wrong type.
-        """
-        return self._add("fail", times, error_code=_code(error))
-
-    def then_delay(self, ms: int, times: int | None = 1) -> Fault:
-        """Delays the response by `ms` milliseconds, at most one day."""
-        return self._add("delay", times, delay_ms=int_given(ms, "ms", 0, _DELAY_MS_MAX))
-
-    def then_disconnect(self, times: int | None = 1) -> Fault:
-        """Closes the connection without executing the request."""
-        return self._add("disconnect", times)
-
-    def apply_then_disconnect(self, times: int | None = 1) -> Fault:
-        """Executes the request, then closes the connection without a response."""
-        return self._add("apply_then_disconnect", times)
-
-    def then_silence(self, times: int | None = 1) -> Fault:
-        """Accepts the request and never responds."""
-        return self._add("silence", times)
-
-
-class Faults:
-    """The faults of a broker. They apply in the order in which you set them."""
-
-    def __init__(self, native: _core.EmbeddedBroker) -> None:
-        self._native = native
-
-    def on(
-        self, api: str | None = None, node: int | None = None, topic: str | None = None
-    ) -> FaultRule:
-        """Selects the requests to which a fault applies.
-
-        Args:
-            api: Kafka's name of an API ("Produce"). None: all requests. A fault on
-                "WriteTxnMarkers" also applies when the coordinator writes transaction markers
-                without a request. With a delay, each transaction stays incomplete for this time.
-                With another fault, it stays incomplete for a moment.
-            node: Only requests to this node. None: all nodes.
-            topic: Only requests that name this topic. None: all requests.
-
-        Raises:
-            ValueError: If Kafka has no such API, or the broker has no such node.
-            TypeError: If an argument has a wrong type.
-        """
-        return FaultRule(self._native, api, node, topic)
-
-    def clear(self) -> None:
-        """Removes all faults."""
-        self._native.clear_faults()
 
 
 class EmbeddedBroker:
@@ -209,17 +42,23 @@ class EmbeddedBroker:
         configs: Kafka's broker options by their dotted names. start() checks them. Two options
             exist only here: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2),
             which Kafka has as the feature `transaction.version`.
-        security_protocol: "PLAINTEXT", or "SASL_PLAINTEXT": clients must log in.
+        security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL". With SASL, clients
+            must log in. With SSL, connections use TLS.
         sasl_mechanisms: How clients may log in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" (these
             are the default), and "OAUTHBEARER". With "OAUTHBEARER", the broker accepts tokens
             without a signature, as Kafka does by default: everybody can make a token for any user.
         users: The users of PLAIN and SCRAM, with their passwords.
+        ssl_certfile: The broker's certificate and those between it and the authority, as the path
+            of a PEM file or as PEM text. None: the broker makes an authority for itself.
+        ssl_keyfile: The key of the certificate, not encrypted.
+        ssl_cafile: The authorities of clients, if the option `ssl.client.auth` is "requested" or
+            "required". The user of a client without SASL is the subject of its certificate.
 
     Raises:
         TypeError: If an argument has a wrong type.
         ValueError: If nodes is below 1, port is not from 0 to 65535, the broker does not have the
-            protocol or mechanism, a name or password is empty or contains a NUL character, or
-            users or sasl_mechanisms have no effect with this protocol.
+            protocol or mechanism, a name or password is empty or contains a NUL character, a file
+            cannot be read, or an argument has no effect with this protocol.
     """
 
     def __init__(
@@ -232,8 +71,13 @@ class EmbeddedBroker:
         security_protocol: str = "PLAINTEXT",
         sasl_mechanisms: Iterable[str] | None = None,
         users: Mapping[str, str | Secret] | None = None,
+        ssl_certfile: Pem | None = None,
+        ssl_keyfile: Pem | None = None,
+        ssl_cafile: Pem | None = None,
     ) -> None:
-        self._security = security = Security(security_protocol, sasl_mechanisms, users)
+        self._security = security = Security(
+            security_protocol, sasl_mechanisms, users, ssl_certfile, ssl_keyfile, ssl_cafile
+        )
         self._options = options = {name: str(value) for name, value in (configs or {}).items()}
         int_given(nodes, "nodes", 1, 65535)
         int_given(port, "port", 0, 65535)
@@ -245,6 +89,7 @@ class EmbeddedBroker:
             security.protocol,
             security.mechanisms,
             security.passwords(),
+            security.tls(),
         )
         self._groups = GroupServer(self._native)
         self._end: weakref.finalize[Any, Any] | None = None
@@ -352,19 +197,47 @@ class EmbeddedBroker:
 
         The mechanism is the first of the broker's mechanisms that uses a password. If the broker
         offers only OAUTHBEARER, the options make a token for the user. The dict contains the
-        password as a `Secret`, which all clients of thalweg accept.
+        password as a `Secret`, which all clients of thalweg accept. With TLS, it contains the
+        broker's authority. If `ssl.client.auth` is not "none" and the broker makes its own
+        certificates, it also contains a client certificate for the user.
 
         Args:
-            user: The name of the user. None: the first one.
+            user: The name of the user. None: the first one, or "client" without SASL.
 
         Raises:
             ValueError: If the broker does not have this user, or any user.
             IllegalStateError: If the broker is not running.
         """
-        return {
-            "bootstrap_servers": self.bootstrap_servers,
-            **self._security.client_options(user),
-        }
+        authority = self._native.authority_pem()
+        options = self._security.client_options(user, authority)
+        options = {"bootstrap_servers": self.bootstrap_servers, **options}
+        if authority is not None and self._options.get("ssl.client.auth", "none") != "none":
+            name = user or options.get("sasl_plain_username", "client")
+            certificate = self.client_certificate(name)
+            options["ssl_certfile"] = certificate.certificate
+            options["ssl_keyfile"] = certificate.key
+        return options
+
+    @property
+    def ca_pem(self) -> str | None:
+        """The certificate of the broker's own authority, as PEM.
+
+        None: the broker does not use TLS, or has other certificates. IllegalStateError before
+        start().
+        """
+        return self._native.authority_pem()
+
+    def client_certificate(self, name: str) -> ClientCertificate:
+        """Makes a certificate and a key for a client, for the options ssl_certfile and ssl_keyfile.
+
+        Without SASL, the user is "User:CN=" and the name.
+
+        Raises:
+            KafkaConfigurationError: If the broker does not make its own certificates.
+            IllegalStateError: If the broker is not running.
+        """
+        certificate, key = self._native.client_certificate(name)
+        return ClientCertificate(certificate, Secret(key))
 
     def add_user(self, name: str, password: str | Secret) -> None:
         """Adds a user of PLAIN and SCRAM, or changes the password of one.
@@ -470,7 +343,7 @@ class EmbeddedBroker:
         Raises:
             ValueError: If Kafka has no such API.
         """
-        return self._native.requests(_api(api, self._native))
+        return self._native.requests(checked_api(api, self._native))
 
     def __repr__(self) -> str:
         if os.getpid() != self._pid:

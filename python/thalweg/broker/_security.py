@@ -1,19 +1,32 @@
 """The security of an EmbeddedBroker: checks its arguments, and returns the options of clients."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from thalweg._client.arguments import shown
+from thalweg._config.pem import unreadable
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
 
-__all__ = ["MECHANISMS", "Security"]
+__all__ = ["MECHANISMS", "ClientCertificate", "Security"]
 
-_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
+Pem = str | os.PathLike[str] | Secret
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 # The default. With OAUTHBEARER, everybody could log in as any user.
 MECHANISMS: Final = _PASSWORD_MECHANISMS
 _ALL_MECHANISMS: Final = (*_PASSWORD_MECHANISMS, "OAUTHBEARER")
+
+
+class ClientCertificate(NamedTuple):
+    """A certificate for a client, and its private key, as PEM."""
+
+    certificate: str
+    key: Secret
 
 
 class Security:
@@ -24,6 +37,9 @@ class Security:
         protocol: str,
         mechanisms: Iterable[str] | None,
         users: Mapping[str, str | Secret] | None,
+        certfile: Pem | None = None,
+        keyfile: Pem | None = None,
+        cafile: Pem | None = None,
     ) -> None:
         """Raises TypeError or ValueError, whose texts contain no password."""
         self.protocol = _one_of(protocol, "security_protocol", _PROTOCOLS)
@@ -33,13 +49,16 @@ class Security:
                 if value is not None:
                     raise ValueError(
                         f"{name} has no effect with security_protocol={protocol!r}:"
-                        " set security_protocol to 'SASL_PLAINTEXT'"
+                        " set security_protocol to 'SASL_PLAINTEXT' or 'SASL_SSL'"
                     )
         self.mechanisms = _mechanisms(MECHANISMS if mechanisms is None else mechanisms)
         if users is not None and not isinstance(users, Mapping):
             raise TypeError(
                 f"users must be a mapping of names to passwords, not {type(users).__name__}"
             )
+        files = {"ssl_certfile": certfile, "ssl_keyfile": keyfile, "ssl_cafile": cafile}
+        self._pem = {name: _pem(value, name) for name, value in files.items()}
+        self._check_files()
         self.users: dict[str, Secret] = {}
         for name, password in (users or {}).items():
             self.add(name, password)
@@ -48,6 +67,29 @@ class Security:
     def has_sasl(self) -> bool:
         """Whether clients must log in."""
         return self.protocol.startswith("SASL_")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections use TLS."""
+        return self.protocol.endswith("SSL")
+
+    def _check_files(self) -> None:
+        given = [name for name, value in self._pem.items() if value is not None]
+        if given and not self.has_tls:
+            raise ValueError(
+                f"{given[0]} has no effect with security_protocol={self.protocol!r}:"
+                " set security_protocol to 'SSL' or 'SASL_SSL'"
+            )
+        if given and not {"ssl_certfile", "ssl_keyfile"} <= set(given):
+            raise ValueError(
+                "ssl_certfile and ssl_keyfile belong together: give both, or none of the three"
+                " files, and the broker makes its own certificates"
+            )
+
+    def tls(self) -> tuple[str, str, str | None] | None:
+        """Returns the PEM texts for the native broker. None: it makes its own certificates."""
+        chain, key, authorities = (each and each.reveal() for each in self._pem.values())
+        return None if chain is None or key is None else (chain, key, authorities)
 
     def add(self, name: str, password: str | Secret) -> str:
         """Adds a user, or changes the password of one. Returns the password."""
@@ -73,11 +115,19 @@ class Security:
         """Returns the passwords for the native broker."""
         return {name: password.reveal() for name, password in self.users.items()}
 
-    def client_options(self, user: str | None) -> dict[str, Any]:
-        """Returns the options with which a client logs in. None: the first user."""
+    def client_options(self, user: str | None, authority: str | None) -> dict[str, Any]:
+        """Returns the options with which a client logs in, without a client certificate.
+
+        Args:
+            user: The user. None: the first one.
+            authority: The broker's own authority, as PEM.
+        """
         options: dict[str, Any] = {"security_protocol": self.protocol}
+        trusted = authority or (self._pem["ssl_cafile"] and self._pem["ssl_cafile"].reveal())
+        if trusted:
+            options["ssl_cafile"] = trusted
         if not self.has_sasl:
-            if user is not None:
+            if user is not None and not self.has_tls:
                 raise ValueError(
                     f"user {user!r} cannot log in: the broker's security_protocol is"
                     f" {self.protocol!r}"
@@ -102,6 +152,23 @@ class Security:
             "sasl_plain_username": user,
             "sasl_plain_password": self.users[user],
         }
+
+
+def _pem(value: Pem | None, parameter: str) -> Secret | None:
+    """Reads a PEM file. The text may be that of a key, so it is hidden."""
+    if value is None:
+        return None
+    if isinstance(value, Secret):
+        value = value.reveal()
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{parameter} must be a path or PEM text, not {type(value).__name__}")
+    if isinstance(value, str) and "-----BEGIN " in value:
+        return Secret(value)
+    problem = unreadable(os.fspath(value))
+    if problem is not None:
+        raise ValueError(f"{parameter} {problem}")
+    with open(value, encoding="utf-8", errors="replace") as file:
+        return Secret(file.read())
 
 
 def _mechanisms(given: Iterable[str]) -> list[str]:

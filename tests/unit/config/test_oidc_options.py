@@ -130,6 +130,13 @@ def test_another_java_class_is_refused():
     assert "sasl_oauth_token_provider" in text
 
 
+@pytest.mark.parametrize("name", [ID, "sasl_oauthbearer_scope"])
+@pytest.mark.parametrize("text", ["a\nb", "a\udc80", "\0"])
+def test_names_can_be_printed(name, text):
+    found = one_problem("a", **{**OIDC, name: text})
+    assert found == f"{name} has a character that cannot be printed"
+
+
 @pytest.mark.parametrize("text", ["auth=1", "a1=2", "=x", "a", "a=", "a=b,c=\x01"])
 def test_wrong_extensions_are_refused(text):
     assert "sasl_oauthbearer_extensions" in one_problem(

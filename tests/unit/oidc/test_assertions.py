@@ -14,7 +14,6 @@ import pytest
 
 from tests.support.identity import IdentityProvider, document, jwt, status
 from tests.support.identity.keys import EC, EC_ENCRYPTED, RSA
-from tests.support.paths import ROOT
 from tests.unit.oidc.support import answer, tokens
 from thalweg import Secret
 from thalweg._core import sign_jwt
@@ -269,26 +268,6 @@ def test_no_error_shows_an_assertion_or_a_key(idp):
     while entry is not None:
         assert "PRIVATE KEY" not in repr(entry.tb_frame.f_locals)
         entry = entry.tb_next
-
-
-@pytest.mark.parametrize(
-    "passphrase, words",
-    [
-        (Secret("correct horse"), None),
-        (lambda: "correct horse", None),
-        (Secret("hunter2"), "another password"),
-        (None, "there is no password"),
-    ],
-)
-def test_an_encrypted_key_signs_with_its_passphrase(idp, passphrase, words):
-    key = str(ROOT / "crates/network/tests/keys/scrypt.key")
-    more = assertions(private_key=key, passphrase=passphrase, algorithm="ES256")
-    if words is None:
-        assert tokens(idp.token_url, **more).token().value
-    else:
-        reason, _ = answer(tokens(idp.token_url, **more))
-        assert words in reason
-        assert "hunter2" not in reason
 
 
 @pytest.mark.parametrize("function", [lambda: 5, lambda: int("hunter2")])

@@ -52,6 +52,7 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("producer.id.expiration.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "86400000"),
     ("sasl.server.max.receive.size", Kind::INT, "524288"),
     ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
+    ("ssl.client.auth", Kind::Word(&["none", "requested", "required"]), "none"),
     // Ours: the time for a client to log in. Kafka has only the limit on idle connections.
     ("thalweg.authentication.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "10000"),
     // Ours: the limit on the size of all records in memory together. 0 means no limit.
@@ -97,6 +98,8 @@ pub struct BrokerOptions {
     pub retention_check_interval_ms: u64,
     /// The largest request of a client that has not logged in.
     pub sasl_request_bytes_max: usize,
+    /// `ssl.client.auth`: whether clients must have certificates.
+    pub ssl_client_auth: ClientAuth,
     pub transaction_max_timeout_ms: i32,
     /// The number of partitions that `__transaction_state` would have. It decides which node
     /// coordinates.
@@ -149,6 +152,7 @@ impl BrokerOptions {
             producer_id_expiration_ms: number("producer.id.expiration.ms"),
             request_bytes_max: number("socket.request.max.bytes") as usize,
             retention_check_interval_ms: number("log.retention.check.interval.ms") as u64,
+            ssl_client_auth: ClientAuth::from_name(texts["ssl.client.auth"]),
             transaction_max_timeout_ms: number("transaction.max.timeout.ms") as i32,
             transaction_partitions: number("transaction.state.log.num.partitions") as i32,
             transaction_version: number("thalweg.transaction.version") as i16,
@@ -208,6 +212,25 @@ impl BrokerOptions {
                 .map(String::as_str)
                 .or_else(|| self.given(option.broker_name))
         })
+    }
+}
+
+/// Whether clients need certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientAuth {
+    None,
+    Requested,
+    Required,
+}
+
+impl ClientAuth {
+    /// Takes a word that the option accepts.
+    fn from_name(name: &str) -> Self {
+        match name {
+            "required" => Self::Required,
+            "requested" => Self::Requested,
+            _ => Self::None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ mod topic;
 mod value;
 
 pub(crate) use broker::TRANSACTION_VERSION_MAX;
-pub use broker::{BROKER_OPTIONS, BrokerOptions, broker_option_names};
+pub use broker::{BROKER_OPTIONS, BrokerOptions, ClientAuth, broker_option_names};
 pub use topic::{CleanupPolicy, TOPIC_OPTIONS, TopicOption, TopicOptions};
 pub(crate) use value::split_list;
 pub use value::{Kind, OptionError};

@@ -92,6 +92,13 @@ impl Authentication {
         &self.principal
     }
 
+    /// Sets the user of a connection that needs no login: its certificate says who it is.
+    pub(crate) fn identify(&mut self, principal: Principal) {
+        if matches!(self.stage, Stage::Authenticated) {
+            self.principal = principal;
+        }
+    }
+
     /// Whether the broker accepts a request of this API now. If not, it closes the connection.
     pub(crate) fn admits(&self, key: ApiKey, now: Instant) -> bool {
         match self.stage {

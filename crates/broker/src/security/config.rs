@@ -10,16 +10,25 @@ use thalweg_security::{SEED_BYTES, Secret};
 pub enum SecurityProtocol {
     #[default]
     Plaintext,
+    Ssl,
     SaslPlaintext,
+    SaslSsl,
 }
 
 impl SecurityProtocol {
-    pub const ALL: [Self; 2] = [Self::Plaintext, Self::SaslPlaintext];
+    pub const ALL: [Self; 4] = [
+        Self::Plaintext,
+        Self::Ssl,
+        Self::SaslPlaintext,
+        Self::SaslSsl,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
             Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
         }
     }
 
@@ -31,7 +40,11 @@ impl SecurityProtocol {
 
     /// Whether clients must log in with SASL.
     pub fn has_sasl(self) -> bool {
-        matches!(self, Self::SaslPlaintext)
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
     }
 }
 
@@ -67,6 +80,16 @@ impl SaslMechanism {
     }
 }
 
+/// The certificates of the listeners, as PEM texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate of the broker, and those between it and the authority.
+    pub chain: String,
+    pub key: Secret,
+    /// The authorities of clients. `None`: `ssl.client.auth` must be `none`.
+    pub client_authorities: Option<String>,
+}
+
 /// The security of all listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecurityConfig {
@@ -75,6 +98,8 @@ pub struct SecurityConfig {
     pub mechanisms: Vec<SaslMechanism>,
     /// The users of PLAIN and SCRAM, with their passwords.
     pub users: BTreeMap<String, Secret>,
+    /// `None` with TLS: an authority that the broker makes for itself signs its certificate.
+    pub tls: Option<TlsFiles>,
     /// All nonces and salts follow from it, so it must be secret. The default is for tests only.
     pub seed: [u8; SEED_BYTES],
 }
@@ -86,6 +111,7 @@ impl Default for SecurityConfig {
             // Without OAUTHBEARER, with which everybody could log in as any user.
             mechanisms: SaslMechanism::ALL[..3].to_vec(),
             users: BTreeMap::new(),
+            tls: None,
             seed: [0; SEED_BYTES],
         }
     }

@@ -14,7 +14,7 @@ pub(crate) mod users;
 
 use thalweg_security::{Nonces, Salts};
 
-pub use config::{SaslMechanism, SecurityConfig, SecurityProtocol};
+pub use config::{SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 pub use principal::Principal;
 
 use users::Users;

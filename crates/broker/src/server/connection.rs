@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thalweg_protocol::{FrameCutter, FrameLimits};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
 
+use super::tls::subject;
 use super::unread::{Held, Unread};
 use super::{SharedCore, lock, wall_clock_ms};
 use crate::{Answer, Connection, Outcome, Wait};
@@ -47,22 +48,47 @@ pub(super) struct Limits {
 /// What a connection holds until its client has logged in. Its number per node is limited.
 pub(super) type LoginPermit = OwnedSemaphorePermit;
 
-/// Serves a client until it disconnects, is idle for too long, or must be cut off.
-pub(super) async fn serve_connection(
+/// Serves a client, after the TLS handshake if there is one. The time for a login includes the
+/// handshake.
+pub(super) async fn serve_stream(
     core: SharedCore,
     mut connection: Connection,
     stream: TcpStream,
     limits: Limits,
     unread: Unread,
-    permit: Option<LoginPermit>,
+    (tls, permit): (Option<TlsAcceptor>, LoginPermit),
 ) {
-    let mut login = (!connection.is_authenticated()).then(|| Login {
-        deadline: Instant::now() + limits.login,
-        _permit: permit,
-    });
     // Answers are complete frames, so waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
-    let (read, mut write) = stream.into_split();
+    let login = Login {
+        deadline: Instant::now() + limits.login,
+        _permit: permit,
+    };
+    let Some(tls) = tls else {
+        return serve_connection(core, connection, stream.into_split(), limits, unread, login)
+            .await;
+    };
+    // A client that fails gets an alert, which says why.
+    let Ok(Ok(stream)) = timeout(limits.login, tls.accept(stream)).await else {
+        return;
+    };
+    if let Some(subject) = subject(stream.get_ref().1) {
+        connection.identify(&subject);
+    }
+    let halves = tokio::io::split(stream);
+    serve_connection(core, connection, halves, limits, unread, login).await;
+}
+
+/// Serves a client until it disconnects, is idle for too long, or must be cut off.
+async fn serve_connection(
+    core: SharedCore,
+    mut connection: Connection,
+    (read, mut write): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    limits: Limits,
+    unread: Unread,
+    login: Login,
+) {
+    let mut login = (!connection.is_authenticated()).then_some(login);
     let mut requests = Requests {
         frames: FrameReader {
             read,
@@ -121,16 +147,16 @@ pub(super) async fn serve_connection(
 /// The login of a client, until it has succeeded.
 struct Login {
     deadline: Instant,
-    _permit: Option<LoginPermit>,
+    _permit: LoginPermit,
 }
 
 /// A connection's frames, one of which may be read ahead.
-struct Requests {
-    frames: FrameReader,
+struct Requests<R> {
+    frames: FrameReader<R>,
     ahead: Option<Bytes>,
 }
 
-impl Requests {
+impl<R: AsyncRead + Unpin> Requests<R> {
     /// Returns the next frame, or `None` if the client has disconnected, was idle for too long, or
     /// does not speak Kafka's protocol.
     async fn next(&mut self, idle: Duration) -> Option<Bytes> {
@@ -202,12 +228,12 @@ async fn at(deadline: Option<Instant>) {
 }
 
 /// Reads a connection's frames. If a call is cancelled, the bytes that it read stay here.
-struct FrameReader {
-    read: OwnedReadHalf,
+struct FrameReader<R> {
+    read: R,
     cutter: FrameCutter,
 }
 
-impl FrameReader {
+impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Returns the next frame, or `None` at the end of the stream.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
@@ -235,7 +261,7 @@ impl FrameReader {
 
 /// Writes an answer, unless others need its memory more.
 async fn write_answer(
-    write: &mut OwnedWriteHalf,
+    write: &mut (impl AsyncWrite + Unpin),
     answer: &Answer,
     idle: Duration,
     unread: &Unread,
@@ -253,7 +279,7 @@ async fn write_answer(
 /// Writes the pieces without copying them. A client that takes no bytes for too long counts as
 /// idle, because it must not hold its answer's memory.
 async fn write_pieces(
-    write: &mut OwnedWriteHalf,
+    write: &mut (impl AsyncWrite + Unpin),
     pieces: &[Bytes],
     idle: Duration,
     mut held: Option<&mut Held>,
@@ -281,5 +307,6 @@ async fn write_pieces(
         }
         offset += written;
     }
-    Ok(())
+    // TLS may still have a part of the answer.
+    timeout(idle, write.flush()).await?
 }

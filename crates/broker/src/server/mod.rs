@@ -8,11 +8,13 @@
 
 #![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
+pub(crate) mod authority;
 mod bound;
 mod connection;
 mod groups;
 #[allow(unsafe_code)]
 mod signals;
+pub(crate) mod tls;
 mod unread;
 
 use std::collections::BTreeMap;
@@ -30,10 +32,11 @@ use tokio::sync::oneshot;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
+pub(crate) use tokio_rustls::TlsAcceptor;
 
 use crate::server::signals::with_signals_blocked;
 use crate::{BrokerError, Core};
-use connection::{Limits, LoginPermit, serve_connection};
+use connection::{Limits, LoginPermit, serve_stream};
 use unread::{UNREAD_BYTES_MAX, Unread};
 
 pub(crate) use bound::BoundPort;
@@ -89,6 +92,7 @@ impl Server {
     pub(crate) fn start(
         core: SharedCore,
         listeners: Vec<(i32, StdListener)>,
+        tls: Option<TlsAcceptor>,
     ) -> Result<Self, BrokerError> {
         let (commands, inbox) = unbounded_channel();
         let (alive, finished) = mpsc::channel::<()>();
@@ -99,7 +103,7 @@ impl Server {
         let (started, is_started) = mpsc::channel();
         let body = move || {
             let _alive = alive;
-            runtime.block_on(run(core, listeners, inbox, started));
+            runtime.block_on(run(core, listeners, tls, inbox, started));
             // Dropping the runtime drops its tasks and their sockets.
         };
         let builder = std::thread::Builder::new().name("thalweg-broker".to_owned());
@@ -186,13 +190,14 @@ impl Wake for Nearer {
 async fn run(
     core: SharedCore,
     listeners: Vec<(i32, StdListener)>,
+    tls: Option<TlsAcceptor>,
     mut inbox: UnboundedReceiver<Command>,
     started: mpsc::Sender<io::Result<()>>,
 ) {
     let unread = Unread::new(UNREAD_BYTES_MAX);
     let mut nodes = BTreeMap::new();
     for (node, listener) in listeners {
-        match spawn_node(&core, &unread, node, listener) {
+        match spawn_node(&core, &unread, node, listener, tls.clone()) {
             Ok(running) => {
                 nodes.insert(node, running);
             }
@@ -218,7 +223,8 @@ async fn run(
                     let _ = done.send(Ok(()));
                 }
                 Some(Command::Start { node, listener, done }) => {
-                    let spawned = spawn_node(&core, &unread, node, listener).map(|running| {
+                    let spawned = spawn_node(&core, &unread, node, listener, tls.clone());
+                    let spawned = spawned.map(|running| {
                         let _ = lock(&core).start_node(node, Instant::now());
                         nodes.insert(node, running);
                     });
@@ -239,11 +245,19 @@ fn spawn_node(
     unread: &Unread,
     node: i32,
     listener: StdListener,
+    tls: Option<TlsAcceptor>,
 ) -> io::Result<Running> {
     listener.set_nonblocking(true)?;
     let listener = Listener(TcpListener::from_std(listener)?);
     let (stop, stopped) = oneshot::channel();
-    let serving = serve_node(Arc::clone(core), unread.clone(), node, listener, stopped);
+    let serving = serve_node(
+        Arc::clone(core),
+        unread.clone(),
+        node,
+        listener,
+        tls,
+        stopped,
+    );
     let task = tokio::spawn(serving);
     Ok(Running { stop, task })
 }
@@ -270,6 +284,7 @@ async fn serve_node(
     unread: Unread,
     node: i32,
     listener: Listener,
+    tls: Option<TlsAcceptor>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let limits = {
@@ -293,9 +308,9 @@ async fn serve_node(
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
                 Ok((stream, peer, permit)) => {
                     let connection = lock(&core).connect(node, format!("/{}", peer.ip()));
-                    let permit = (!connection.is_authenticated()).then_some(permit);
-                    connections.spawn(serve_connection(
-                        Arc::clone(&core), connection, stream, limits, unread.clone(), permit,
+                    connections.spawn(serve_stream(
+                        Arc::clone(&core), connection, stream, limits, unread.clone(),
+                        (tls.clone(), permit),
                     ));
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,
@@ -338,7 +353,8 @@ mod tests {
             };
             let options = BrokerOptions::parse(&BTreeMap::new()).unwrap();
             let core = Core::new(&[node], options, 42, Instant::now());
-            let server = Server::start(Arc::new(Mutex::new(core)), vec![(1, listener)]).unwrap();
+            let server =
+                Server::start(Arc::new(Mutex::new(core)), vec![(1, listener)], None).unwrap();
             TcpStream::connect(address).unwrap();
             match ends_by {
                 "stop_node" => server.stop_node(1).unwrap(),

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use thalweg_broker::{
     BrokerConfig, BrokerError, EmbeddedBroker as Core, FaultAction, FaultMatch, GroupClock,
-    GroupService, GroupTicket, SaslMechanism, SecurityConfig, SecurityProtocol,
+    GroupService, GroupTicket, SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles,
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use thalweg_security::Secret;
@@ -101,8 +101,9 @@ impl EmbeddedBroker {
     #[new]
     #[pyo3(signature = (
         nodes = 1, port = 0, host = "127.0.0.1", configs = None, security_protocol = "PLAINTEXT",
-        sasl_mechanisms = None, users = None
+        sasl_mechanisms = None, users = None, tls = None
     ))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         nodes: i32,
         port: u16,
@@ -111,6 +112,7 @@ impl EmbeddedBroker {
         security_protocol: &str,
         sasl_mechanisms: Option<Vec<String>>,
         users: Option<BTreeMap<String, String>>,
+        tls: Option<(String, String, Option<String>)>,
     ) -> PyResult<Self> {
         if nodes < 1 {
             return Err(PyValueError::new_err(format!(
@@ -122,7 +124,7 @@ impl EmbeddedBroker {
             host: host.to_owned(),
             port,
             options: configs.unwrap_or_default(),
-            security: security(security_protocol, sasl_mechanisms, users)?,
+            security: security(security_protocol, sasl_mechanisms, users, tls)?,
             ..BrokerConfig::default()
         };
         Ok(Self {
@@ -229,6 +231,15 @@ impl EmbeddedBroker {
 
     fn remove_user(&self, py: Python<'_>, user: &str) -> PyResult<bool> {
         self.ask(py, |core| core.remove_user(user))
+    }
+
+    fn authority_pem(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.ask(py, |core| Ok(core.authority_pem()))
+    }
+
+    fn client_certificate(&self, py: Python<'_>, name: &str) -> PyResult<(String, String)> {
+        let (certificate, key) = self.ask(py, |core| core.client_certificate(name))?;
+        Ok((certificate, key.reveal().to_owned()))
     }
 
     fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
@@ -397,6 +408,7 @@ fn security(
     protocol: &str,
     mechanisms: Option<Vec<String>>,
     users: Option<BTreeMap<String, String>>,
+    tls: Option<(String, String, Option<String>)>,
 ) -> PyResult<SecurityConfig> {
     let unknown = |what: &str, name: &str| {
         PyValueError::new_err(format!("the embedded broker has no {what} named {name:?}"))
@@ -412,6 +424,11 @@ fn security(
         };
         config.mechanisms = names.iter().map(known).collect::<PyResult<_>>()?;
     }
+    config.tls = tls.map(|(chain, key, client_authorities)| TlsFiles {
+        chain,
+        key: Secret::new(key),
+        client_authorities,
+    });
     let users = users.unwrap_or_default().into_iter();
     config.users = users
         .map(|(user, password)| (user, Secret::new(password)))

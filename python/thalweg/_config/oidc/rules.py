@@ -152,6 +152,9 @@ class OidcRules:
             self._azure()
         else:
             self._endpoint()
+        for name in (_ID, "sasl_oauthbearer_scope"):
+            if not (self.values[name] or "").isprintable():
+                self.found.problem(f"{name} has a character that cannot be printed")
         self._extensions()
         self._authorities()
 

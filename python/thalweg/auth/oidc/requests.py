@@ -11,7 +11,8 @@ import ssl
 import time
 from os.path import exists, isdir
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from thalweg.auth.oidc.answer import Kept, failure_of, kept, token_of
 from thalweg.auth.oidc.error import Failure
@@ -98,7 +99,7 @@ def _from_aws(settings: Settings, sts: "StsSettings") -> Kept | Failure:
 
 def _from_file(settings: Settings) -> Kept | Failure:
     """Reads the token from a file, which another program replaces before the token expires."""
-    text = read_text(unquote(urlsplit(settings.url).path), _URL)
+    text = read_text(url2pathname(urlsplit(settings.url).path), _URL)
     if isinstance(text, Failure):
         return text
     value = text.strip()

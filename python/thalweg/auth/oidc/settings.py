@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from thalweg.auth.oidc.error import OidcError
+from thalweg.auth.token import is_encodable
 
 if TYPE_CHECKING:
     from thalweg.auth.sts import StsSettings
@@ -116,4 +117,6 @@ def supplied(given: Supplied | None, name: str) -> str:
         text = text.reveal()
     if not isinstance(text, str):
         raise OidcError(f"the function in {name} must return a str, not {type(text).__name__}")
+    if not is_encodable(text):
+        raise OidcError(f"{name} has a lone surrogate, which is not a character")
     return text

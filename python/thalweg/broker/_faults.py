@@ -1,0 +1,179 @@
+"""Faults of an EmbeddedBroker: `broker.faults.on("Produce").then_disconnect()`."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from thalweg._client.arguments import int_given, shown
+from thalweg._config.suggestions import did_you_mean
+from thalweg.errors import BrokerResponseError, KafkaError, kafka_errors
+
+if TYPE_CHECKING:
+    from thalweg import _core
+    from thalweg._core import _FaultAction
+
+__all__ = ["Fault", "FaultRule", "Faults", "checked_api"]
+
+_CODES: Final = {str(kind.message): code for code, kind in kafka_errors.items() if code != 0}
+_INT32_MAX: Final = 2**31 - 1
+# Longer than any client waits.
+_DELAY_MS_MAX: Final = 24 * 60 * 60 * 1000
+
+
+def _code(error: int | str | type[BrokerResponseError]) -> int:
+    """Returns the error code for a code, for Kafka's name of an error, or for an error class."""
+    if isinstance(error, str):
+        if error not in _CODES:
+            hint = did_you_mean(error, _CODES)
+            raise ValueError(f"Kafka's protocol has no error named {error!r}{hint}")
+        return _CODES[error]
+    if isinstance(error, type) and issubclass(error, KafkaError):
+        code = getattr(error, "errno", None)
+        if code is None:
+            raise ValueError(f"{error.__name__} has no error code: a broker cannot send it")
+        return _code(code)
+    if not hasattr(error, "__index__") or isinstance(error, bool):
+        raise TypeError(
+            "error must be an error code, Kafka's name of one, or a class of thalweg.errors,"
+            f" got {shown(error)}"
+        )
+    if error not in _CODES.values():
+        raise ValueError(f"Kafka's protocol has no error with the code {error}")
+    return error
+
+
+def checked_api(api: str | None, native: "_core.EmbeddedBroker") -> str | None:
+    """Returns the name of an API. Raises TypeError or ValueError if there is none of this name."""
+    if api is None:
+        return None
+    if not isinstance(api, str):
+        raise TypeError(f"api must be the name of a Kafka API, or None, got {shown(api)}")
+    known = native.api_names()
+    if api not in known:
+        raise ValueError(f"there is no Kafka API named {api!r}{did_you_mean(api, known)}")
+    return api
+
+
+class Fault:
+    """A fault that is set. As a context manager, it is removed at the end of the block."""
+
+    def __init__(self, native: "_core.EmbeddedBroker", number: int) -> None:
+        self._native = native
+        self._number = number
+
+    @property
+    def hits(self) -> int:
+        """The number of requests to which the fault has applied."""
+        return self._native.fault_hits(self._number)
+
+    def remove(self) -> None:
+        """Removes the fault. You may also call it when the fault is used up."""
+        self._native.remove_fault(self._number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+class FaultRule:
+    """Selects requests for a fault. Call one of its methods to set what happens to them.
+
+    In every method, `times` is the number of requests to which the fault applies. None: all
+    requests, until you remove the fault.
+    """
+
+    def __init__(
+        self,
+        native: "_core.EmbeddedBroker",
+        api: str | None,
+        node: int | None,
+        topic: str | None,
+    ) -> None:
+        if node is not None:
+            nodes = native.nodes
+            int_given(node, "node", nodes[0], nodes[-1])
+        if topic is not None and not isinstance(topic, str):
+            raise TypeError(f"topic must be a str or None, got {shown(topic)}")
+        self._native = native
+        self._api, self._node, self._topic = checked_api(api, native), node, topic
+
+    def _add(
+        self,
+        action: "_FaultAction",
+        times: int | None,
+        error_code: int = 0,
+        delay_ms: int = 0,
+    ) -> Fault:
+        if times is not None:
+            times = int_given(times, "times", 1, _INT32_MAX)
+        number = self._native.add_fault(
+            self._api, action, self._node, self._topic, error_code, delay_ms, times
+        )
+        return Fault(self._native, number)
+
+    def then_fail(
+        self, error: int | str | type[BrokerResponseError], times: int | None = 1
+    ) -> Fault:
+        """Responds with an error, without executing the request.
+
+        Args:
+            error: An error code, Kafka's name of it, or a class of thalweg.errors.
+            times: How many requests. None: all, until you remove the fault.
+
+        Raises:
+            ValueError: If Kafka has no such error, or times is below 1.
+            TypeError: If an argument has a wrong type.
+        """
+        return self._add("fail", times, error_code=_code(error))
+
+    def then_delay(self, ms: int, times: int | None = 1) -> Fault:
+        """Delays the response by `ms` milliseconds, at most one day."""
+        return self._add("delay", times, delay_ms=int_given(ms, "ms", 0, _DELAY_MS_MAX))
+
+    def then_disconnect(self, times: int | None = 1) -> Fault:
+        """Closes the connection without executing the request."""
+        return self._add("disconnect", times)
+
+    def apply_then_disconnect(self, times: int | None = 1) -> Fault:
+        """Executes the request, then closes the connection without a response."""
+        return self._add("apply_then_disconnect", times)
+
+    def then_silence(self, times: int | None = 1) -> Fault:
+        """Accepts the request and never responds."""
+        return self._add("silence", times)
+
+
+class Faults:
+    """The faults of a broker. They apply in the order in which you set them."""
+
+    def __init__(self, native: "_core.EmbeddedBroker") -> None:
+        self._native = native
+
+    def on(
+        self, api: str | None = None, node: int | None = None, topic: str | None = None
+    ) -> FaultRule:
+        """Selects the requests to which a fault applies.
+
+        Args:
+            api: Kafka's name of an API ("Produce"). None: all requests. A fault on
+                "WriteTxnMarkers" also applies when the coordinator writes transaction markers
+                without a request. With a delay, each transaction stays incomplete for this time.
+                With another fault, it stays incomplete for a moment.
+            node: Only requests to this node. None: all nodes.
+            topic: Only requests that name this topic. None: all requests.
+
+        Raises:
+            ValueError: If Kafka has no such API, or the broker has no such node.
+            TypeError: If an argument has a wrong type.
+        """
+        return FaultRule(self._native, api, node, topic)
+
+    def clear(self) -> None:
+        """Removes all faults."""
+        self._native.clear_faults()
