@@ -75,6 +75,13 @@ def test_a_store_of_every_kind_logs_in(secure_kafka: RealKafka, name: str) -> No
         assert producer.bootstrap_connected()
 
 
+def test_a_certificate_of_the_old_version_logs_in(secure_kafka: RealKafka) -> None:
+    """OpenSSL issues such certificates if nobody asks for extensions."""
+    certificate = str(_STORES / "version1.pem")
+    key = str(_KEYS / "plain.key")
+    _logs_in(_options(secure_kafka, ssl_certfile=certificate, ssl_keyfile=key))
+
+
 @pytest.mark.parametrize("wrong", [WRONG, Secret(WRONG), WRONG.encode(), lambda: WRONG, None])
 def test_a_wrong_password_is_named_and_not_shown(
     secure_kafka: RealKafka, encrypted_key: dict[str, Any], wrong: Any

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.support.aio import run
+from tests.support.kafka.certificates import OPENSSL_CLIENTS
 from tests.support.ports import free_port
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from thalweg._config.options import ROWS
@@ -39,6 +40,12 @@ PLAIN = {
 LINE = f'PlainLoginModule required username="alice" password="{SENTINEL}";'
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----\n"
 OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+STORES = OPENSSL_CLIENTS.parent
+ENCRYPTED = {
+    "security_protocol": "SSL",
+    "ssl_certfile": str(STORES / "chain.pem"),
+    "ssl_keyfile": str(STORES.parent / "keys" / "scrypt.key"),
+}
 CASES: dict[str, dict[str, Any]] = {
     "every secret option": {row.name: SENTINEL for row in ROWS if row.secret},
     "every secret option in a list": {row.name: [SENTINEL] for row in ROWS if row.secret},
@@ -48,6 +55,17 @@ CASES: dict[str, dict[str, Any]] = {
         "security_protocol": "SSL",
         "ssl_certfile": KEY,
         "ssl_keyfile": KEY,
+    },
+    "a key with another password": {**ENCRYPTED, "ssl_password": SENTINEL},
+    "a key with another password in bytes": {**ENCRYPTED, "ssl_password": SENTINEL.encode()},
+    "a key with another password from a function": {**ENCRYPTED, "ssl_password": lambda: SENTINEL},
+    "a function that returns no password": {**ENCRYPTED, "ssl_password": lambda: [SENTINEL]},
+    "stores with other passwords": {
+        "security_protocol": "SSL",
+        "ssl_keystore_location": str(STORES / "openssl3.p12"),
+        "ssl_keystore_password": SENTINEL,
+        "ssl_truststore_location": str(STORES / "truststore.p12"),
+        "ssl_truststore_password": SENTINEL.encode(),
     },
     "no broker, password": {**PLAIN, "sasl_plain_password": SENTINEL},
     "no broker, librdkafka's name": {**PLAIN, "sasl.password": SENTINEL},

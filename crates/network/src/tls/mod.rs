@@ -203,22 +203,27 @@ impl TlsConfig {
         let Some((chain, key)) = identity else {
             return Ok(Arc::new(NoCertificate));
         };
-        let given = key.clone_key();
-        let key = match chain.first() {
-            Some(own) => ec_keys::completed(key, own),
-            None => key,
+        let another = || {
+            let problem = "the private key belongs to another certificate";
+            refuse(self.key_option(), &problem)
         };
+        let given = key.clone_key();
+        let own = chain.first().map_or(&[][..], |own| own);
+        let key = ec_keys::completed(key, own);
         let was_completed = key != given;
-        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+        let key = provider.key_provider.load_private_key(key);
+        let key = key.map_err(|error| match error {
             // ring refuses the public half of another key as it refuses a damaged one.
-            rustls::Error::InconsistentKeys(_) | rustls::Error::General(_)
-                if was_completed || matches!(error, rustls::Error::InconsistentKeys(_)) =>
-            {
-                let problem = "the private key belongs to another certificate";
-                refuse(self.key_option(), &problem)
-            }
+            _ if was_completed => another(),
+            rustls::Error::General(what) => refuse(self.key_option(), &what),
             other => refuse(self.key_option(), &other),
         })?;
+        let key = CertifiedKey::new(chain, key);
+        match client_auth::is_pair(&key) {
+            Some(true) => {}
+            Some(false) => return Err(another()),
+            None => return Err(refuse("ssl_certfile", &"the certificate cannot be read")),
+        }
         Ok(Arc::new(NamedAuthorities { key: Arc::new(key) }))
     }
 

@@ -134,6 +134,8 @@ pub(super) struct Seen {
     pub(super) curve: Option<NamedGroup>,
     pub(super) client: Option<CertificateDer<'static>>,
     pub(super) kind: Option<HandshakeKind>,
+    /// The name that the client asked for (SNI).
+    pub(super) name: Option<String>,
 }
 
 /// Starts a broker behind TLS at "broker:9092".
@@ -143,10 +145,15 @@ pub(super) fn broker(acceptor: TlsAcceptor) -> Broker {
 
 /// Starts a broker behind TLS, and returns what it sees of each handshake.
 pub(super) fn seeing(acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
+    seeing_at("broker", acceptor)
+}
+
+/// Starts a broker behind TLS at another host.
+pub(super) fn seeing_at(host: &str, acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&seen);
     let broker = Broker::new(|_| Reaction::Usual);
-    let mut listener = broker.network.listen("broker", 9092);
+    let mut listener = broker.network.listen(host, 9092);
     let serving = broker.clone();
     tokio::spawn(async move {
         while let Some(stream) = listener.accept().await {
@@ -165,6 +172,7 @@ pub(super) fn seeing(acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
                             .peer_certificates()
                             .map(|chain| chain[0].clone().into_owned()),
                         kind: tls.handshake_kind(),
+                        name: tls.server_name().map(str::to_owned),
                     });
                     serving.connection(stream).await;
                 }
