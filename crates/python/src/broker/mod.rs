@@ -28,7 +28,7 @@ const ADDRESS_IN_USE: &str = "EADDRINUSE";
 
 enum State {
     New,
-    Running(Core),
+    Running(Box<Core>),
     Closed,
 }
 
@@ -141,7 +141,7 @@ impl EmbeddedBroker {
             State::Running(_) => Ok(()),
             State::Closed => Err(BrokerError::Closed),
             State::New => {
-                *state = State::Running(Core::start(self.config.clone())?);
+                *state = State::Running(Box::new(Core::start(self.config.clone())?));
                 Ok(())
             }
         })?;
