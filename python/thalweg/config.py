@@ -27,9 +27,9 @@ from thalweg._config.findings import (
     IgnoredOptionWarning,
     InsecureConnectionWarning,
 )
+from thalweg._config.formats.pem import is_text
 from thalweg._config.oidc import oidc_tokens
 from thalweg._config.options import CLIENTS, ROWS, Option
-from thalweg._config.pem import is_text
 from thalweg._config.providers import substituted
 from thalweg._config.rules import apply_rules
 from thalweg._config.secret import Secret, revealed

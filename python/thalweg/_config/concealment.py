@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from thalweg._config.formats.pem import is_text
+from thalweg._config.formats.url import may_be_secret
 from thalweg._config.options import ROWS, Option
-from thalweg._config.pem import is_text
 from thalweg._config.secret import Secret, hidden
-from thalweg._config.url import may_be_secret
 
 __all__ = ["concealed", "hide", "mappings_hidden", "names_of"]
 

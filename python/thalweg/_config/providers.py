@@ -2,7 +2,7 @@
 
     "${file:/run/secrets/kafka.properties:password}" ──> allowed? ──> read ──> "hunter2"
 
-They are off by default: whoever may set options could read any file of the process
+They are off by default. Otherwise a person who may set options could read any file of the process
 (CVE-2024-31141). So `config_providers` enables each one by name, and another option says what it
 may read. Nothing here raises, because a traceback would show the variables of its frames.
 """

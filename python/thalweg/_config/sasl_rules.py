@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from thalweg._config.aws_rules import AWS, OF_STS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
-from thalweg._config.jaas import Login, read_login
+from thalweg._config.formats.jaas import Login, read_login
 from thalweg._config.loopback import is_loopback
 from thalweg._config.oidc.rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed

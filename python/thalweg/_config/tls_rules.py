@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 from thalweg._config.findings import Findings, InsecureConnectionWarning
-from thalweg._config.pem import unreadable
+from thalweg._config.formats.pem import unreadable
 from thalweg._config.secret import revealed
 
 __all__ = ["SUITES", "TlsRules"]
