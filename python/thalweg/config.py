@@ -30,6 +30,7 @@ from thalweg._config.findings import (
 from thalweg._config.oidc import oidc_tokens
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.pem import is_text
+from thalweg._config.providers import substituted
 from thalweg._config.rules import apply_rules
 from thalweg._config.secret import Secret, revealed
 from thalweg._config.suggestions import did_you_mean
@@ -325,6 +326,7 @@ def resolve(
     """
     given = concealed(given)
     found = Findings(called or CLIENTS[client])
+    given = substituted(given, _names(client), found)
     read = _read_names(client, given, found)
     values: dict[str, Any] = {}
     for name, row in options_of(client).items():

@@ -73,7 +73,7 @@ impl Default for ConsumerConfig {
 impl ConsumerConfig {
     /// Returns the error for a topic that the consumer may not read.
     pub(crate) fn not_authorized(&self, topic: &Str) -> ConsumerError {
-        // Who may read may do all that a consumer asks for, and one grant is better than two.
+        // A right to read includes all that a consumer needs, and one grant is better than two.
         let (api, code) = (ApiKey::FETCH, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
         let message = format!("not authorized to access topics: {topic}");
         ConsumerError::TopicAuthorizationFailed {

@@ -153,9 +153,12 @@ impl ClientConfig {
             Some(SaslConfig::Plain { username, .. }) => format!("User:{username}"),
             Some(SaslConfig::Scram(scram)) => format!("User:{}", scram.username),
             Some(SaslConfig::OAuthBearer(_)) => "the principal of the client's token".to_owned(),
+            Some(SaslConfig::AwsMskIam(_)) => "the client's AWS identity".to_owned(),
             None if self.tls.cert.is_some() || self.tls.key.is_some() => {
                 "the principal of the client's certificate".to_owned()
             }
+            // Its certificate, if it has one, cannot be read.
+            None if self.tls.from_context => "the client's principal".to_owned(),
             None => "User:ANONYMOUS".to_owned(),
         }
     }

@@ -128,6 +128,13 @@ class ProducerConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    config_providers: str | Sequence[str] | None
+    config_providers_env_param_allowlist_pattern: str | None
+    config_providers_file_param_allowed_paths: str | Sequence[str] | None
+    config_providers_dir_param_allowed_paths: str | Sequence[str] | None
+    config_providers_env_class: str | None
+    config_providers_file_class: str | None
+    config_providers_dir_class: str | None
     partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -287,6 +294,13 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    config_providers: str | Sequence[str] | None
+    config_providers_env_param_allowlist_pattern: str | None
+    config_providers_file_param_allowed_paths: str | Sequence[str] | None
+    config_providers_dir_param_allowed_paths: str | Sequence[str] | None
+    config_providers_env_class: str | None
+    config_providers_file_class: str | None
+    config_providers_dir_class: str | None
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: float | None
@@ -453,6 +467,13 @@ class AdminConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    config_providers: str | Sequence[str] | None
+    config_providers_env_param_allowlist_pattern: str | None
+    config_providers_file_param_allowed_paths: str | Sequence[str] | None
+    config_providers_dir_param_allowed_paths: str | Sequence[str] | None
+    config_providers_env_class: str | None
+    config_providers_file_class: str | None
+    config_providers_dir_class: str | None
     metric_reporters: str | Sequence[Any]
     metrics_num_samples: int
     metrics_sample_window_ms: int

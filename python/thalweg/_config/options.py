@@ -897,6 +897,53 @@ _OIDC: tuple[Option, ...] = (
     ),
 )
 
+_PROVIDERS: tuple[Option, ...] = (
+    _names(
+        "config_providers",
+        "pca",
+        "Variables to replace in values of options: env, file, dir. Without this option the client"
+        " replaces none.",
+        core=False,
+    ),
+    _text(
+        "config_providers_env_param_allowlist_pattern",
+        "pca",
+        "Regular expression of what env may read. It must match the whole name of a variable."
+        " env needs this option.",
+        core=False,
+    ),
+    _names(
+        "config_providers_file_param_allowed_paths",
+        "pca",
+        "Absolute paths that file may read. They may be files or folders. file needs this option.",
+        core=False,
+    ),
+    _names(
+        "config_providers_dir_param_allowed_paths",
+        "pca",
+        "Absolute paths that dir may read. They may be files or folders. dir needs this option.",
+        core=False,
+    ),
+    _text(
+        "config_providers_env_class",
+        "pca",
+        "Name of Kafka's class for env. The client takes only that name.",
+        core=False,
+    ),
+    _text(
+        "config_providers_file_class",
+        "pca",
+        "Name of Kafka's class for file. The client takes only that name.",
+        core=False,
+    ),
+    _text(
+        "config_providers_dir_class",
+        "pca",
+        "Name of Kafka's class for dir. The client takes only that name.",
+        core=False,
+    ),
+)
+
 _AWS: tuple[Option, ...] = (
     _text(
         "sasl_aws_region",
@@ -1598,6 +1645,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Security", _SECURITY),
     ("Tokens from an identity provider (OIDC)", _OIDC),
     ("AWS", _AWS),
+    ("Values from the environment and files", _PROVIDERS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),
     ("Batches and memory", _BATCHES),

@@ -203,7 +203,7 @@ fn find(request: &Request, cluster: &mut Cluster, now: Instant) -> Found {
                 cluster.invalidate_coordinator(*kind, key, now);
                 let about = message.filter(|text| !text.is_empty());
                 let context = about.map_or_else(|| key.to_string(), |text| text.to_string());
-                // Whoever may do what the request needs may look the coordinator up, too.
+                // A right to do what the request needs includes that to look up the coordinator.
                 let principal = &cluster.config().principal;
                 let context = principal.explained(&context, request.api_key, error, key);
                 Found::Never(ClientError::Broker {

@@ -107,7 +107,7 @@ class CommittedOffsets:
         except AuthorizationError as error:
             self._due_ms = now_ms() + self._backoff.failed()
             client = self._consumer._core_client
-            # Who may read a topic may also see its committed offsets.
+            # A right to read includes the right to see committed offsets.
             raise explained(client, error, "Fetch", self._requests.group_id()) from error
         self._backoff.reset()
         return self.look_up()  # of partitions that were assigned meanwhile

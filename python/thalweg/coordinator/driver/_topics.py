@@ -239,7 +239,7 @@ class Topics:
         refusal = seen.refusal
         if refusal is not None:
             client = self._consumer._core_client
-            # Who may read a topic may see it, too.
+            # A right to read includes the right to see the topic.
             refusal = explained(client, refusal, "Fetch")
             if not seen.is_news or not seen.found.names:
                 raise refusal
