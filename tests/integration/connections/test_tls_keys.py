@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from typing import Any
 
@@ -123,6 +125,24 @@ def test_what_the_function_raises_is_the_cause(
     with pytest.raises(KafkaConfigurationError, match="ssl_password raised TypeError") as caught:
         KafkaProducer(**options)
     assert "4711" not in str(caught.value)
+
+
+def test_ctrl_c_ends_the_wait_for_a_password(
+    secure_kafka: RealKafka, encrypted_key: dict[str, Any]
+) -> None:
+    end = threading.Event()
+
+    def password() -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        end.wait(60)
+        return PASSWORD
+
+    options = _options(secure_kafka, **encrypted_key, ssl_password=password)
+    try:
+        with within(10), pytest.raises(KeyboardInterrupt):
+            KafkaProducer(**options)
+    finally:
+        end.set()
 
 
 def test_a_function_that_hangs_does_not_block_the_event_loop(

@@ -378,9 +378,9 @@ fn wrong_passwords_and_stores_are_named_and_not_shown() {
 }
 
 /// Answers each request, or keeps it unanswered.
-struct Supply {
+pub(super) struct Supply {
     answer: Option<Result<&'static str, &'static str>>,
-    calls: AtomicUsize,
+    pub(super) calls: AtomicUsize,
     kept: Mutex<Vec<PasswordReply>>,
 }
 
@@ -395,7 +395,7 @@ impl PasswordProvider for Supply {
     }
 }
 
-fn supplied(
+pub(super) fn supplied(
     answer: Option<Result<&'static str, &'static str>>,
 ) -> (Arc<Supply>, Option<KeyPassword>) {
     let supply = Arc::new(Supply {

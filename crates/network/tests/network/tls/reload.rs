@@ -1,6 +1,7 @@
 //! Certificates and keys that change while a client runs.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use rustls::HandshakeKind;
 use thalweg_network::tls::{Pem, Prepared, TlsConfig};
 use thalweg_network::{ClientConfig, SecurityProtocol};
 
+use super::keys::supplied;
 use super::{Ca, Seen, Server, authority, certificate, heartbeat_of, seeing};
 use crate::broker::Broker;
 
@@ -136,6 +138,44 @@ async fn new_connections_use_new_files_and_a_broken_pair_changes_nothing() {
     }
     std::fs::remove_file(setting.folder.join("key.pem")).expect("written");
     assert!(is(&setting.connect_later().await, &second));
+}
+
+/// Scenario 58.
+#[tokio::test(start_paused = true)]
+async fn a_password_is_asked_for_again_when_the_key_has_changed() {
+    let mut setting = Setting::new("password", Some(INTERVAL));
+    let keys = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keys");
+    let store = |name: &str| std::fs::read(keys.join("../stores").join(name)).expect("a store");
+    let path = setting.folder.join("cert.p12");
+    std::fs::write(&path, store("openssl3.p12")).expect("a temporary file");
+    let (supply, password) = supplied(Some(Ok("correct horse")));
+    let config = TlsConfig {
+        ca: Some(Pem::Inline(setting.ca.pem())),
+        cert: Some(Pem::File(path.clone())),
+        password,
+        reload_interval: Some(INTERVAL),
+        ..TlsConfig::default()
+    };
+    setting.prepared = config
+        .prepare(&mut |source| {
+            let soon = std::time::Instant::now() + Duration::from_secs(10);
+            let answer = source
+                .wait(soon, &mut || false)
+                .expect("it answers at once");
+            answer.map_err(|error| error.to_string())
+        })
+        .expect("the password is right");
+    // The broker of this setting would refuse the certificate.
+    let (broker, seen) = seeing(Server::of(certificate(&setting.ca, "broker", 7)).acceptor());
+    (setting.broker, setting.seen) = (broker, seen);
+    let calls = || supply.calls.load(Ordering::Relaxed);
+    setting.connect_later().await;
+    assert_eq!(calls(), 1, "nothing has changed");
+    std::fs::write(&path, store("keytool.p12")).expect("a temporary file");
+    setting.connect_later().await;
+    assert_eq!(calls(), 2);
+    setting.connect_later().await;
+    assert_eq!(calls(), 2);
 }
 
 #[tokio::test(start_paused = true)]
