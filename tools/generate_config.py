@@ -30,6 +30,7 @@ KINDS = {
     "pem": "str | Secret",
     "str": "str",
     "token_provider": "Any",
+    "url": "str | Secret",
 }
 # Types that the native core gets, where they differ from those in `KINDS`.
 # Of a Literal, without ": TypeAlias = ".
@@ -46,6 +47,7 @@ CORE_TYPES = {
     "sasl_aws_credentials": '"Logins | None"',
     "sasl_oauth_token_provider": '"TokenSource | None"',
     "socket_options": "list[tuple[int, int, int]]",
+    "ssl_context": "bool",
     "ssl_ciphers": "list[str] | None",
     "ssl_curves_list": "list[str] | None",
     "ssl_enabled_protocols": "list[str] | None",

@@ -1283,6 +1283,11 @@ class Client:
 
         Connections that exist stay. KafkaConfigurationError if the client has another mechanism."""
 
+    def explained(self, text: str, api: str, code: int, resource: str) -> str:
+        """Returns the text of an error, with the right to grant if the code is about rights.
+
+        The resource may be "" if the text names it."""
+
     def close(self, timeout_ms: int | None = None) -> None:
         """Closes the client. IllegalStateError if it belongs to a producer or consumer."""
 

@@ -27,9 +27,10 @@ from thalweg._config.findings import (
     IgnoredOptionWarning,
     InsecureConnectionWarning,
 )
+from thalweg._config.formats.pem import is_text
 from thalweg._config.oidc import oidc_tokens
 from thalweg._config.options import CLIENTS, ROWS, Option
-from thalweg._config.pem import is_text
+from thalweg._config.providers import substituted
 from thalweg._config.rules import apply_rules
 from thalweg._config.secret import Secret, revealed
 from thalweg._config.suggestions import did_you_mean
@@ -40,7 +41,6 @@ __all__ = [
     "IgnoredOptionWarning",
     "InsecureConnectionWarning",
     "Option",
-    "TlsOptions",
     "configured",
     "options_of",
     "resolve",
@@ -59,18 +59,6 @@ _PASSWORDS: Final = (
 )
 _KINDS: Final = {"p": "producer", "c": "consumer", "a": "admin"}
 _numbers: Final = {client: itertools.count(1) for client in _KINDS}
-
-
-class TlsOptions:
-    """A value for the option `ssl_context`: `ssl_*` options. Its repr hides their values."""
-
-    __slots__ = ("options",)
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self.options = options
-
-    def __repr__(self) -> str:
-        return f"<TlsOptions {', '.join(self.options)}>"
 
 
 class Config(dict[str, Any]):
@@ -147,6 +135,9 @@ class Config(dict[str, Any]):
             values[name] = None if self[name] in (None, -1) else self[name]
         values["sasl_oauth_token_provider"] = self._token_source(loop)
         values["sasl_aws_credentials"] = aws_logins(self)
+        # Only a context that remembers its certificate also gives this option.
+        context = self["ssl_context"] is not None
+        values["ssl_context"] = context and self["ssl_certfile"] is None
         for name in _PASSWORDS:
             if callable(self[name]):
                 from thalweg.auth.password import PasswordSource
@@ -207,6 +198,8 @@ class Config(dict[str, Any]):
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
+    if row.kind == "url":
+        return isinstance(value, Secret)
     if row.kind == "pem":
         return isinstance(value, Secret) or (isinstance(value, str) and is_text(value))
     return row.secret and value is not None
@@ -242,13 +235,21 @@ def _unknown(client: Client, name: str) -> str:
     return f"unknown option {name!r}{did_you_mean(name, candidates)}"
 
 
-def _spelt_out(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the options, and in place of a TlsOptions its options one by one."""
+def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str, Any]]:
+    """Yields the options, and with an ssl.SSLContext also those that mean the same."""
     for name, value in given.items():
-        if name == "ssl_context" and isinstance(value, TlsOptions):
-            yield from value.options.items()
-        else:
-            yield name, value
+        yield name, value
+        if name == "ssl_context" and value is not None:
+            # Without this module there is no context, and it takes long to import.
+            if "ssl" not in sys.modules or not isinstance(value, sys.modules["ssl"].SSLContext):
+                found.problem(f"ssl_context must be an ssl.SSLContext, not {type(value).__name__}")
+                continue
+            from thalweg._config.ssl_context import read_context
+
+            options, problems = read_context(value)
+            for each in problems:
+                found.problem(f"ssl_context {each}")
+            yield from options.items()
 
 
 def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
@@ -259,7 +260,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
     known = _names(client)
     values: dict[str, Any] = {}
     spelt: dict[str, str] = {}
-    for name, value in _spelt_out(given):
+    for name, value in _spelt_out(given, found):
         row = known.get(name)
         value = hide(row, value)
         if row is None:
@@ -325,6 +326,7 @@ def resolve(
     """
     given = concealed(given)
     found = Findings(called or CLIENTS[client])
+    given = substituted(given, _names(client), found)
     read = _read_names(client, given, found)
     values: dict[str, Any] = {}
     for name, row in options_of(client).items():

@@ -23,6 +23,7 @@ from thalweg._config.option_types import (
     ProducerConfig,
     SaslOauthbearerAssertionAlgorithm,
     SaslOauthbearerGrantType,
+    SaslOauthbearerMetadataAuthenticationType,
     SaslOauthbearerMethod,
     SecurityProtocol,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "ProducerConfig",
     "SaslOauthbearerAssertionAlgorithm",
     "SaslOauthbearerGrantType",
+    "SaslOauthbearerMetadataAuthenticationType",
     "SaslOauthbearerMethod",
     "SecurityProtocol",
 ]

@@ -104,7 +104,6 @@ COMPANIONS: Final[dict[str, dict[str, Any]]] = {
 REFUSED: Final = {
     "proxy_url": "proxies are not supported yet",
     "socks5_proxy": "proxies are not supported yet",
-    "ssl_context": "TLS runs in the native core; thalweg.aio.helpers.create_ssl_context() works",
 }
 
 

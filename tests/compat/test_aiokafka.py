@@ -19,7 +19,6 @@ from tests.compat.options import REFUSED, refused_by
 from tests.support import peers
 from thalweg import EmbeddedBroker, aio
 from thalweg._config.options import ROWS, Option
-from thalweg.aio.helpers import create_ssl_context
 from thalweg.structs import TopicPartition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,40 +222,3 @@ def test_a_client_is_not_closed_before_its_start(kind):
 
     with EmbeddedBroker() as broker:
         asyncio.run(program(broker.bootstrap_servers))
-
-
-# ---------------------------------------------------------------- create_ssl_context
-
-
-def test_create_ssl_context_gives_what_the_option_takes(tmp_path, monkeypatch):
-    for name in ("ca.pem", "c.pem", "k.pem"):
-        (tmp_path / name).touch()
-    monkeypatch.chdir(tmp_path)
-    context = create_ssl_context(cafile=tmp_path / "ca.pem", certfile="c.pem", keyfile=b"k.pem")
-    client = aio.AIOKafkaProducer(security_protocol="SSL", ssl_context=context)
-    assert client.config["ssl_cafile"] == str(tmp_path / "ca.pem")
-    assert client.config["ssl_certfile"] == "c.pem"
-    assert client.config["ssl_keyfile"] == "k.pem"
-    assert client.config["ssl_context"] is None
-
-
-def test_a_context_does_not_show_its_key():
-    assert "hidden" not in repr(create_ssl_context(certfile="c.pem", keyfile="hidden"))
-
-
-def test_a_context_that_contradicts_another_option_is_refused():
-    context = create_ssl_context(cafile="ca.pem")
-    with pytest.raises(ValueError, match="ssl_cafile"):
-        aio.AIOKafkaProducer(security_protocol="SSL", ssl_context=context, ssl_cafile="other.pem")
-
-
-@pytest.mark.parametrize(
-    "given, what_to_do",
-    [
-        ({"capath": "certificates"}, "join the certificates into one"),
-        ({"cafile": "ca.pem", "cadata": "-----BEGIN"}, "put all certificates into one of them"),
-    ],
-)
-def test_create_ssl_context_refuses_what_it_cannot_honour(given, what_to_do):
-    with pytest.raises(ValueError, match=what_to_do):
-        create_ssl_context(**given)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from tests.support.identity import Handler, IdentityProvider
+from tests.support.identity import Handler, IdentityProvider, jwt
 from tests.support.paths import PEERS_PYTHON, ROOT, made
 from thalweg.auth import aws
 from thalweg.auth.aws import Credentials, Identity, MskTokenProvider
@@ -165,4 +165,46 @@ def test_a_role_that_must_not_be_assumed_is_named(sts: IdentityProvider) -> None
     answer = find(environment, role_arn=ROLE)
     assert "AWS: no credentials: ClientError" in answer["error"]
     assert "AccessDenied" in answer["error"]
+    assert "hunter2" not in answer["error"]
+
+
+def web_identity(handler: Handler) -> None:
+    """Answers GetWebIdentityToken."""
+    expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 600))
+    body = f"""<GetWebIdentityTokenResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+        <GetWebIdentityTokenResult><WebIdentityToken>{jwt(sub="arn:role")}</WebIdentityToken>
+        <Expiration>{expiration}</Expiration></GetWebIdentityTokenResult>
+        </GetWebIdentityTokenResponse>"""
+    handler.send(200, body.encode(), {"Content-Type": "text/xml"})
+
+
+def test_sts_signs_a_token(sts: IdentityProvider) -> None:
+    sts.answer(web_identity)
+    case = {
+        "region": "eu-west-1",
+        "audience": "https://kafka",
+        "duration_s": 600,
+        "endpoint": sts.token_url.removesuffix("/token"),
+        "tags": [["team", "data"]],
+    }
+    answer = ask(token=case)["token"]
+    assert answer["principal"] == "arn:role"
+    assert answer["expires_at"] == pytest.approx(time.time() + 600, abs=10)
+    form = sts.requests[0].form
+    assert form["Action"] == "GetWebIdentityToken"
+    assert (form["Audience.member.1"], form["DurationSeconds"]) == ("https://kafka", "600")
+    assert form["SigningAlgorithm"] == "ES384"
+    assert (form["Tags.member.1.Key"], form["Tags.member.1.Value"]) == ("team", "data")
+
+
+def test_a_refusal_of_sts_is_named(sts: IdentityProvider) -> None:
+    body = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error>
+        <Code>OutboundWebIdentityFederationDisabled</Code><Message>not here</Message></Error>
+        </ErrorResponse>"""
+    sts.answer(lambda handler: handler.send(403, body, {"Content-Type": "text/xml"}))
+    endpoint = sts.token_url.removesuffix("/token")
+    case = {"region": "eu-west-1", "audience": "a", "endpoint": endpoint, "tags": []}
+    answer = ask(token=case)["token"]
+    assert answer["error"].startswith("OIDC: AWS: STS supplies no token: ")
+    assert "not here" in answer["error"]
     assert "hunter2" not in answer["error"]

@@ -65,7 +65,7 @@ def test_the_version_is_cargos(metadata):
 def test_nothing_is_required_without_an_extra(metadata):
     required = metadata.get_all("Requires-Dist")
     assert [each for each in required if "extra ==" not in each] == []
-    assert set(metadata.get_all("Provides-Extra")) == {"arrow", "spark", "demo", "all"}
+    assert set(metadata.get_all("Provides-Extra")) == {"arrow", "aws", "spark", "demo", "all"}
     assert metadata["Requires-Python"] == ">=3.11"
 
 

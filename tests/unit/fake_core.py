@@ -120,6 +120,9 @@ class Client:
     ) -> dict[str, Any]:
         return self.request("Metadata", {"Topics": topics})
 
+    def explained(self, text: str, api: str, code: int, resource: str) -> str:
+        return f"{text} User:me needs a right for {api} {resource}".rstrip()
+
     def forget_coordinator(self, kind: str, key: str) -> None:
         self.forgotten.append((kind, key))
 

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::metrics::MetricsConfig;
+use crate::principal::Principal;
 
 /// Options of one client. The defaults are Kafka's own.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     pub bootstrap_servers: Vec<Address>,
     pub client_id: Option<String>,
+    /// Whom brokers take the client for, for errors.
+    pub principal: Principal,
     pub request_timeout: Duration,
     pub retry_backoff: Duration,
     pub retry_backoff_max: Duration,
@@ -72,6 +75,7 @@ impl Default for ClusterConfig {
         Self {
             bootstrap_servers: Vec::new(),
             client_id: None,
+            principal: Principal::default(),
             request_timeout: Duration::from_secs(30),
             retry_backoff: Duration::from_millis(100),
             retry_backoff_max: Duration::from_secs(1),

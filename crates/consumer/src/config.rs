@@ -5,13 +5,17 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::Principal;
 use thalweg_cluster::metrics::MetricsConfig;
-use thalweg_protocol::Str;
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
+use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
 
 #[derive(Clone, Debug)]
 pub struct ConsumerConfig {
+    /// Whom brokers take the consumer for, for errors.
+    pub principal: Principal,
     /// `group.id`: the group that stores committed offsets. `None`: positions come only from
     /// resets.
     pub group_id: Option<Str>,
@@ -43,6 +47,7 @@ pub struct ConsumerConfig {
 impl Default for ConsumerConfig {
     fn default() -> Self {
         Self {
+            principal: Principal::default(),
             group_id: None,
             client_rack: Str::default(),
             fetch_min_bytes: 1,
@@ -61,6 +66,19 @@ impl Default for ConsumerConfig {
             metadata_max_age: Duration::from_secs(300),
             metrics: MetricsConfig::default(),
             seed: 0,
+        }
+    }
+}
+
+impl ConsumerConfig {
+    /// Returns the error for a topic that the consumer may not read.
+    pub(crate) fn not_authorized(&self, topic: &Str) -> ConsumerError {
+        // A right to read includes all that a consumer needs, and one grant is better than two.
+        let (api, code) = (ApiKey::FETCH, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+        let message = format!("not authorized to access topics: {topic}");
+        ConsumerError::TopicAuthorizationFailed {
+            topics: vec![topic.clone()],
+            message: Str::from(self.principal.explained(&message, api, code, topic)),
         }
     }
 }

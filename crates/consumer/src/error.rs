@@ -57,8 +57,9 @@ pub enum ConsumerError {
         reason: String,
     },
 
-    #[error("not authorized to access topics: {}", topics.iter().map(|t| &**t).collect::<Vec<_>>().join(", "))]
-    TopicAuthorizationFailed { topics: Vec<Str> },
+    /// `message` says what to grant.
+    #[error("{message}")]
+    TopicAuthorizationFailed { topics: Vec<Str>, message: Str },
 
     #[error("not authorized to access group {group_id}")]
     GroupAuthorizationFailed { group_id: Str },

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::metrics::MetricsConfig;
-use thalweg_cluster::{Address, ClusterConfig};
+use thalweg_cluster::{Address, ClusterConfig, Principal};
 
 use crate::clock::WallClock;
 use crate::error::ClientError;
@@ -147,11 +147,28 @@ impl ClientConfig {
         })
     }
 
+    /// Returns whom brokers take the client for by Kafka's default rules, as far as the client knows.
+    fn principal(&self) -> String {
+        match &self.sasl {
+            Some(SaslConfig::Plain { username, .. }) => format!("User:{username}"),
+            Some(SaslConfig::Scram(scram)) => format!("User:{}", scram.username),
+            Some(SaslConfig::OAuthBearer(_)) => "the principal of the client's token".to_owned(),
+            Some(SaslConfig::AwsMskIam(_)) => "the client's AWS identity".to_owned(),
+            None if self.tls.cert.is_some() || self.tls.key.is_some() => {
+                "the principal of the client's certificate".to_owned()
+            }
+            // Its certificate, if it has one, cannot be read.
+            None if self.tls.from_context => "the client's principal".to_owned(),
+            None => "User:ANONYMOUS".to_owned(),
+        }
+    }
+
     /// Returns the part of the configuration that the cluster core needs.
     pub fn cluster(&self) -> ClusterConfig {
         ClusterConfig {
             bootstrap_servers: self.bootstrap_servers.clone(),
             client_id: self.client_id.clone(),
+            principal: Principal::new(&self.principal()),
             request_timeout: self.request_timeout,
             retry_backoff: self.retry_backoff,
             retry_backoff_max: self.retry_backoff_max,

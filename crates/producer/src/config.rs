@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::Principal;
 use thalweg_cluster::metrics::MetricsConfig;
 use thalweg_records::Compression;
 
@@ -39,6 +40,8 @@ const REQUEST_BYTES_MAX: usize = i32::MAX as usize - 64 * 1024 * 1024;
 /// Options of one producer.
 #[derive(Debug, Clone)]
 pub struct ProducerConfig {
+    /// Whom brokers take the producer for, for errors.
+    pub principal: Principal,
     pub acks: Acks,
     pub enable_idempotence: bool,
     /// Limit of a batch's compressed size. A single record may be larger.
@@ -81,6 +84,7 @@ impl ProducerConfig {
 impl Default for ProducerConfig {
     fn default() -> Self {
         Self {
+            principal: Principal::default(),
             acks: Acks::All,
             enable_idempotence: true,
             batch_size: 16 * 1024,

@@ -29,6 +29,7 @@ pub mod planted;
 pub mod produce;
 mod put;
 mod reader;
+pub mod rights;
 mod split_mix;
 mod text;
 mod typed;

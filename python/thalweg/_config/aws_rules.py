@@ -9,7 +9,7 @@ from thalweg._config.findings import Findings
 if TYPE_CHECKING:
     from thalweg.auth.aws import Logins
 
-__all__ = ["AWS", "AwsRules", "aws_logins"]
+__all__ = ["AWS", "OF_STS", "AwsRules", "aws_logins", "has_botocore"]
 
 # The options that have an effect only with this mechanism.
 AWS: Final = (
@@ -19,6 +19,8 @@ AWS: Final = (
     "sasl_aws_role_arn",
     "sasl_client_callback_handler_class",
 )
+# Those that also have an effect with OAUTHBEARER and aws_iam.
+OF_STS: Final = ("sasl_aws_credentials", "sasl_aws_profile", "sasl_aws_role_arn")
 # Entries of the login line of Amazon's Java library, and the options for them.
 _ENTRIES: Final = {"awsProfileName": "sasl_aws_profile", "awsRoleArn": "sasl_aws_role_arn"}
 _HANDLER: Final = "IAMClientCallbackHandler"
@@ -56,7 +58,7 @@ class AwsRules:
                 " have. Give its equivalent in Python as sasl_aws_credentials"
             )
         region = self.values["sasl_aws_region"]
-        if region is not None and not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d+", region):
+        if region is not None and not re.fullmatch(r"[a-z]{2,9}(-[a-z]+)+-\d+", region):
             self.found.problem(f"sasl_aws_region must be such as 'eu-west-1', not {region!r}")
         self._credentials()
 
@@ -69,7 +71,7 @@ class AwsRules:
                 " get_frozen_credentials(), or a function"
             )
         needs_botocore = given is None or self.values["sasl_aws_role_arn"] is not None
-        if needs_botocore and not _has_botocore():
+        if needs_botocore and not has_botocore():
             self.found.problem("AWS_MSK_IAM needs botocore: install thalweg[aws]")
 
 
@@ -92,7 +94,8 @@ def aws_logins(values: Mapping[str, Any]) -> "Logins | None":
     return Logins(identity)
 
 
-def _has_botocore() -> bool:
+def has_botocore() -> bool:
+    """Whether botocore is installed."""
     from importlib.util import find_spec
 
     return find_spec("botocore") is not None

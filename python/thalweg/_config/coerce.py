@@ -318,6 +318,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
     "socket_options": _socket_options,
     "str": _str,
     "token_provider": _token_provider,
+    "url": _str,
 }
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from thalweg._config.formats.pem import is_text
+from thalweg._config.formats.url import may_be_secret
 from thalweg._config.options import ROWS, Option
-from thalweg._config.pem import is_text
 from thalweg._config.secret import Secret, hidden
 
 __all__ = ["concealed", "hide", "mappings_hidden", "names_of"]
@@ -34,6 +35,8 @@ def hide(row: Option | None, value: Any) -> Any:
         return hidden(value) if isinstance(value, str | bytes) else value
     if row.kind == "pem":
         return hidden(value) if isinstance(value, str) and is_text(value) else value
+    if row.kind == "url":
+        return hidden(value) if isinstance(value, str) and may_be_secret(value) else value
     # What the application's own objects show is up to them.
     is_data = isinstance(value, str | bytes | bytearray | int | float | list | tuple | dict | set)
     return hidden(value) if row.secret and is_data else value

@@ -23,6 +23,7 @@ SaslOauthbearerGrantType: TypeAlias = Literal[
     "jwt-bearer",
     "urn:ietf:params:oauth:grant-type:jwt-bearer",
 ]
+SaslOauthbearerMetadataAuthenticationType: TypeAlias = Literal["none", "azure_imds", "aws_iam"]
 SaslOauthbearerAssertionAlgorithm: TypeAlias = Literal["RS256", "ES256"]
 Acks: TypeAlias = Literal[-1, 0, 1, 'all', '-1', '0', '1']
 CompressionType: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -68,6 +69,8 @@ class ProducerConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -91,7 +94,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -99,6 +102,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -124,6 +128,13 @@ class ProducerConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    config_providers: str | Sequence[str] | None
+    config_providers_env_param_allowlist_pattern: str | None
+    config_providers_file_param_allowed_paths: str | Sequence[str] | None
+    config_providers_dir_param_allowed_paths: str | Sequence[str] | None
+    config_providers_env_class: str | None
+    config_providers_file_class: str | None
+    config_providers_dir_class: str | None
     partitioner: Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -224,6 +235,8 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -247,7 +260,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -255,6 +268,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -280,6 +294,13 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    config_providers: str | Sequence[str] | None
+    config_providers_env_param_allowlist_pattern: str | None
+    config_providers_file_param_allowed_paths: str | Sequence[str] | None
+    config_providers_dir_param_allowed_paths: str | Sequence[str] | None
+    config_providers_env_class: str | None
+    config_providers_file_class: str | None
+    config_providers_dir_class: str | None
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: float | None
@@ -387,6 +408,8 @@ class AdminConfig(TypedDict, total=False):
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | Secret | None
     ssl_truststore_type: str | None
@@ -410,7 +433,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: SecretText | None
@@ -418,6 +441,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_grant_type: SaslOauthbearerGrantType
+    sasl_oauthbearer_metadata_authentication_type: SaslOauthbearerMetadataAuthenticationType
     sasl_oauthbearer_jwt_retriever_class: str | None
     sasl_oauthbearer_assertion_algorithm: SaslOauthbearerAssertionAlgorithm
     sasl_oauthbearer_assertion_private_key_file: str | Secret | None
@@ -443,6 +467,13 @@ class AdminConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    config_providers: str | Sequence[str] | None
+    config_providers_env_param_allowlist_pattern: str | None
+    config_providers_file_param_allowed_paths: str | Sequence[str] | None
+    config_providers_dir_param_allowed_paths: str | Sequence[str] | None
+    config_providers_env_class: str | None
+    config_providers_file_class: str | None
+    config_providers_dir_class: str | None
     metric_reporters: str | Sequence[Any]
     metrics_num_samples: int
     metrics_sample_window_ms: int
@@ -518,6 +549,9 @@ class CoreProducerConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -587,6 +621,9 @@ class CoreConsumerConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None
@@ -654,6 +691,9 @@ class CoreClientConfig(TypedDict):
     ssl_ciphers: list[str] | None
     ssl_enabled_protocols: list[str] | None
     ssl_curves_list: list[str] | None
+    ssl_context: bool
+    ssl_reload_interval_ms: int
+    ssl_keylog_file: str | None
     ssl_truststore_password: "Secret | PasswordSource | None"
     ssl_keystore_password: "Secret | PasswordSource | None"
     sasl_mechanism: str | None

@@ -459,10 +459,26 @@ _SECURITY: tuple[Option, ...] = (
     _object(
         "ssl_context",
         "pca",
-        "The result of thalweg.aio.helpers.create_ssl_context().",
+        "An ssl.SSLContext in place of the other options. The client takes its authorities,"
+        " versions, suites and checks, but cannot read a client certificate in it. A context of"
+        " thalweg.helpers.create_ssl_context() works in full.",
         kafka=None,
-        refused="an ssl.SSLContext does not work, because TLS runs in the native core. Set"
-        " ssl_cafile, ssl_certfile, ssl_keyfile and ssl_check_hostname instead",
+        core=True,
+    ),
+    _ms(
+        "ssl_reload_interval_ms",
+        60_000,
+        "pca",
+        "How often the client looks for changed certificates and keys. It does so when it opens a"
+        " connection. 0: never.",
+        kafka=None,
+    ),
+    _text(
+        "ssl_keylog_file",
+        "pca",
+        "File to which the client appends the secrets of TLS sessions. With them, a tool such as"
+        " Wireshark can decrypt everything. Use it only to find errors.",
+        kafka=None,
     ),
     _text(
         "ssl_endpoint_identification_algorithm",
@@ -584,7 +600,8 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_oauthbearer_config",
         "pca",
         "Argument for a function given as sasl_oauth_token_provider. It is a str, or a function"
-        " that returns a str. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
+        " that returns a str. With sasl_oauthbearer_metadata_authentication_type, it says what the"
+        " token is for. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
         " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
@@ -652,6 +669,7 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "URL from which the client requests tokens. It is that of an identity provider (OpenID"
         " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        kind="url",
         core=False,
     ),
     _choice(
@@ -709,6 +727,16 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "What the client shows to get a token. 'client_credentials': its secret or an assertion."
         " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        kafka=None,
+        core=False,
+    ),
+    _choice(
+        "sasl_oauthbearer_metadata_authentication_type",
+        "none",
+        ("none", "azure_imds", "aws_iam"),
+        "pca",
+        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. Both need no"
+        " secret. sasl_oauthbearer_config says what the token is for.",
         kafka=None,
         core=False,
     ),
@@ -848,8 +876,8 @@ _OIDC: tuple[Option, ...] = (
         "https_ca_location",
         "pca",
         "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
-        " OpenSSL's c_rehash prepares it. None: the system's authorities. ssl_cafile has no effect"
-        " here.",
+        " OpenSSL's c_rehash prepares it. None or 'probe': the system's authorities. ssl_cafile has"
+        " no effect here.",
         kafka=None,
         core=False,
     ),
@@ -865,6 +893,53 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "Name of a Java class. With OAuthBearerLoginCallbackHandler, the tokens come from"
         " sasl_oauthbearer_token_endpoint_url. The client has no other one of these classes.",
+        core=False,
+    ),
+)
+
+_PROVIDERS: tuple[Option, ...] = (
+    _names(
+        "config_providers",
+        "pca",
+        "Variables to replace in values of options: env, file, dir. Without this option the client"
+        " replaces none.",
+        core=False,
+    ),
+    _text(
+        "config_providers_env_param_allowlist_pattern",
+        "pca",
+        "Regular expression of what env may read. It must match the whole name of a variable."
+        " env needs this option.",
+        core=False,
+    ),
+    _names(
+        "config_providers_file_param_allowed_paths",
+        "pca",
+        "Absolute paths that file may read. They may be files or folders. file needs this option.",
+        core=False,
+    ),
+    _names(
+        "config_providers_dir_param_allowed_paths",
+        "pca",
+        "Absolute paths that dir may read. They may be files or folders. dir needs this option.",
+        core=False,
+    ),
+    _text(
+        "config_providers_env_class",
+        "pca",
+        "Name of Kafka's class for env. The client takes only that name.",
+        core=False,
+    ),
+    _text(
+        "config_providers_file_class",
+        "pca",
+        "Name of Kafka's class for file. The client takes only that name.",
+        core=False,
+    ),
+    _text(
+        "config_providers_dir_class",
+        "pca",
+        "Name of Kafka's class for dir. The client takes only that name.",
         core=False,
     ),
 )
@@ -1570,6 +1645,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Security", _SECURITY),
     ("Tokens from an identity provider (OIDC)", _OIDC),
     ("AWS", _AWS),
+    ("Values from the environment and files", _PROVIDERS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),
     ("Batches and memory", _BATCHES),

@@ -3,11 +3,11 @@
 import re
 from typing import Any, Final
 
-from thalweg._config.aws_rules import AWS, AwsRules
+from thalweg._config.aws_rules import AWS, OF_STS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
-from thalweg._config.jaas import Login, read_login
+from thalweg._config.formats.jaas import Login, read_login
 from thalweg._config.loopback import is_loopback
-from thalweg._config.oidc_rules import OIDC, OidcRules
+from thalweg._config.oidc.rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed
 
 __all__ = ["SaslRules"]
@@ -149,7 +149,8 @@ class SaslRules:
         if mechanism != "OAUTHBEARER":
             names += (*_OAUTH, *OIDC)
         if mechanism != "AWS_MSK_IAM":
-            names += AWS
+            is_sts = self.values["sasl_oauthbearer_metadata_authentication_type"] == "aws_iam"
+            names += (each for each in AWS if not (is_sts and each in OF_STS))
         given = sorted(name for name in names if name in self.explicit - self.found.named)
         self.found.without_effect(
             [name for name in given if self.values[name] is not None],

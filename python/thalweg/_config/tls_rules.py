@@ -4,14 +4,14 @@ import re
 from typing import Any, Final
 
 from thalweg._config.findings import Findings, InsecureConnectionWarning
-from thalweg._config.pem import unreadable
+from thalweg._config.formats.pem import unreadable
 from thalweg._config.secret import revealed
 
-__all__ = ["TlsRules"]
+__all__ = ["SUITES", "TlsRules"]
 
 # The cipher suites by IANA's name, with OpenSSL's name. The native core has the same suites
 # (crates/network/src/tls/suites.rs).
-_SUITES: Final = {
+SUITES: Final = {
     "TLS_AES_256_GCM_SHA384": "TLS_AES_256_GCM_SHA384",
     "TLS_AES_128_GCM_SHA256": "TLS_AES_128_GCM_SHA256",
     "TLS_CHACHA20_POLY1305_SHA256": "TLS_CHACHA20_POLY1305_SHA256",
@@ -47,6 +47,7 @@ class TlsRules:
         self._stores()
         self._verification()
         self._files()
+        self._keylog()
         self._ciphers()
         self._curves()
         self._versions()
@@ -80,6 +81,16 @@ class TlsRules:
         if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:
             self.found.problem("ssl_keyfile needs ssl_certfile")
 
+    def _keylog(self) -> None:
+        path = self.values["ssl_keylog_file"]
+        if path is not None:
+            self.found.warn(
+                f"ssl_keylog_file: a person who can read {path} can decrypt everything that the"
+                " client sends and receives, passwords included. Remove the option when you are"
+                " done",
+                InsecureConnectionWarning,
+            )
+
     def _stores(self) -> None:
         for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
             place, kind = self.values[f"ssl_{store}_location"], self.values[f"ssl_{store}_type"]
@@ -97,13 +108,13 @@ class TlsRules:
                 self.values[target] = place
 
     def _ciphers(self) -> None:
-        known = {name.lower(): iana for iana, other in _SUITES.items() for name in (iana, other)}
+        known = {name.lower(): iana for iana, other in SUITES.items() for name in (iana, other)}
         given = self._words("ssl_ciphers")
         expression = next((each for each in given if re.fullmatch(_EXPRESSION, each)), None)
         if expression is not None:
             self.found.problem(
                 "ssl_ciphers must be a list of names of cipher suites, not an expression of OpenSSL"
-                f" such as {expression!r}. The client has {', '.join(_SUITES)}"
+                f" such as {expression!r}. The client has {', '.join(SUITES)}"
             )
         else:
             self._chosen("ssl_ciphers", given, known)

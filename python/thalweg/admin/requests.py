@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.coordinator.backoff import Backoff
 from thalweg.errors import (
+    AuthorizationError,
     BrokerResponseError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from thalweg.config import Config
 
 __all__ = ["Codes", "Requests", "first_error"]
+
+# Some brokers describe the complete request, with their own objects, if they refuse it.
+_JAVA_REQUEST = "Request Request("
 
 # Finds the errors of a response: (error code, its message or None, what the error is about).
 Codes = Callable[[dict[str, Any]], Iterable[tuple[int, str | None, str]]]
@@ -51,7 +55,9 @@ def first_error(
         kind = for_code(code)
         if kind is NoError or issubclass(kind, ignored):
             continue
-        return kind(f"{about}: {message or kind.description}")
+        if message is None or message.startswith(_JAVA_REQUEST):
+            message = kind.description
+        return kind(f"{about}: {message}")
     return None
 
 
@@ -113,6 +119,9 @@ class Requests:
                 self._metadata([])
             time.sleep(wait_s)
         if error is not None and raise_errors:
+            if isinstance(error, AuthorizationError) and error.errno is not None:
+                text = self._client.explained(str(error.args[0]), api, error.errno, "")
+                raise type(error)(text)
             raise error
         return answer
 

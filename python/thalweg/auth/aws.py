@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from thalweg.auth.sigv4 import EXPIRES_S, Credentials, presigned
-from thalweg.auth.token import Token, TokenProviderError
+from thalweg.auth.token import Token, TokenProviderError, is_encodable
 from thalweg.auth.worker import Workers, escaped
 from thalweg.version import __version__
 
@@ -25,8 +25,8 @@ __all__ = ["AwsError", "Credentials", "Identity", "Logins", "MskTokenProvider"]
 
 _VERSION: Final = "2020_10_22"
 _USER_AGENT: Final = f"thalweg/{__version__}"
-_REGION_OF_HOST: Final = r"\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?$"
-_REGION: Final = r"[a-z]{2}(?:-[a-z]+)+-\d+"
+_REGION_OF_HOST: Final = r"\.([a-z]{2,9}(?:-[a-z]+)+-\d+)\.amazonaws\.(?:com|com\.cn|eu)$"
+_REGION: Final = r"[a-z]{2,9}(?:-[a-z]+)+-\d+"
 _SESSION_NAME: Final = "thalweg"
 
 
@@ -124,7 +124,10 @@ class Identity:
                 "AWS: the credentials need an access_key and a secret_key of type str. Use"
                 " thalweg.auth.aws.Credentials"
             )
-        return Credentials(access_key, secret_key, token if isinstance(token, str) else None)
+        token = token if isinstance(token, str) else None
+        if not all(map(is_encodable, (access_key, secret_key, token or ""))):
+            raise AwsError("AWS: the credentials have a lone surrogate, which is not a character")
+        return Credentials(access_key, secret_key, token)
 
     def _opened(self) -> Any:
         """Returns the session of botocore, which keeps what it has found."""

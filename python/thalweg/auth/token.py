@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-__all__ = ["Token", "TokenProviderError", "claims", "read"]
+__all__ = ["Token", "TokenProviderError", "claims", "is_encodable", "read"]
 
 # Later than any expiry in seconds (the year 5138), and earlier than any in milliseconds.
 _SECONDS_MAX: Final = 1e11
@@ -119,6 +119,15 @@ def _check_extensions(given: object, name: str) -> None:
         raise TypeError(f"{name} must return the extensions as a dict of str to str")
     if not all(each.isascii() for pair in given.items() for each in pair):
         raise ValueError(f"{name} returned an extension with a character that is not ASCII")
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text has a form in UTF-8. The error of a later conversion would contain it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_number(value: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from thalweg._client.arguments import shown
-from thalweg._config.pem import unreadable
+from thalweg._config.formats.pem import unreadable
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
 

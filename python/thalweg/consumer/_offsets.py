@@ -12,6 +12,7 @@ from thalweg._client import consuming
 from thalweg._client.arguments import offsets_given, partition_given, partitions_named
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver, run
+from thalweg.errors import AuthorizationError, for_code
 from thalweg.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -227,11 +228,18 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
+            TopicAuthorizationFailedError: If the consumer may not know whether the topic exists.
         """
-        known = self._core_client.cluster().partitions_for_topic(topic)
+        client = self._core_client
+        known = client.cluster().partitions_for_topic(topic)
         if known:
             return known
-        answer = self._core_client.metadata([topic], self._limit(timeout_ms))
+        answer = client.metadata([topic], self._limit(timeout_ms))
+        for found in answer["Topics"]:
+            kind = for_code(found["ErrorCode"])
+            if issubclass(kind, AuthorizationError):
+                text = f"topic {topic}: {kind.description}"
+                raise kind(client.explained(text, "Metadata", found["ErrorCode"], topic))
         return {row["PartitionIndex"] for found in answer["Topics"] for row in found["Partitions"]}
 
     # ------------------------------------------------------------------ committed offsets

@@ -172,7 +172,7 @@ def test_what_no_retry_cures_is_raised_once_and_tried_again_by_the_next_poll(cod
             r"joining group 'g': no assignor of this member \(spread\) .*partition_assignment",
         ),
         (81, r"joining group 'g': .* group\.max\.size"),
-        (30, r"joining group 'g': .* no READ permission for the group"),
+        (30, r"joining group 'g': Group authorization failed"),
         (24, r"joining group 'g'$"),
     ],
 )

@@ -5,7 +5,11 @@ These brokers accept tokens without a signature.
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +23,7 @@ from tests.support.identity import IdentityProvider, document, jwt, status
 from tests.support.kafka.cluster import VERSIONS, RealKafka
 from tests.support.oauth import oauth_options
 from tests.support.waiting import wait_until
-from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.auth.oidc import OidcError
 from thalweg.errors import NoCredentialsError, SaslAuthenticationFailedError
@@ -56,8 +60,9 @@ def options(
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_all_clients_share_one_token(
-    kafka: RealKafka, idp: IdentityProvider, protocol: str
+    kafka: RealKafka, idp: IdentityProvider, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(1)
     topic = f"oidc-{protocol.lower()}"
     given = options(kafka, idp, protocol)
     values = [b"%d" % number for number in range(100)]
@@ -73,6 +78,26 @@ def test_all_clients_share_one_token(
         assert [each.value for each in read(consumer, 100)] == values
     assert len(idp.requests) == 1
     assert idp.requests[0].basic == f"our-client:{SECRET}"
+    assert "thalweg" in caplog.text
+    for secret in (SECRET, idp.requests[0].headers["authorization"].split()[1], "eyJ"):
+        assert secret not in caplog.text
+
+
+def test_the_embedded_broker_takes_the_tokens(idp: IdentityProvider) -> None:
+    broker = EmbeddedBroker(security_protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"])
+    with broker:
+        broker.create_topic("oidc")
+        login: dict[str, Any] = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauthbearer_token_endpoint_url": idp.token_url,
+            "sasl_oauthbearer_client_credentials_client_id": "of-embedded",
+            "sasl_oauthbearer_client_credentials_client_secret": SECRET,
+        }
+        with KafkaProducer(**login) as producer:
+            assert producer.send("oidc", b"value").get(30).offset == 0
+        assert len(idp.requests) == 1
 
 
 def test_asyncio_clients_get_tokens(kafka: RealKafka, idp: IdentityProvider) -> None:
@@ -145,3 +170,58 @@ def test_a_provider_that_comes_back_cures_a_client(kafka: RealKafka, idp: Identi
         time.sleep(5)  # the client closes its connections
         idp.answer(*[status(503)] * 20)
         assert producer.send("oidc-cured", b"after").get(30).offset == 1
+
+
+def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, idp: IdentityProvider) -> None:
+    kafka.create_topic("oidc-exit")
+    idp.expires_in = 0.0  # each connection needs another token
+    program = """
+        import json, sys, time
+        from thalweg import KafkaProducer
+
+        producer = KafkaProducer(**json.loads(sys.argv[1]))
+        for _ in range(3):
+            producer.send("oidc-exit", b"value")
+        time.sleep(5)  # the client closes its connections
+    """
+    given = {
+        **options(kafka, idp),
+        "connections_max_idle_ms": 2500,
+        "request_timeout_ms": 2000,
+        "linger_ms": 60_000,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), json.dumps(given)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert idp.requests[-1].at - idp.requests[0].at > 4, "the client requested a token at exit"
+    with KafkaConsumer(**options(kafka, idp), auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("oidc-exit", 0)])
+        assert [each.value for each in read(consumer, 3)] == [b"value"] * 3
+
+
+def test_the_command_line_logs_in(kafka: RealKafka, idp: IdentityProvider) -> None:
+    kafka.create_topic("oidc-cli")
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": idp.token_url,
+        "sasl.oauthbearer.client.id": "our-client",
+        "sasl.oauthbearer.client.secret": SECRET,
+    }
+    parts = [part for name, value in given.items() for part in ("-X", f"{name}={value}")]
+    command = ["topics", "list", "-b", kafka.bootstrap("SASL_PLAINTEXT"), *parts]
+    done = subprocess.run(
+        [sys.executable, "-m", "thalweg", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "oidc-cli" in done.stdout.splitlines()

@@ -14,16 +14,14 @@ from typing import Any
 import pytest
 
 from tests.integration.support.clients import read, within
-from tests.support import java
 from tests.support.identity import Handler, IdentityProvider, document, jwt, signed
+from tests.support.identity.broker import AUDIENCE, ISSUER, verifying_kafka
 from tests.support.identity.keys import EC, RSA, EcKey, RsaKey
 from tests.support.kafka.cluster import RealKafka
 from tests.support.oauth import oauth_options
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import NoCredentialsError, SaslAuthenticationFailedError
 
-ISSUER, AUDIENCE = "https://idp.test", "kafka"
-VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 ASSERTION = "sasl_oauthbearer_assertion_"
 
 
@@ -36,21 +34,7 @@ def provider() -> Iterator[IdentityProvider]:
 
 @pytest.fixture(scope="module")
 def kafka(provider: IdentityProvider) -> Iterator[RealKafka]:
-    """A node that accepts the provider's tokens, and no others."""
-    options = {
-        "sasl.server.callback.handler.class": VALIDATOR,
-        "sasl.oauthbearer.jwks.endpoint.url": provider.jwks_url,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-        "sasl.oauthbearer.expected.issuer": ISSUER,
-    }
-    configs = {
-        f"listener.name.{listener}.oauthbearer.{name}": value
-        for listener in ("sasl_plaintext", "sasl_ssl")
-        for name, value in options.items()
-    }
-    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.jwks_url}"
-    jvm = [*java.quick_start("4.3"), allowed]
-    with RealKafka("4.3", secure=True, configs=configs, jvm_options=jvm, heap="512m") as started:
+    with verifying_kafka(provider) as started:
         yield started
 
 

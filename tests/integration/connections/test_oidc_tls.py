@@ -14,7 +14,7 @@ from tests.support.identity.proxy import HttpProxy
 from tests.support.identity.tls import certificates, server_context
 from tests.unit.oidc.support import tokens
 from thalweg import Secret
-from thalweg.auth.oidc import OidcError
+from thalweg.auth.oidc import OidcError, requests
 
 
 def ca(name: str = "ca") -> str:
@@ -71,6 +71,18 @@ def test_the_files_are_read_for_each_request(idp: IdentityProvider, tmp_path) ->
         provider.token()
     place.write_bytes(Path(ca()).read_bytes())
     assert provider.token().principal == "alice"
+
+
+@pytest.mark.parametrize("location", [None, "probe"])
+def test_the_systems_authorities_are_found(idp: IdentityProvider, location, monkeypatch) -> None:
+    """Also if the OpenSSL of this Python looks for them in a folder that does not exist."""
+    monkeypatch.setenv("SSL_CERT_FILE", ca())
+    assert tokens(idp.token_url, ca_location=location).token().principal == "alice"
+    monkeypatch.setenv("SSL_CERT_FILE", "/none")
+    monkeypatch.setenv("SSL_CERT_DIR", "/none")
+    monkeypatch.setattr(requests, "_BUNDLES", ("/none", ca()))
+    other = tokens(idp.token_url, ca_location=location, scope="other")
+    assert other.token().principal == "alice"
 
 
 def test_a_server_without_tls_is_named() -> None:

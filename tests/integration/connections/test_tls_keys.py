@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from typing import Any
 
@@ -75,6 +77,13 @@ def test_a_store_of_every_kind_logs_in(secure_kafka: RealKafka, name: str) -> No
         assert producer.bootstrap_connected()
 
 
+def test_a_certificate_of_the_old_version_logs_in(secure_kafka: RealKafka) -> None:
+    """OpenSSL issues such certificates if nobody asks for extensions."""
+    certificate = str(_STORES / "version1.pem")
+    key = str(_KEYS / "plain.key")
+    _logs_in(_options(secure_kafka, ssl_certfile=certificate, ssl_keyfile=key))
+
+
 @pytest.mark.parametrize("wrong", [WRONG, Secret(WRONG), WRONG.encode(), lambda: WRONG, None])
 def test_a_wrong_password_is_named_and_not_shown(
     secure_kafka: RealKafka, encrypted_key: dict[str, Any], wrong: Any
@@ -116,6 +125,24 @@ def test_what_the_function_raises_is_the_cause(
     with pytest.raises(KafkaConfigurationError, match="ssl_password raised TypeError") as caught:
         KafkaProducer(**options)
     assert "4711" not in str(caught.value)
+
+
+def test_ctrl_c_ends_the_wait_for_a_password(
+    secure_kafka: RealKafka, encrypted_key: dict[str, Any]
+) -> None:
+    end = threading.Event()
+
+    def password() -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        end.wait(60)
+        return PASSWORD
+
+    options = _options(secure_kafka, **encrypted_key, ssl_password=password)
+    try:
+        with within(10), pytest.raises(KeyboardInterrupt):
+            KafkaProducer(**options)
+    finally:
+        end.set()
 
 
 def test_a_function_that_hangs_does_not_block_the_event_loop(

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.integration.support.aio import run
+from tests.support.kafka.certificates import OPENSSL_CLIENTS
 from tests.support.ports import free_port
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from thalweg._config.options import ROWS
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.auth.aws import Credentials
 from thalweg.errors import KafkaError
 from thalweg.partition_reader import PartitionReader
 
@@ -38,6 +40,12 @@ PLAIN = {
 LINE = f'PlainLoginModule required username="alice" password="{SENTINEL}";'
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----\n"
 OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+STORES = OPENSSL_CLIENTS.parent
+ENCRYPTED = {
+    "security_protocol": "SSL",
+    "ssl_certfile": str(STORES / "chain.pem"),
+    "ssl_keyfile": str(STORES.parent / "keys" / "scrypt.key"),
+}
 CASES: dict[str, dict[str, Any]] = {
     "every secret option": {row.name: SENTINEL for row in ROWS if row.secret},
     "every secret option in a list": {row.name: [SENTINEL] for row in ROWS if row.secret},
@@ -48,6 +56,17 @@ CASES: dict[str, dict[str, Any]] = {
         "ssl_certfile": KEY,
         "ssl_keyfile": KEY,
     },
+    "a key with another password": {**ENCRYPTED, "ssl_password": SENTINEL},
+    "a key with another password in bytes": {**ENCRYPTED, "ssl_password": SENTINEL.encode()},
+    "a key with another password from a function": {**ENCRYPTED, "ssl_password": lambda: SENTINEL},
+    "a function that returns no password": {**ENCRYPTED, "ssl_password": lambda: [SENTINEL]},
+    "stores with other passwords": {
+        "security_protocol": "SSL",
+        "ssl_keystore_location": str(STORES / "openssl3.p12"),
+        "ssl_keystore_password": SENTINEL,
+        "ssl_truststore_location": str(STORES / "truststore.p12"),
+        "ssl_truststore_password": SENTINEL.encode(),
+    },
     "no broker, password": {**PLAIN, "sasl_plain_password": SENTINEL},
     "no broker, librdkafka's name": {**PLAIN, "sasl.password": SENTINEL},
     "no broker, login line": {**PLAIN, "sasl_jaas_config": LINE},
@@ -55,6 +74,33 @@ CASES: dict[str, dict[str, Any]] = {
         **OAUTH,
         "enable_sasl_oauthbearer_unsecure_jwt": True,
         "sasl_oauthbearer_config": f"principal={SENTINEL}",
+    },
+    "no broker, identity provider": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:1/token",
+        "sasl_oauthbearer_client_credentials_client_id": "alice",
+        "sasl_oauthbearer_client_credentials_client_secret": SENTINEL,
+    },
+    "identity provider, login line": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": "ftp://idp",
+        "sasl_jaas_config": f'OAuthBearerLoginModule required clientSecret="{SENTINEL}";',
+    },
+    "a password in the token endpoint": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": f"https://me:{SENTINEL}@idp/token",
+    },
+    "a signing key that is not valid": {
+        **OAUTH,
+        "sasl_oauthbearer_token_endpoint_url": "http://127.0.0.1:1/token",
+        "sasl_oauthbearer_assertion_claim_iss": "alice",
+        "sasl_oauthbearer_assertion_private_key_file": KEY,
+        "sasl_oauthbearer_assertion_private_key_passphrase": SENTINEL,
+    },
+    "no broker, AWS": {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "AWS_MSK_IAM",
+        "sasl_aws_credentials": Credentials("AKID", SENTINEL, SENTINEL),
     },
     "tokens that are not valid": {
         **OAUTH,

@@ -60,6 +60,22 @@ def found(case: dict[str, Any]) -> dict[str, Any]:
     return {"keys": [keys.access_key, keys.secret_key, keys.token], "region": region}
 
 
+def token(case: dict[str, Any]) -> dict[str, Any]:
+    """Returns the token that thalweg requests from STS."""
+    from thalweg.auth.aws import Credentials
+    from thalweg.auth.oidc import OidcError, OidcTokens, Settings
+    from thalweg.auth.sts import StsSettings
+
+    keys = Credentials("AKIDOWN", "hunter2")
+    tags = tuple(map(tuple, case.pop("tags")))
+    settings = Settings("", sts=StsSettings(**case, tags=tags, credentials=keys))
+    try:
+        got = OidcTokens(settings, {}).token()
+    except OidcError as error:
+        return {"error": str(error)}
+    return {"value": got.value, "expires_at": got.expires_at, "principal": got.principal}
+
+
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     print(json.dumps({name: globals()[name](given[name]) for name in given}))

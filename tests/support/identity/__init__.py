@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -37,6 +37,7 @@ class Received:
     path: str
     headers: dict[str, str]
     form: dict[str, str]
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def basic(self) -> str:

@@ -17,6 +17,7 @@ import base64
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support import java
@@ -26,6 +27,9 @@ PASSWORD = "changeit"
 # The authority of the keys and stores that OpenSSL made, in every encryption.
 OPENSSL_CLIENTS = ROOT / "crates/network/tests/stores/ca.pem"
 _VERSION = 4  # increase it when these files change
+_EC = "EC", "-groupname", "secp256r1"
+# Java exports EC keys without the public key, which not every TLS library accepts.
+_RSA = "RSA", "-keysize", "2048"
 _ISSUE = "-ext", "san=ip:127.0.0.1,ip:::1,dns:localhost"
 
 
@@ -41,6 +45,28 @@ def make_certificates(parent: Path) -> Path:
         except OSError:  # another process was faster
             shutil.rmtree(making)
     return folder
+
+
+def issue(authorities: Path, folder: Path, name: str, key: tuple[str, ...], between: bool) -> Path:
+    """Creates the store of a broker whose key is of another kind.
+
+    Args:
+        authorities: The folder of `make_certificates`.
+        folder: Where to write the store.
+        name: The name of the store.
+        key: The kind of the key, as keytool's arguments after `-keyalg`.
+        between: Whether an intermediate authority issues the certificate.
+    """
+    for file in ("ca.p12", "ca.pem"):
+        shutil.copy(authorities / file, folder)
+    signer = ["ca"]
+    if between:
+        options = ("-ext", "bc:c", "-ext", "ku:c=keyCertSign")
+        _signed(folder, "between", "CN=between", options)
+        shutil.move(folder / "between.crt", folder / "between.pem")
+        signer = ["ca", "between"]
+    _signed(folder, name, "CN=localhost", _ISSUE, key=key, signers=signer)
+    return folder / f"{name}.p12"
 
 
 def _fill(folder: Path) -> None:
@@ -65,23 +91,32 @@ def _authority(folder: Path, name: str, subject: str) -> None:
 
 
 def _signed(
-    folder: Path, name: str, subject: str, options: tuple[str, ...], days: int = 3650
+    folder: Path,
+    name: str,
+    subject: str,
+    options: tuple[str, ...],
+    days: int = 3650,
+    key: tuple[str, ...] = _EC,
+    signers: Sequence[str] = ("ca",),
 ) -> None:
-    """Creates a key and a certificate from the authority, and stores both with the chain."""
-    _generate(folder, name, subject, ("-validity", "3650"))
+    """Creates a key and a certificate from the last signer, and stores both with the chain."""
+    _generate(folder, name, subject, ("-validity", "3650"), _RSA if name == "client" else key)
     request, answer = folder / f"{name}.csr", folder / f"{name}.crt"
     _keytool(folder, name, "-certreq", "-alias", name, "-file", str(request))
     usage = "-ext", "eku=serverAuth,clientAuth"
-    sign = "-gencert", "-rfc", "-alias", "ca", "-infile", str(request), "-outfile", str(answer)
-    _keytool(folder, "ca", *sign, "-validity", str(days), *usage, *options)
-    for alias, file in (("ca", folder / "ca.pem"), (name, answer)):
+    sign = "-gencert", "-rfc", "-alias", signers[-1], "-validity", str(days), *usage, *options
+    files = "-infile", str(request), "-outfile", str(answer)
+    _keytool(folder, signers[-1], *sign, *files)
+    for alias, file in (*((each, folder / f"{each}.pem") for each in signers), (name, answer)):
         _keytool(folder, name, "-importcert", "-noprompt", "-alias", alias, "-file", str(file))
+    for alias in signers[1:]:  # the entry of the key has the chain
+        _keytool(folder, name, "-delete", "-alias", alias)
     request.unlink()
 
 
-def _generate(folder: Path, name: str, subject: str, options: tuple[str, ...]) -> None:
-    # Java exports EC keys without the public key, which not every TLS library accepts.
-    key = ("RSA", "-keysize", "2048") if name == "client" else ("EC", "-groupname", "secp256r1")
+def _generate(
+    folder: Path, name: str, subject: str, options: tuple[str, ...], key: tuple[str, ...] = _EC
+) -> None:
     kind = "-keyalg", *key, "-alias", name, "-dname", subject
     _keytool(folder, name, "-genkeypair", *kind, *options)
 
@@ -100,7 +135,16 @@ def _export_pem(folder: Path, name: str) -> None:
 
 def _keytool(folder: Path, store: str, *arguments: str) -> None:
     file = folder / f"{store}.p12"
-    command = [java.tool("keytool"), *arguments, "-keystore", str(file), "-storetype", "PKCS12"]
+    quick = "-J-XX:TieredStopAtLevel=1"
+    command = [
+        java.tool("keytool"),
+        quick,
+        *arguments,
+        "-keystore",
+        str(file),
+        "-storetype",
+        "PKCS12",
+    ]
     answer = subprocess.run(
         [*command, "-storepass", PASSWORD], capture_output=True, text=True, check=False
     )

@@ -98,6 +98,7 @@ def test_a_token_is_the_url_that_amazons_signer_makes():
         (HOST, "eu-west-1"),
         ("boot-x.c1.kafka-serverless.us-gov-east-1.amazonaws.com", "us-gov-east-1"),
         ("b-2.x.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("b-2.x.kafka.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
     ],
 )
 def test_the_region_is_that_of_the_broker(host, region):
@@ -162,6 +163,8 @@ def test_each_login_uses_the_credentials_of_its_moment():
     [
         (lambda: None, "need an access_key and a secret_key"),
         (lambda: ("hunter2", "hunter3"), "need an access_key and a secret_key"),
+        (Credentials("A", "hunter2\udc80"), "have a lone surrogate"),
+        (Credentials("A", "hunter2", "hunter3\udc80"), "have a lone surrogate"),
         (Frozen(None), "need an access_key and a secret_key"),
         (Frozen(OSError("no metadata service")), "no credentials: OSError: no metadata service"),
         (lambda: int("hunter2"), "sasl_aws_credentials raised ValueError"),
@@ -172,6 +175,7 @@ def test_a_source_without_credentials_is_named(given, words):
     assert words in reason
     assert "hunter" not in reason
     assert isinstance(error, AwsError | ValueError)
+    assert not hasattr(error, "object")
 
 
 def test_a_source_that_hangs_does_not_delay_the_next_login():

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.config.problems import problems
-from thalweg._config.jaas import read_login
+from thalweg._config.formats.jaas import read_login
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -109,6 +109,13 @@ def test_a_wrong_endpoint_is_refused_and_not_shown(url, words):
     assert "hunter2" not in text
 
 
+def test_a_url_with_a_query_is_hidden():
+    found = resolve("a", {**OIDC, URL: "https://idp/token?code=hunter3"})
+    assert "hunter3" not in repr(found)
+    assert found.core()["sasl_oauth_token_provider"].name == "OidcTokens.token()"
+    assert "https://idp/token" in repr(resolve("a", OIDC))
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost", "[::1]", "169.254.169.254"])
 def test_http_is_for_this_machine(host, recwarn):
     resolve("a", {**OIDC, URL: f"http://{host}/token"})
@@ -123,6 +130,13 @@ def test_another_java_class_is_refused():
     assert "sasl_oauth_token_provider" in text
 
 
+@pytest.mark.parametrize("name", [ID, "sasl_oauthbearer_scope"])
+@pytest.mark.parametrize("text", ["a\nb", "a\udc80", "\0"])
+def test_names_can_be_printed(name, text):
+    found = one_problem("a", **{**OIDC, name: text})
+    assert found == f"{name} has a character that cannot be printed"
+
+
 @pytest.mark.parametrize("text", ["auth=1", "a1=2", "=x", "a", "a=", "a=b,c=\x01"])
 def test_wrong_extensions_are_refused(text):
     assert "sasl_oauthbearer_extensions" in one_problem(
@@ -133,6 +147,7 @@ def test_wrong_extensions_are_refused(text):
 def test_wrong_authorities_are_refused(tmp_path):
     text = one_problem("a", **OIDC, https_ca_location=str(tmp_path / "none"))
     assert "https_ca_location cannot be read from" in text
+    assert resolve("a", {**OIDC, "https.ca.location": "probe"}).core()
     assert "https_ca_pem must be" in one_problem("a", **OIDC, https_ca_pem=str(tmp_path))
     pem = "-----BEGIN CERTIFICATE-----\nx"
     assert "set only one" in one_problem(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.unit.config.problems import one_problem
-from thalweg._config.tls_rules import _SUITES
+from thalweg._config.tls_rules import SUITES
 from thalweg.config import IgnoredOptionWarning, InsecureConnectionWarning, resolve
 
 TLS = {"security_protocol": "SSL"}
@@ -19,7 +19,7 @@ def core(**given):
 def test_the_native_core_has_the_same_suites():
     source = (ROOT / "crates/network/src/tls/suites.rs").read_text(encoding="utf-8")
     table = source[source.index("const SUITES") : source.index("const CURVES")]
-    assert re.findall(r'"(TLS_\w+)"', table) == list(_SUITES)
+    assert re.findall(r'"(TLS_\w+)"', table) == list(SUITES)
 
 
 def test_without_a_choice_the_core_offers_everything():
@@ -53,7 +53,7 @@ def test_suites_that_the_client_lacks_are_warned_of():
 def test_no_suite_that_the_client_has_is_an_error_that_lists_them():
     text = one_problem("a", **TLS, ssl_ciphers="AES256-SHA")
     assert text.startswith("ssl_ciphers names nothing that the client has. It has TLS_AES_256")
-    assert all(name in text for name in _SUITES)
+    assert all(name in text for name in SUITES)
 
 
 @pytest.mark.parametrize(

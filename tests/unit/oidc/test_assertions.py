@@ -270,26 +270,6 @@ def test_no_error_shows_an_assertion_or_a_key(idp):
         entry = entry.tb_next
 
 
-@pytest.mark.parametrize(
-    "passphrase, words",
-    [
-        (Secret("correct horse"), None),
-        (lambda: "correct horse", None),
-        (Secret("hunter2"), "is encrypted with another passphrase"),
-        (None, "is encrypted, and there is no passphrase for it"),
-    ],
-)
-def test_an_encrypted_key_signs_with_its_passphrase(idp, passphrase, words):
-    key = str(ROOT / "crates/network/tests/keys/scrypt.key")
-    more = assertions(private_key=key, passphrase=passphrase, algorithm="ES256")
-    if words is None:
-        assert tokens(idp.token_url, **more).token()
-    else:
-        reason, _ = answer(tokens(idp.token_url, **more))
-        assert words in reason
-        assert "hunter2" not in reason
-
-
 @pytest.mark.parametrize("function", [lambda: 5, lambda: int("hunter2")])
 def test_a_function_that_supplies_no_passphrase_is_named(idp, function, tmp_path: Path):
     reason, _ = answer(tokens(idp.token_url, **assertions(passphrase=function)))

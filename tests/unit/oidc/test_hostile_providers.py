@@ -36,6 +36,29 @@ def test_a_redirect_is_refused(idp, code):
 
 
 @pytest.mark.parametrize(
+    "location, words",
+    [
+        ("", "another address"),
+        ("/elsewhere", "another address"),
+        ("http://[", "an address that is not valid"),
+        ("http://" + "x" * 5000, r"xxx\.\.\."),
+    ],
+)
+def test_a_redirect_to_nonsense_is_refused_too(idp, location, words):
+    idp.answer(status(302, {"Location": location}))
+    with pytest.raises(OidcError, match=f": 302 redirects to .*{words}. The client"):
+        tokens(idp.token_url).token()
+
+
+@pytest.mark.parametrize("code", [201, 202, 206])
+def test_another_success_is_refused_without_its_body(idp, code):
+    idp.answer(document({"access_token": "marker", "error": "marker"}, code))
+    with pytest.raises(OidcError, match=f"/token: {code}, and not 200$") as caught:
+        tokens(idp.token_url).token()
+    assert "marker" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",

@@ -250,6 +250,7 @@ impl Role for Fetcher {
             self.lookups.on_response(
                 id,
                 decoded::<ListOffsets>(result),
+                &self.shared.config,
                 cluster,
                 &mut self.backoff,
                 now,

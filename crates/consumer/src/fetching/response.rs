@@ -294,9 +294,9 @@ impl Fetcher {
                     return Outcome::Nothing;
                 }
             },
-            ErrorCode::TOPIC_AUTHORIZATION_FAILED => ConsumerError::TopicAuthorizationFailed {
-                topics: vec![partition.topic.clone()],
-            },
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED => {
+                self.shared.config.not_authorized(&partition.topic)
+            }
             ErrorCode::CORRUPT_MESSAGE => ConsumerError::CorruptBatch {
                 partition: partition.clone(),
                 offset: from.offset,

@@ -150,6 +150,7 @@ mod tests {
             match self {
                 Self::Topic | Self::Client => ConsumerError::TopicAuthorizationFailed {
                     topics: vec!["t".into()],
+                    message: "t".into(),
                 },
                 Self::Partition => ConsumerError::OffsetOutOfRange {
                     partition: tp(partition),

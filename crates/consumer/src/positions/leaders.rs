@@ -195,9 +195,7 @@ impl Fetcher {
     fn raise_refused(&self, refused: &BTreeMap<Str, ErrorCode>) {
         for (topic, &code) in refused {
             let error = if code == ErrorCode::TOPIC_AUTHORIZATION_FAILED {
-                ConsumerError::TopicAuthorizationFailed {
-                    topics: vec![topic.clone()],
-                }
+                self.shared.config.not_authorized(topic)
             } else {
                 ConsumerError::Broker {
                     api: "Metadata",

@@ -105,6 +105,11 @@ struct Lookup {
     attempts: u32,
     deadline: Instant,
     last_problem: Option<String>,
+    /// The version of the metadata when the lookup began. A topic that they do not show may have
+    /// become visible since.
+    began_with: Option<u64>,
+    /// The brokers do not let the client know about a topic.
+    refused: Option<ConsumerError>,
     completer: Completer<Vec<ListedOffset>>,
 }
 
@@ -140,6 +145,8 @@ impl Lookups {
             attempts: 0,
             deadline: request.deadline,
             last_problem: None,
+            began_with: None,
+            refused: None,
             completer: request.completer,
         });
     }
@@ -166,8 +173,11 @@ impl Lookups {
         }
         let mut index = 0;
         while index < self.open.len() {
-            let lookup = &self.open[index];
-            if lookup.found.len() == lookup.targets.len() {
+            let lookup = &mut self.open[index];
+            if let Some(error) = lookup.refused.take() {
+                let lookup = self.open.swap_remove(index);
+                lookup.completer.complete(Err(error));
+            } else if lookup.found.len() == lookup.targets.len() {
                 let lookup = self.open.swap_remove(index);
                 lookup
                     .completer
@@ -196,6 +206,7 @@ impl Lookups {
         &mut self,
         id: RequestId,
         result: Result<ListOffsetsResponse, String>,
+        config: &ConsumerConfig,
         cluster: &mut Cluster,
         backoff: &mut Backoff,
         now: Instant,
@@ -206,7 +217,7 @@ impl Lookups {
         let lookup = &mut self.open[at];
         let sent = lookup.in_flight.remove(&id).unwrap_or_default();
         let fatal = match result {
-            Ok(response) => take(lookup, &sent, response, cluster, backoff, now),
+            Ok(response) => take(lookup, &sent, response, config, cluster, backoff, now),
             Err(problem) => {
                 lookup.retry(problem, backoff, now);
                 None
@@ -223,6 +234,7 @@ fn take(
     lookup: &mut Lookup,
     sent: &[usize],
     response: ListOffsetsResponse,
+    config: &ConsumerConfig,
     cluster: &mut Cluster,
     backoff: &mut Backoff,
     now: Instant,
@@ -250,7 +262,7 @@ fn take(
             problem = Some(format!("{partition}: {}", code.name()));
             cluster.request_update();
         } else {
-            return Some(refusal(partition, code));
+            return Some(refusal(partition, code, config));
         }
     }
     if let Some(problem) = problem {
@@ -269,11 +281,13 @@ pub(crate) fn is_retriable(code: ErrorCode) -> bool {
         )
 }
 
-pub(crate) fn refusal(partition: &TopicPartition, code: ErrorCode) -> ConsumerError {
+pub(crate) fn refusal(
+    partition: &TopicPartition,
+    code: ErrorCode,
+    config: &ConsumerConfig,
+) -> ConsumerError {
     if code == ErrorCode::TOPIC_AUTHORIZATION_FAILED {
-        return ConsumerError::TopicAuthorizationFailed {
-            topics: vec![partition.topic.clone()],
-        };
+        return config.not_authorized(&partition.topic);
     }
     ConsumerError::Broker {
         api: "ListOffsets",
@@ -282,12 +296,19 @@ pub(crate) fn refusal(partition: &TopicPartition, code: ErrorCode) -> ConsumerEr
     }
 }
 
+/// Whether the brokers do not let the client know about the topic.
+fn is_forbidden(cluster: &Cluster, topic: &str) -> bool {
+    cluster.metadata().topic_error(topic) == Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
+}
+
 fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
     // A request may name a partition only once. If it is asked for twice, a second request is
     // sent.
     let mut by_node: BTreeMap<(NodeId, usize), Vec<usize>> = BTreeMap::new();
     let mut times: BTreeMap<&TopicPartition, usize> = BTreeMap::new();
     let mut unknown = None;
+    let version = cluster.metadata().version;
+    let is_news = version > *lookup.began_with.get_or_insert(version);
     for index in lookup.open_targets() {
         let partition = &lookup.targets[index].0;
         let _ = cluster.add_topic(&partition.topic, now);
@@ -299,6 +320,10 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
                 let time = times.entry(partition).or_default();
                 by_node.entry((node, *time)).or_default().push(index);
                 *time += 1;
+            }
+            None if is_news && is_forbidden(cluster, &partition.topic) => {
+                lookup.refused = Some(config.not_authorized(&partition.topic));
+                return;
             }
             None => unknown = Some(format!("the leader of {partition} is not known")),
         }

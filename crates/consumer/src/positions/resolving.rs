@@ -169,7 +169,7 @@ impl Fetcher {
             (Some(_), Some(code)) if !list_offsets::is_retriable(code) => {
                 state.blocked = true;
                 state.asked = false;
-                let error = list_offsets::refusal(&target.partition, code);
+                let error = list_offsets::refusal(&target.partition, code, &self.shared.config);
                 assigned.push_error(error, vec![(target.partition.clone(), target.stamp)]);
             }
             _ => {
@@ -246,9 +246,7 @@ impl Fetcher {
                 Some(Verdict::Refused(ErrorCode::TOPIC_AUTHORIZATION_FAILED)) => {
                     self.block(
                         target,
-                        ConsumerError::TopicAuthorizationFailed {
-                            topics: vec![target.partition.topic.clone()],
-                        },
+                        self.shared.config.not_authorized(&target.partition.topic),
                     );
                 }
                 Some(Verdict::Refused(_)) | None => {

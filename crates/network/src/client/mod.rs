@@ -16,7 +16,7 @@ mod view;
 use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_cluster::{Cluster, Notifier, Role, SharedMetadata};
+use thalweg_cluster::{Cluster, Notifier, Principal, Role, SharedMetadata};
 
 use crate::config::ClientConfig;
 use crate::connection::Opener;
@@ -43,6 +43,7 @@ pub struct Parts {
     pub notifier: Arc<Notifier>,
     pub cluster: Cluster,
     pub metadata: Arc<SharedMetadata>,
+    pub(crate) principal: Principal,
     config: ClientConfig,
     opener: Opener,
 }
@@ -85,11 +86,13 @@ impl Parts {
         };
         let notifier = Arc::new(Notifier::new());
         let cluster = Cluster::new(config.cluster(), Arc::clone(&notifier));
+        let principal = cluster.config().principal.clone();
         let metadata = Arc::clone(cluster.shared_metadata());
         Ok(Self {
             notifier,
             cluster,
             metadata,
+            principal,
             config: config.clone(),
             opener,
         })
@@ -123,13 +126,14 @@ impl<R: Role> Client<R> {
             notifier,
             cluster,
             metadata,
+            principal,
             config,
             opener,
         } = parts;
         let inbox = Arc::new(Inbox::new(Arc::clone(&notifier)));
         let calls = Arc::new(Calls::default());
         let sasl = opener.sasl.clone();
-        let view = ClientView::new(Arc::clone(&inbox), metadata, &config, sasl);
+        let view = ClientView::new(Arc::clone(&inbox), metadata, &config, sasl, principal);
         let actor = Actor::new(
             role,
             cluster,

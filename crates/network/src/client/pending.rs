@@ -92,7 +92,7 @@ enum Found {
 impl Pending {
     /// Tries to send the request. Call it again after any event.
     pub(crate) fn advance(self, cluster: &mut Cluster, now: Instant) -> Step {
-        let node = match find(&self.request.target, cluster, now) {
+        let node = match find(&self.request, cluster, now) {
             Found::Node(node) => node,
             Found::Never(error) => return self.fail(error),
             Found::NotYet => return self.wait(None, cluster, now),
@@ -176,11 +176,11 @@ pub(crate) fn no_brokers(cluster: &Cluster) -> ClientError {
     ClientError::NoBrokersAvailable(causes.collect())
 }
 
-fn find(target: &RequestTarget, cluster: &mut Cluster, now: Instant) -> Found {
+fn find(request: &Request, cluster: &mut Cluster, now: Instant) -> Found {
     if !cluster.is_bootstrapped() {
         return Found::NotYet;
     }
-    match target {
+    match &request.target {
         RequestTarget::LeastLoaded => cluster
             .least_loaded_node(now)
             .map_or(Found::NotYet, Found::Node),
@@ -203,6 +203,9 @@ fn find(target: &RequestTarget, cluster: &mut Cluster, now: Instant) -> Found {
                 cluster.invalidate_coordinator(*kind, key, now);
                 let about = message.filter(|text| !text.is_empty());
                 let context = about.map_or_else(|| key.to_string(), |text| text.to_string());
+                // A right to do what the request needs includes that to look up the coordinator.
+                let principal = &cluster.config().principal;
+                let context = principal.explained(&context, request.api_key, error, key);
                 Found::Never(ClientError::Broker {
                     code: error,
                     context,

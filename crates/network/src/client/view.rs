@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::{Cluster, CoordinatorType, SharedMetadata};
+use thalweg_cluster::{Cluster, CoordinatorType, Principal, SharedMetadata};
 
 use super::inbox::{Command, Inbox};
 use super::pending::Pending;
@@ -24,6 +24,7 @@ pub struct ClientView {
     generation: Generation,
     request_timeout: Duration,
     sasl: Option<Arc<Mechanism>>,
+    principal: Principal,
 }
 
 impl ClientView {
@@ -32,6 +33,7 @@ impl ClientView {
         metadata: Arc<SharedMetadata>,
         config: &ClientConfig,
         sasl: Option<Arc<Mechanism>>,
+        principal: Principal,
     ) -> Self {
         let generation = Generation::current();
         Self {
@@ -40,7 +42,13 @@ impl ClientView {
             generation,
             request_timeout: config.request_timeout,
             sasl,
+            principal,
         }
+    }
+
+    /// Returns whom brokers take the client for, for errors.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     pub(super) fn inbox(&self) -> &Inbox {
@@ -131,11 +139,13 @@ impl ClientView {
         password: Secret,
     ) -> Result<(), ClientError> {
         self.check()?;
+        let principal = format!("User:{username}");
         let is_set = self
             .sasl
             .as_ref()
             .is_some_and(|mechanism| mechanism.set_credentials(username, password));
         if is_set {
+            self.principal.set(&principal);
             return Ok(());
         }
         Err(ClientError::Configuration(

@@ -123,7 +123,7 @@ impl Opener {
                     address: label.clone(),
                     reason: error.to_string(),
                 })?;
-        let tls = self.tls.clone().map(TlsSession::new);
+        let tls = self.tls_session().await;
         let mut stream = match &tls {
             None => plain,
             Some(tls) => {
@@ -160,13 +160,20 @@ impl Opener {
         let mut handshake = Handshake {
             correlation_id: REAUTHENTICATION_ID,
             answered: true,
-            ..self.handshake(stream, label, self.tls.clone().map(TlsSession::new))
+            ..self.handshake(stream, label, self.tls_session().await)
         };
         let Some(mechanism) = &self.sasl else {
             return Err(handshake.unsupported("this client has no credentials".to_owned()));
         };
         let session = handshake.authenticate(mechanism, versions, awaiting).await;
         session.map_err(|failed| failed.error)
+    }
+
+    async fn tls_session(&self) -> Option<TlsSession> {
+        match &self.tls {
+            None => None,
+            Some(tls) => Some(TlsSession::new(tls.current().await)),
+        }
     }
 
     fn handshake<'a>(

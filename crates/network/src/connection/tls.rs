@@ -7,18 +7,18 @@ use rustls::pki_types::ServerName;
 use thalweg_cluster::ConnectionError;
 use tokio_rustls::TlsConnector;
 
-use crate::tls::{Details, Tls};
+use crate::tls::{Details, Loaded};
 use crate::transport::BoxStream;
 
 /// What errors of a connection can say about its TLS.
 #[derive(Clone)]
 pub(super) struct TlsSession {
-    tls: Arc<Tls>,
+    tls: Arc<Loaded>,
     details: Details,
 }
 
 impl TlsSession {
-    pub(super) fn new(tls: Arc<Tls>) -> Self {
+    pub(super) fn new(tls: Arc<Loaded>) -> Self {
         Self {
             tls,
             details: Details::default(),

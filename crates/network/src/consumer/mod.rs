@@ -62,10 +62,11 @@ impl ConsumerClient {
 
     fn build<E>(
         parts: Parts,
-        consumer: ConsumerConfig,
+        mut consumer: ConsumerConfig,
         start: impl FnOnce(Parts, ConsumerRole) -> Result<Client<ConsumerRole>, E>,
     ) -> Result<Self, E> {
         let connections = Arc::clone(parts.cluster.metrics());
+        consumer.principal = parts.principal.clone();
         let (consumer, fetcher) = Consumer::new(consumer, Arc::clone(&parts.notifier));
         let (heartbeats, manager) = Heartbeats::new(&consumer);
         let role = ConsumerRole {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::metadata::TopicLookup;
 use thalweg_producer::{Accumulator, AppendRefusal, BufferWait, ProducerError, Reservation, Timed};
-use thalweg_protocol::Str;
+use thalweg_protocol::{ApiKey, Str};
 
 use super::ProducerClient;
 use crate::client::ClientView;
@@ -216,7 +216,10 @@ impl PartitionWait {
                     let _ = metadata.request_topic(&self.topic);
                 }
                 TopicLookup::Refused(code) => {
-                    let context = format!("topic {}", self.topic);
+                    let message = format!("topic {}", self.topic);
+                    // A right to write includes the one to see the topic.
+                    let principal = self.view.principal();
+                    let context = principal.explained(&message, ApiKey::PRODUCE, code, &self.topic);
                     return Some(Err(ClientError::Broker { code, context }));
                 }
                 TopicLookup::Invalid(invalid) => return Some(Err(invalid.into())),

@@ -11,7 +11,7 @@ use thalweg_cluster::metadata::TopicLookup;
 use thalweg_producer::{
     AppendedRows, BulkAppend, BulkStep, ProducerError, RecordSource, Reservation, TopicEntry,
 };
-use thalweg_protocol::{ErrorCode, Str};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use super::ProducerClient;
 use super::append::{AppendWait, MaxBlock};
@@ -117,7 +117,11 @@ impl<S: RecordSource> BulkSend<S> {
                 self.in_vain = true;
                 return self.refuse_row(self.missing.0, self.missing.1);
             }
-            TopicLookup::Refused(code) => (code, code.name().to_owned()),
+            TopicLookup::Refused(code) => {
+                let (principal, topic) = (self.client.view().principal(), self.topic.name());
+                let message = principal.explained(code.message(), ApiKey::PRODUCE, code, topic);
+                (code, message)
+            }
             TopicLookup::Unreachable(error) => (ErrorCode::NETWORK_EXCEPTION, error.to_string()),
             TopicLookup::Unknown(_) | TopicLookup::Invalid(_) => (
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,

@@ -97,9 +97,10 @@ impl ProducerClient {
 /// Makes both halves: one for application threads, one for the I/O thread.
 fn cores(
     parts: &Parts,
-    config: ProducerConfig,
+    mut config: ProducerConfig,
     listener: Option<Arc<dyn CompletionListener>>,
 ) -> (Arc<Accumulator>, Sender) {
+    config.principal = parts.principal.clone();
     let metadata = Arc::clone(&parts.metadata);
     let notifier = Arc::clone(&parts.notifier);
     let accumulator = Accumulator::new(&config, metadata, notifier, listener);

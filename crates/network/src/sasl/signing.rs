@@ -139,10 +139,7 @@ mod tests {
         let pem = include_str!("../../tests/keys/scrypt.key");
         let sign = |passphrase| sign_jwt(JwtAlgorithm::Es256, pem, passphrase, MESSAGE);
         assert!(sign(Some("correct horse")).is_ok());
-        for (passphrase, words) in [
-            (Some("wrong"), "another passphrase"),
-            (None, "no passphrase"),
-        ] {
+        for (passphrase, words) in [(Some("wrong"), "another password"), (None, "no password")] {
             let error = sign(passphrase).expect_err("not this one").to_string();
             assert!(
                 error.starts_with("is encrypted") && error.contains(words),

@@ -38,7 +38,7 @@ pub(super) struct Certificate<'a> {
     pub(super) subject: &'a [u8],
     /// The texts of the two times.
     validity: (&'a [u8], &'a [u8]),
-    public_key: &'a [u8],
+    pub(super) public_key: &'a [u8],
     extensions: Option<Der<'a>>,
 }
 

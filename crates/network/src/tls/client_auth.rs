@@ -18,6 +18,14 @@ pub(super) struct NamedAuthorities {
     pub(super) key: Arc<CertifiedKey>,
 }
 
+/// Whether the key belongs to its certificate, if that can be found out.
+///
+/// rustls cannot compare those of the X.509 version 1, which brokers accept from clients.
+pub(super) fn is_pair(key: &CertifiedKey) -> Option<bool> {
+    let own = Certificate::read(key.cert.first()?).ok()?;
+    Some(key.key.public_key()?.as_ref() == own.public_key)
+}
+
 impl NamedAuthorities {
     /// Whether an authority has issued a certificate of the chain.
     fn is_issued_by(&self, authorities: &[&[u8]]) -> bool {

@@ -18,6 +18,7 @@ pub(crate) struct Facts {
     pub(super) offer: Offer,
     /// The subject and the issuer of the client's certificate.
     pub(super) own: Option<(String, String)>,
+    pub(super) from_context: bool,
 }
 
 impl Facts {
@@ -181,6 +182,11 @@ impl Facts {
                 "The broker asks for a certificate of one of {count} authorities. The client did \
                  not show its own, {subject}, because it is issued by another one: {issuer}"
             ),
+            _ if self.from_context => "The broker asks for a certificate. A certificate in ssl_context \
+                                       cannot be used: give ssl_certfile and ssl_keyfile in place of \
+                                       ssl_context, or make the context with \
+                                       thalweg.helpers.create_ssl_context()"
+                .to_owned(),
             _ => "The broker asks for a certificate, and the client has none: set ssl_certfile \
                   and ssl_keyfile"
                 .to_owned(),

@@ -13,11 +13,13 @@ mod details;
 mod ec_keys;
 mod encryption;
 mod explain;
+mod keylog;
 mod keys;
 mod loading;
 mod pem;
 mod pkcs12;
 mod pkcs12_kdf;
+mod reload;
 mod source;
 mod suites;
 mod verifier;
@@ -25,6 +27,7 @@ mod verifier;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::{ResolvesClientCert, VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
@@ -36,6 +39,7 @@ use crate::error::ClientError;
 use crate::sasl::{PasswordSource, Secret};
 use certificate::{Certificate, distinguished_name};
 use client_auth::{NamedAuthorities, NoCertificate};
+use keylog::KeyLogFile;
 use loading::Loader;
 use verifier::{Checks, Verifier};
 
@@ -43,6 +47,7 @@ pub(crate) use details::Details;
 pub(crate) use explain::Facts;
 pub use keys::{KeyError, is_encrypted, private_key};
 pub use loading::Ask;
+pub(crate) use reload::Tls;
 pub use suites::Offer;
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -96,6 +101,12 @@ pub struct TlsConfig {
     pub offer: Offer,
     /// `ssl_crlfile`: revocation lists for the brokers' own certificates.
     pub crl: Option<Pem>,
+    /// `ssl_keylog_file`.
+    pub keylog: Option<PathBuf>,
+    /// `ssl_reload_interval_ms`: how often to look for changed files. `None` means never.
+    pub reload_interval: Option<Duration>,
+    /// Whether the settings come from an `ssl.SSLContext`, whose client certificate nobody can read.
+    pub from_context: bool,
 }
 
 impl Default for TlsConfig {
@@ -111,6 +122,9 @@ impl Default for TlsConfig {
             check_hostname: true,
             offer: Offer::default(),
             crl: None,
+            keylog: None,
+            reload_interval: Some(Duration::from_secs(60)),
+            from_context: false,
         }
     }
 }
@@ -126,7 +140,7 @@ impl fmt::Debug for Prepared {
 }
 
 /// A configuration of rustls, with what errors say about it.
-pub(crate) struct Tls {
+pub(crate) struct Loaded {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) facts: Facts,
 }
@@ -137,6 +151,13 @@ impl TlsConfig {
     ///
     /// It may take seconds.
     pub fn prepare(&self, ask: Ask<'_>) -> Result<Prepared, ClientError> {
+        // Before the files are read. If they change meanwhile, the client reads them once more.
+        let stamps = self.stamps();
+        let loaded = self.load(ask)?;
+        Ok(Prepared(Arc::new(Tls::new(self, loaded, stamps))))
+    }
+
+    fn load(&self, ask: Ask<'_>) -> Result<Loaded, ClientError> {
         let provider = Arc::new(self.offer.provider()?);
         let versions = self.offer.versions()?;
         let mut loader = Loader { config: self, ask };
@@ -152,11 +173,12 @@ impl TlsConfig {
         let facts = Facts {
             authorities: self.describe(&ca),
             offer: self.offer.clone(),
+            from_context: self.from_context,
             own: identity.as_ref().and_then(|(chain, _)| own_names(chain)),
         };
         let verifier = self.verifier(ca, crl, &provider)?;
         let own = self.own(identity, &provider)?;
-        let config = ClientConfig::builder_with_provider(provider)
+        let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|_| {
                 let problem = "none of these suites belongs to a version in ssl_enabled_protocols";
@@ -165,8 +187,11 @@ impl TlsConfig {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_client_cert_resolver(own);
+        if let Some(path) = &self.keylog {
+            config.key_log = Arc::new(KeyLogFile::open(path)?);
+        }
         let config = Arc::new(config);
-        Ok(Prepared(Arc::new(Tls { config, facts })))
+        Ok(Loaded { config, facts })
     }
 
     /// Returns what shows the client's own certificate.
@@ -178,22 +203,27 @@ impl TlsConfig {
         let Some((chain, key)) = identity else {
             return Ok(Arc::new(NoCertificate));
         };
-        let given = key.clone_key();
-        let key = match chain.first() {
-            Some(own) => ec_keys::completed(key, own),
-            None => key,
+        let another = || {
+            let problem = "the private key belongs to another certificate";
+            refuse(self.key_option(), &problem)
         };
+        let given = key.clone_key();
+        let own = chain.first().map_or(&[][..], |own| own);
+        let key = ec_keys::completed(key, own);
         let was_completed = key != given;
-        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+        let key = provider.key_provider.load_private_key(key);
+        let key = key.map_err(|error| match error {
             // ring refuses the public half of another key as it refuses a damaged one.
-            rustls::Error::InconsistentKeys(_) | rustls::Error::General(_)
-                if was_completed || matches!(error, rustls::Error::InconsistentKeys(_)) =>
-            {
-                let problem = "the private key belongs to another certificate";
-                refuse(self.key_option(), &problem)
-            }
+            _ if was_completed => another(),
+            rustls::Error::General(what) => refuse(self.key_option(), &what),
             other => refuse(self.key_option(), &other),
         })?;
+        let key = CertifiedKey::new(chain, key);
+        match client_auth::is_pair(&key) {
+            Some(true) => {}
+            Some(false) => return Err(another()),
+            None => return Err(refuse("ssl_certfile", &"the certificate cannot be read")),
+        }
         Ok(Arc::new(NamedAuthorities { key: Arc::new(key) }))
     }
 

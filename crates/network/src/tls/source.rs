@@ -79,7 +79,7 @@ impl Source<'_> {
 }
 
 /// Whether this is probably a key or certificate without its BEGIN and END lines, and not a path.
-/// It may be secret, so it must not be shown. `thalweg._config.pem` has the same rule.
+/// It may be secret, so it must not be shown. `thalweg._config.formats.pem` has the same rule.
 fn is_blob(text: &str) -> bool {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
     let is_key = |run: &[u8]| {

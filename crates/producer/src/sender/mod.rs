@@ -83,6 +83,8 @@ pub struct Sender {
     jobs: VecDeque<CodecJob>,
     requests: BTreeMap<RequestId, InFlightRequest>,
     producer_id: ProducerIdState,
+    /// The brokers refused to assign a producer ID, so it is requested only for records.
+    refused_producer_id: bool,
     transactions: Option<TransactionManager>,
     backoff: Backoff,
     metadata_version: u64,
@@ -122,6 +124,7 @@ impl Sender {
             jobs: VecDeque::new(),
             requests: BTreeMap::new(),
             producer_id,
+            refused_producer_id: false,
             transactions,
             backoff: Backoff::new(
                 config.retry_backoff,

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use thalweg_cluster::{Cluster, Outgoing, Purpose, RequestError, ResponseBody};
 use thalweg_protocol::messages::init_producer_id::InitProducerIdRequest;
-use thalweg_protocol::{ApiKey, ErrorCode};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
+use crate::error::ProducerError;
 use crate::idempotence::{ProducerIdAndEpoch, ProducerIdState};
 use crate::sender::Sender;
 
@@ -26,7 +27,7 @@ impl Sender {
             failures,
             not_before: None,
         };
-        if self.closing && self.active.is_empty() {
+        if self.active.is_empty() && (self.closing || self.refused_producer_id) {
             return;
         }
         let Some(node) = cluster.least_loaded_node(now) else {
@@ -69,13 +70,42 @@ impl Sender {
                 epoch: answer.producer_epoch,
             };
             self.producer_id = ProducerIdState::Known(producer);
+            self.refused_producer_id = false;
             for index in self.active.clone() {
                 self.reconsider(index, now);
             }
         } else if code.is_retriable() {
             self.retry_producer_id(failures, now);
+        } else if code == ErrorCode::CLUSTER_AUTHORIZATION_FAILED {
+            self.refuse_unsent(code);
+            self.retry_producer_id(failures, now);
+            for index in self.active.clone() {
+                self.reconsider(index, now);
+            }
         } else {
             self.fail_for_good(&format!("InitProducerId: {code}: {}", code.message()));
+        }
+    }
+
+    /// Fails what waits for a producer id that the brokers do not assign to this principal. The
+    /// next records ask for one again, as somebody may have granted the right.
+    fn refuse_unsent(&mut self, code: ErrorCode) {
+        self.refused_producer_id = true;
+        let (api, principal) = (ApiKey::INIT_PRODUCER_ID, &self.config.principal);
+        let message = format!("{}: {}", api.name(), code.message());
+        let message = Str::from(principal.explained(&message, api, code, ""));
+        for index in self.active.clone() {
+            let slot = &mut self.slots[index];
+            let error = ProducerError::Broker {
+                topic: slot.topic.name().clone(),
+                partition: slot.partition,
+                code,
+                message: message.clone(),
+                possibly_written: false,
+            };
+            for batch in slot.take_unsent() {
+                self.outcomes.fail(&batch, error.clone());
+            }
         }
     }
 

@@ -21,7 +21,7 @@ use thalweg_protocol::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse,
 };
 use thalweg_protocol::planted::{Bug, is_planted};
-use thalweg_protocol::{ErrorCode, Str};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::batch::completion::{Failure, Written};
 use crate::batch::split::{SplitBatch, SplitJob};
@@ -92,7 +92,8 @@ impl Sender {
                 self.written(sent, told, now);
                 continue;
             }
-            self.failed(sent, Trouble::from(told), now);
+            let trouble = self.explained(sent, Trouble::from(told));
+            self.failed(sent, trouble, now);
             if code.is_invalid_metadata() {
                 refused.push((sent.slot, told));
             }
@@ -190,6 +191,20 @@ impl Sender {
     }
 
     /// Handles the failure of one batch of a request.
+    /// Adds to a refusal what to grant.
+    fn explained(&self, sent: Sent, mut trouble: Trouble) -> Trouble {
+        let topic = self.slots[sent.slot].topic.name();
+        let (api, code) = (ApiKey::PRODUCE, trouble.code);
+        if matches!(
+            code,
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+        ) {
+            let principal = &self.config.principal;
+            trouble.reason = Arc::from(principal.explained(&trouble.reason, api, code, topic));
+        }
+        trouble
+    }
+
     fn failed(&mut self, sent: Sent, trouble: Trouble, now: Instant) {
         let slot = &mut self.slots[sent.slot];
         let Some(mut batch) = slot.take_in_flight(sent) else {

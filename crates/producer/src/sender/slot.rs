@@ -281,6 +281,14 @@ impl Slot {
             .any(|to| to.0 == outlet.0 && to != outlet)
     }
 
+    /// Takes out the batches that were never sent.
+    pub(crate) fn take_unsent(&mut self) -> Vec<ProducerBatch> {
+        let queued = lock(&self.entry().queue).take_all();
+        let queued = queued.into_iter().map(ProducerBatch::close_uncompressed);
+        let prepared = self.prepared.drain(..).map(|prepared| prepared.batch);
+        prepared.chain(queued).collect()
+    }
+
     /// Returns whether there are batches that are not in flight.
     pub(crate) fn has_unsent(&self) -> bool {
         self.has_taken_unsent() || self.front().is_some()

@@ -10,8 +10,6 @@ use thalweg_cluster::Cluster;
 use crate::error::ProducerError;
 use crate::idempotence::Continuity;
 use crate::sender::Sender;
-use crate::sender::batch::ProducerBatch;
-use crate::sync::lock;
 use crate::transactions::{GroupMetadata, GroupOffsets, TransactionManager, TransactionTicket};
 
 /// Calls of the application. An error means that the call is not possible now. A ticket reports the
@@ -122,13 +120,9 @@ impl Sender {
         }
         for index in self.active.clone() {
             let slot = &mut self.slots[index];
-            let queued = lock(&slot.entry().queue).take_all();
-            let queued = queued.into_iter().map(ProducerBatch::close_uncompressed);
-            let prepared = slot.prepared.drain(..).map(|prepared| prepared.batch);
-            let dropped: Vec<ProducerBatch> = prepared.chain(queued).collect();
-            for batch in &dropped {
+            for batch in slot.take_unsent() {
                 let error = manager.drops_with(slot.topic.name(), slot.partition);
-                self.outcomes.drop_batch(batch, error);
+                self.outcomes.drop_batch(&batch, error);
             }
         }
         for index in self.active.clone() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::{Cluster, RequestError, ResponseBody};
+use thalweg_cluster::{Cluster, Principal, RequestError, ResponseBody};
 use thalweg_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
 use thalweg_protocol::messages::add_partitions_to_txn::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -10,21 +10,39 @@ use thalweg_protocol::messages::add_partitions_to_txn::{
 use thalweg_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use thalweg_protocol::messages::txn_offset_commit::{
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic,
 };
 use thalweg_protocol::versions::TransactionVersion;
-use thalweg_protocol::{ApiKey, ErrorCode, Request};
+use thalweg_protocol::{ApiKey, ErrorCode, Request, Str};
 
 use super::requests::Asked;
 use super::state::State;
 use super::verdict::{Verdict, verdict};
 use super::{Membership, Started, TransactionManager};
+use crate::config::ProducerConfig;
 use crate::error::{FailureKind, ProducerError, TransactionFailure};
 use crate::idempotence::ProducerIdAndEpoch;
 
 /// Backoff while the markers of the last transaction are being written, which takes only a moment.
 /// The value is that of Kafka's client.
 const FIRST_ADDITION_BACKOFF: Duration = Duration::from_millis(20);
+
+/// What the errors of refused requests say about rights.
+#[derive(Debug)]
+pub(super) struct Rights {
+    principal: Principal,
+    /// The topic of the last refusal.
+    refused_topic: Option<Str>,
+}
+
+impl Rights {
+    pub(super) fn new(config: &ProducerConfig) -> Self {
+        Self {
+            principal: config.principal.clone(),
+            refused_topic: None,
+        }
+    }
+}
 
 impl TransactionManager {
     /// Handles the response, or its absence, to the request in flight.
@@ -110,8 +128,8 @@ impl TransactionManager {
                     code,
                     ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::TRANSACTION_ABORTABLE
                 );
-                let name = asked.api().name();
-                self.make_abortable(TransactionFailure::told(name, code, code.message()));
+                let failure = self.told(asked, code, code.message());
+                self.make_abortable(failure);
             }
             Verdict::Fatal => self.fail_by(asked, code),
         }
@@ -119,8 +137,26 @@ impl TransactionManager {
     }
 
     fn fail_by(&mut self, asked: Asked, code: ErrorCode) {
-        let name = asked.api().name();
-        self.fail(TransactionFailure::told(name, code, code.message()));
+        let failure = self.told(asked, code, code.message());
+        self.fail(failure);
+    }
+
+    /// Returns the failure for a refused request. It says what to grant, if rights are missing.
+    pub(super) fn told(&self, asked: Asked, code: ErrorCode, message: &str) -> TransactionFailure {
+        let api = asked.api();
+        let resource = match code {
+            ErrorCode::GROUP_AUTHORIZATION_FAILED => {
+                self.offsets.front().map(|commit| &*commit.group.group_id)
+            }
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => Some(&*self.id),
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED => self.rights.refused_topic.as_deref(),
+            _ => None,
+        };
+        let message = match resource {
+            Some(name) => self.rights.principal.explained(message, api, code, name),
+            None => message.to_owned(),
+        };
+        TransactionFailure::told(api.name(), code, &message)
     }
 
     fn init_answered(
@@ -148,15 +184,19 @@ impl TransactionManager {
         let codes = answer
             .results_by_topic_v3_and_below
             .iter()
-            .flat_map(|topic| &topic.results_by_partition)
-            .map(|partition| ErrorCode(partition.partition_error_code));
+            .flat_map(|topic| {
+                let results = topic.results_by_partition.iter();
+                results.map(|each| (ErrorCode(each.partition_error_code), &topic.name))
+            });
         // The coordinator adds all partitions or none, so the gravest error decides and is
         // reported.
-        let graver = |code: &ErrorCode| {
+        let graver = |(code, _): &(ErrorCode, &Str)| {
             let decided = verdict(Asked::AddPartitions.api(), *code);
             (decided, *code != ErrorCode::OPERATION_NOT_ATTEMPTED)
         };
-        let code = codes.max_by_key(graver).unwrap_or(ErrorCode::NONE);
+        let worst = codes.max_by_key(graver);
+        let code = worst.map_or(ErrorCode::NONE, |(code, _)| code);
+        self.rights.refused_topic = worst.map(|(_, topic)| topic.detached());
         if self.obey(Asked::AddPartitions, code, cluster, now) {
             (self.started, self.changed) = (Started::Yes, true);
             for member in self.members.values_mut() {
@@ -192,6 +232,14 @@ impl TransactionManager {
             return;
         };
         let (decided, code) = front.take_answer(answer);
+        let has_it = |topic: &&TxnOffsetCommitResponseTopic| {
+            topic
+                .partitions
+                .iter()
+                .any(|each| each.error_code == code.0)
+        };
+        let topic = answer.topics.iter().find(has_it);
+        self.rights.refused_topic = topic.map(|topic| topic.name.detached());
         if self.carry_out(decided, Asked::TxnOffsetCommit, code, cluster, now) {
             self.started = Started::Yes;
             if let Some(done) = self.offsets.pop_front() {

@@ -83,6 +83,7 @@ struct PendingCall {
 #[derive(Debug)]
 pub(crate) struct TransactionManager {
     id: Str,
+    rights: answers::Rights,
     request_timeout: Duration,
     transaction_timeout: Duration,
     accumulator: Arc<Accumulator>,
@@ -119,6 +120,7 @@ impl TransactionManager {
         );
         let manager = Self {
             id: Str::from(id),
+            rights: answers::Rights::new(config),
             request_timeout: config.request_timeout,
             transaction_timeout: config.transaction_timeout,
             accumulator: Arc::clone(accumulator),

@@ -1,5 +1,6 @@
 //! Decides which request is next, and sends it to its coordinator.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_cluster::{Cluster, Coordinator, CoordinatorType, NodeId, Outgoing, Purpose};
@@ -169,8 +170,13 @@ impl TransactionManager {
             Coordinator::Failed { error, message } => {
                 // The cluster looks it up again if the application tries again.
                 cluster.invalidate_coordinator(kind, &key, now);
-                let message = message.as_deref().unwrap_or_else(|| error.message());
-                let failure = TransactionFailure::told("FindCoordinator", error, message);
+                // Brokers before 4.0 send an empty text.
+                let message = message.as_deref().filter(|text| !text.is_empty());
+                let message = message.unwrap_or_else(|| error.message());
+                let failure = TransactionFailure {
+                    during: Arc::from("FindCoordinator"),
+                    ..self.told(asked, error, message)
+                };
                 if error == ErrorCode::GROUP_AUTHORIZATION_FAILED {
                     self.make_abortable(failure);
                 } else {

@@ -29,7 +29,7 @@ const ADDRESS_IN_USE: &str = "EADDRINUSE";
 
 enum State {
     New,
-    Running(Core),
+    Running(Box<Core>),
     Closed,
 }
 
@@ -142,7 +142,7 @@ impl EmbeddedBroker {
             State::Running(_) => Ok(()),
             State::Closed => Err(BrokerError::Closed),
             State::New => {
-                *state = State::Running(Core::start(self.config.clone())?);
+                *state = State::Running(Box::new(Core::start(self.config.clone())?));
                 Ok(())
             }
         })?;

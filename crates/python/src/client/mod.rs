@@ -25,7 +25,7 @@ use thalweg_network::{
     VersionChoice,
 };
 use thalweg_protocol::dynamic::{self, Value};
-use thalweg_protocol::{ApiKey, Str};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::client::cluster::ClusterMetadata;
 use crate::convert::options::{self, Options};
@@ -235,6 +235,11 @@ impl Client {
         self.view()
             .set_sasl_credentials(username, password)
             .map_err(|error| errors::client(py, &error))
+    }
+
+    fn explained(&self, text: &str, api: &str, code: i16, resource: &str) -> PyResult<String> {
+        let principal = self.view().principal();
+        Ok(principal.explained(text, api_key(api)?, ErrorCode(code), resource))
     }
 
     #[pyo3(signature = (timeout_ms = None))]

@@ -124,6 +124,11 @@ fn tls(options: &mut Options<'_>, config: &mut TlsConfig) -> PyResult<()> {
     config.cert = options.get_text("ssl_certfile")?.map(pem);
     config.key = options.get_text("ssl_keyfile")?.map(pem);
     config.crl = options.get_text("ssl_crlfile")?.map(pem);
+    config.keylog = options.get_text("ssl_keylog_file")?.map(Into::into);
+    options.set("ssl_context", &mut config.from_context)?;
+    if let Some(ms) = options.get::<f64>("ssl_reload_interval_ms")? {
+        config.reload_interval = (ms > 0.0).then(|| duration_ms(ms));
+    }
     config.password = passwords::of_file(options, "ssl_password")?;
     config.store_password = passwords::of_file(options, "ssl_keystore_password")?;
     config.ca_password = passwords::of_file(options, "ssl_truststore_password")?;

@@ -85,8 +85,10 @@ def failure_of(response: Response, secrets: tuple[str, ...]) -> Failure:
         secrets: What an endpoint may repeat of the request, and no message may contain.
     """
     status = response.status
+    if 200 <= status < 300:  # the body may have a token
+        return Failure(f"{status}, and not 200", status=status)
     if 300 <= status < 400:
-        target = named(response.location) if "://" in response.location else "another address"
+        target = _target(response.location)
         return Failure(
             f"{status} redirects to {shown(_without(target, secrets))}. The client does not follow"
             " redirects, because its credentials would go there. Set"
@@ -102,6 +104,13 @@ def failure_of(response: Response, secrets: tuple[str, ...]) -> Failure:
     retriable = status in _RETRIED
     pause_s = _pause_s(response.retry_after) if retriable else None
     return Failure(text, status=status, code=code, retriable=retriable, pause_s=pause_s)
+
+
+def _target(location: str) -> str:
+    try:
+        return named(location) if "://" in location else "another address"
+    except ValueError:
+        return "an address that is not valid"
 
 
 def _without(text: str, secrets: tuple[str, ...]) -> str:

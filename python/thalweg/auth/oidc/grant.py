@@ -3,6 +3,7 @@
 client ID and secret ──> Authorization: Basic ..., grant_type=client_credentials
 assertion            ──> client_assertion=...,     grant_type=client_credentials   (private_key_jwt)
 assertion            ──> assertion=...,            grant_type=...jwt-bearer
+Azure's machines     ──> GET with the header Metadata
 """
 
 import base64
@@ -27,6 +28,10 @@ def token_request(settings: Settings) -> tuple[Request, tuple[str, ...]] | Failu
     Raises:
         OidcError: If a function that supplies a secret fails.
     """
+    if settings.azure:
+        # The header proves that no redirect or form led here.
+        headers = {"Accept": "application/json", "Metadata": "true"}
+        return Request("GET", settings.url, headers, None), ()
     form: dict[str, str] = {}
     headers = {
         "Accept": "application/json",

@@ -9,8 +9,10 @@ The pauses double, and `sasl_login_retry_backoff_max_ms` limits all of them toge
 
 import ssl
 import time
-from typing import Final
-from urllib.parse import unquote, urlsplit
+from os.path import exists, isdir
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from thalweg.auth.oidc.answer import Kept, failure_of, kept, token_of
 from thalweg.auth.oidc.error import Failure
@@ -19,8 +21,22 @@ from thalweg.auth.oidc.grant import token_request
 from thalweg.auth.oidc.http import exchange, named
 from thalweg.auth.oidc.settings import Settings
 
+if TYPE_CHECKING:
+    from thalweg.auth.sts import StsSettings
+
 __all__ = ["fetch"]
 
+# librdkafka's word for the system's authorities.
+PROBE: Final = "probe"
+# Where systems keep their authorities.
+_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/usr/local/etc/openssl/cert.pem",
+)
 _URL: Final = "sasl_oauthbearer_token_endpoint_url"
 
 
@@ -45,6 +61,8 @@ def fetch(settings: Settings) -> Kept | Failure:
 
 
 def _once(settings: Settings) -> Kept | Failure:
+    if settings.sts is not None:
+        return _from_aws(settings, settings.sts)
     if urlsplit(settings.url).scheme == "file":
         return _from_file(settings)
     is_https = urlsplit(settings.url).scheme == "https"
@@ -60,12 +78,28 @@ def _once(settings: Settings) -> Kept | Failure:
         return response
     if response.status == 200:
         return token_of(response, settings.sub_claim)
-    return failure_of(response, secrets)
+    failure = failure_of(response, secrets)
+    # Azure answers so while its service is updated.
+    failure.retriable |= settings.azure and response.status in (404, 410)
+    return failure
+
+
+def _from_aws(settings: Settings, sts: "StsSettings") -> Kept | Failure:
+    from thalweg.auth.aws import AwsError
+    from thalweg.auth.sts import web_identity
+
+    try:
+        value, life_s = web_identity(sts, settings.read_timeout_s)
+    except AwsError as error:
+        failure = str(error)
+    else:
+        return kept(value, life_s, settings.sub_claim)
+    return Failure(failure)
 
 
 def _from_file(settings: Settings) -> Kept | Failure:
     """Reads the token from a file, which another program replaces before the token expires."""
-    text = read_text(unquote(urlsplit(settings.url).path), _URL)
+    text = read_text(url2pathname(urlsplit(settings.url).path), _URL)
     if isinstance(text, Failure):
         return text
     value = text.strip()
@@ -75,8 +109,9 @@ def _from_file(settings: Settings) -> Kept | Failure:
 
 
 def _described(failure: Failure, settings: Settings, tries: int, took_s: float) -> Failure:
-    is_file = urlsplit(settings.url).scheme == "file"
-    doing = "" if is_file else f" POST {named(settings.url)}:"
+    has_endpoint = settings.sts is None and urlsplit(settings.url).scheme != "file"
+    method = "GET" if settings.azure else "POST"
+    doing = f" {method} {named(settings.url)}:" if has_endpoint else ""
     failure.text = f"OIDC:{doing} {failure.text}"
     if tries > 1:
         failure.text += f" (after {tries} requests in {took_s:.1f} s)"
@@ -90,12 +125,11 @@ def tls_context(settings: Settings) -> ssl.SSLContext | Failure:
     # Not create_default_context, which writes TLS keys to the file in SSLKEYLOGFILE.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     location, pem = settings.ca_location, settings.ca_pem
-    if location is None and pem is None:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        return context
+    if location in (None, PROBE) and pem is None:
+        return _with_systems_authorities(context)
     try:
         if location is not None:
-            folder = location if _is_folder(location) else None
+            folder = location if isdir(location) else None
             context.load_verify_locations(None if folder else location, folder)
         if pem is not None:
             context.load_verify_locations(cadata=pem.reveal())
@@ -106,7 +140,13 @@ def tls_context(settings: Settings) -> ssl.SSLContext | Failure:
     return context
 
 
-def _is_folder(path: str) -> bool:
-    from os.path import isdir
-
-    return isdir(path)
+def _with_systems_authorities(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Adds the system's authorities, also for a Python whose OpenSSL looks in the wrong place."""
+    context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    # The authorities of a folder are loaded when they are needed, so they are not counted.
+    known = ssl.get_default_verify_paths().capath
+    if not known and context.cert_store_stats()["x509_ca"] == 0:
+        place = next(filter(exists, _BUNDLES), None)
+        if place is not None:
+            context.load_verify_locations(place)
+    return context

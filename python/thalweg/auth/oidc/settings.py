@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from thalweg.auth.oidc.error import OidcError
+from thalweg.auth.token import is_encodable
+
+if TYPE_CHECKING:
+    from thalweg.auth.sts import StsSettings
 
 __all__ = ["AssertionSettings", "Hidden", "Settings", "supplied"]
 
@@ -65,6 +69,8 @@ class Settings:
         sub_claim: The claim with the name of the user.
         jwt_bearer: Whether the assertion is the grant itself.
         assertion: How to make assertions. None: the client has a secret.
+        azure: Whether the endpoint is that of an Azure machine, which needs no credentials.
+        sts: What to ask AWS for, instead of an endpoint. None: nothing.
         ca_location: A file or folder with the authorities to trust. None: the system's.
         ca_pem: The text of such a file.
         connect_timeout_s: The limit on the setup of a connection.
@@ -81,6 +87,8 @@ class Settings:
     sub_claim: str = "sub"
     jwt_bearer: bool = False
     assertion: AssertionSettings | None = None
+    azure: bool = False
+    sts: "StsSettings | None" = None
     ca_location: str | None = None
     ca_pem: Hidden | None = None
     connect_timeout_s: float = 10.0
@@ -109,4 +117,6 @@ def supplied(given: Supplied | None, name: str) -> str:
         text = text.reveal()
     if not isinstance(text, str):
         raise OidcError(f"the function in {name} must return a str, not {type(text).__name__}")
+    if not is_encodable(text):
+        raise OidcError(f"{name} has a lone surrogate, which is not a character")
     return text

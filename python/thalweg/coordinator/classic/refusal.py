@@ -30,9 +30,6 @@ _WHY: Final[Mapping[int, str]] = {
         "the group already has the maximum number of members. Raise group.max.size of the broker,"
         " or start fewer consumers"
     ),
-    GroupAuthorizationFailedError.errno: (
-        "this client's principal has no READ permission for the group. Add an ACL that allows it"
-    ),
 }
 
 
@@ -44,4 +41,6 @@ def refusal(code: int, settings: MemberSettings, assignors: Iterable[str]) -> Ka
             session_timeout_ms=settings.session_timeout_ms, assignors=", ".join(assignors)
         )
         text += f": {known}"
+    elif code == GroupAuthorizationFailedError.errno:
+        text += f": {GroupAuthorizationFailedError.description}"  # the driver adds what to grant
     return for_code(code)(text)

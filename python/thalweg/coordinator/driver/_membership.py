@@ -27,6 +27,7 @@ from thalweg.coordinator.driver._machine import Stepping, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request
 from thalweg.coordinator.driver._offset_commit import Commits
+from thalweg.coordinator.driver._rights import explained
 from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff, soonest
 from thalweg.coordinator.listener import Listener, Spawn
@@ -300,12 +301,17 @@ class Membership:
             case WatchTopics():
                 self._topics.watch(action.topics, action.ids)
             case Raise():
-                if repr(action.error) not in map(repr, self._raised):
-                    self._raised.append(action.error)
+                error = self._explained(action.error)
+                if repr(error) not in map(repr, self._raised):
+                    self._raised.append(error)
             case Fail():
-                self._failed = action.error
+                self._failed = self._explained(action.error)
             case _:
                 self._chores.add(action)
+
+    def _explained(self, error: KafkaError) -> KafkaError:
+        client = self._consumer._core_client
+        return explained(client, error, "JoinGroup", self._config["group_id"])
 
     def _send(self, action: Send) -> None:
         timeout_ms = int(action.timeout_ms)

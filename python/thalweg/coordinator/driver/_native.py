@@ -79,6 +79,9 @@ class CoreClient(Protocol):
     def cluster(self) -> Cluster:
         """Returns the metadata as of now."""
 
+    def explained(self, text: str, api: str, code: int, resource: str) -> str:
+        """Returns the text of an error, with the right to grant if the code is about rights."""
+
 
 class ConsumerCore(Protocol):
     """The consumer of the core. The stub of `thalweg._core.Consumer` describes each call."""

@@ -257,7 +257,7 @@ class Commits:
             self._metrics.took("commit", began_ms)
 
         yield from self._requests.retry(
-            once, max(0, int(deadline - now_ms())), "committing offsets"
+            once, max(0, int(deadline - now_ms())), "committing offsets", "OffsetCommit"
         )
         self._note_committed(chosen, asked_at)
 

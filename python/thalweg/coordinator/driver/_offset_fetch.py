@@ -22,8 +22,14 @@ from thalweg.coordinator.driver._offset_requests import (
     MovedOnError,
     OffsetRequests,
 )
+from thalweg.coordinator.driver._rights import explained
 from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, now_ms, retry_backoff
-from thalweg.errors import RetriableError, StaleMemberEpochError
+from thalweg.errors import (
+    AuthorizationError,
+    BrokerResponseError,
+    RetriableError,
+    StaleMemberEpochError,
+)
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["CommittedOffsets", "Seeking"]
@@ -65,6 +71,10 @@ class CommittedOffsets:
 
         Returns:
             The time of the next attempt, or None.
+
+        Raises:
+            KafkaError: A permanent error of the group, or of some partitions. The offsets of the
+                other partitions are set. A later call tries again.
         """
         if not self._has_group:
             return None
@@ -83,14 +93,22 @@ class CommittedOffsets:
         self._request = None
         try:
             with self._requests.noting_a_move():
-                found = _fetched(request.result(0), waiting)
-            self._marks.begin_at(found)
-            self._consumer._set_committed(found)
+                offsets, errors = _read(request.result(0), waiting)
+                found = {where: at for where, at in offsets.items() if where not in errors}
+                if found:
+                    self._marks.begin_at(found)
+                    self._consumer._set_committed(found)
+                _raise_first(errors)
         except (RetriableError, *STALE_MEMBER) as error:
             # A stale member soon gets its new epoch, and the next attempt uses it.
             log.debug("could not fetch committed offsets: %s; trying again", error)
             self._due_ms = now_ms() + self._backoff.failed()
             return self._due_ms
+        except AuthorizationError as error:
+            self._due_ms = now_ms() + self._backoff.failed()
+            client = self._consumer._core_client
+            # A right to read includes the right to see committed offsets.
+            raise explained(client, error, "Fetch", self._requests.group_id()) from error
         self._backoff.reset()
         return self.look_up()  # of partitions that were assigned meanwhile
 
@@ -114,20 +132,29 @@ class CommittedOffsets:
                 raise MovedOnError(str(error)) from error
 
         doing = "fetching committed offsets"
-        return (yield from self._requests.retry(once, timeout_ms, doing))
+        return (yield from self._requests.retry(once, timeout_ms, doing, "OffsetFetch"))
 
 
 def _fetched(
     answer: Answer | wire.Fetched, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """Returns the offsets of an answer, or raises its first error."""
-    read = answer if isinstance(answer, tuple) else wire.fetched(answer, partitions)
-    offsets, errors = read
+    offsets, errors = _read(answer, partitions)
+    _raise_first(errors)
+    return offsets
+
+
+def _read(answer: Answer | wire.Fetched, partitions: list[TopicPartition]) -> wire.Fetched:
+    return answer if isinstance(answer, tuple) else wire.fetched(answer, partitions)
+
+
+def _raise_first(errors: Mapping[TopicPartition, type[BrokerResponseError]]) -> None:
+    """Raises a permanent error rather than a retriable one, so that the application sees it."""
     if errors:
-        where, kind = min(errors.items(), key=lambda each: each[0])
+        order = sorted(errors.items(), key=lambda each: (each[1].retriable, each[0]))
+        where, kind = order[0]
         name = f"{where.topic}-{where.partition}"
         raise kind(f"fetching the committed offset of {name}: {kind.description}")
-    return offsets
 
 
 class Seeking:

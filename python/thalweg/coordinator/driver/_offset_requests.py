@@ -15,9 +15,11 @@ from typing import Any, Final, Protocol, TypeVar
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._background import LONG, LongRequest
 from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request
+from thalweg.coordinator.driver._rights import explained
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff
 from thalweg.coordinator.steps import Body
 from thalweg.errors import (
+    AuthorizationError,
     CoordinatorNotAvailableError,
     FencedInstanceIdError,
     IllegalGenerationError,
@@ -136,7 +138,7 @@ class OffsetRequests:
             raise
 
     def retry(
-        self, once: Callable[[float], Waiting[_T]], timeout_ms: int, doing: str
+        self, once: Callable[[float], Waiting[_T]], timeout_ms: int, doing: str, api: str
     ) -> Waiting[_T]:
         """Runs `once(deadline)`, and retries after retriable errors within the limit.
 
@@ -154,6 +156,9 @@ class OffsetRequests:
                 return (yield from once(deadline))
             except RebalanceInProgressError:
                 raise
+            except AuthorizationError as error:
+                client = self._consumer._core_client
+                raise explained(client, error, api, self.group_id()) from error
             except RetriableError as error:
                 # Keep the error of an earlier attempt, not the timeout of the last one.
                 if last is None or not isinstance(error, KafkaTimeoutError):

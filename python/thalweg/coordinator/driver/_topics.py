@@ -18,6 +18,7 @@ from typing import Any, Final
 from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._look import Found, Known, Look, Wanted, look
 from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
+from thalweg.coordinator.driver._rights import explained
 from thalweg.coordinator.driver._waits import now_ms, retry_backoff, soonest
 from thalweg.errors import KafkaError, RetriableError
 
@@ -63,6 +64,7 @@ class Topics:
         self._doubts: Mapping[str, int] = {}
         self._absent: frozenset[str] = frozenset()  # named, but not in the last response
         self._told_absent: frozenset[str] = frozenset()
+        self._refusal: KafkaError | None = None  # of some topics, for the next call
         self._backoff = retry_backoff(config)
         self.subscribed = False
 
@@ -76,6 +78,8 @@ class Topics:
     @property
     def next_call_ms(self) -> float | None:
         """When to call `poll` next."""
+        if self._refusal is not None:
+            return now_ms()
         compares = self._compare_due_ms if self._found is not None else None
         return soonest((self.due_ms, compares))
 
@@ -107,7 +111,7 @@ class Topics:
     def clear(self) -> None:
         """Stops looking for topics."""
         self._named = self._watched = self._nameless = self._named_by_id = frozenset()
-        self._pattern = self._request = self._found = self._last = None
+        self._pattern = self._request = self._found = self._last = self._refusal = None
         self._names_due_ms = self._ids_due_ms = None
         self._doubts = {}
         self._absent = self._told_absent = frozenset()
@@ -115,7 +119,7 @@ class Topics:
 
     def look_again(self) -> None:
         """Forgets what was found, so that the next answer is new."""
-        self._request = self._found = self._agrees_with = None
+        self._request = self._found = self._agrees_with = self._refusal = None
         self._names_due_ms = now_ms()
 
     def names(self) -> set[str] | None:
@@ -134,6 +138,9 @@ class Topics:
             InvalidTopicError: The same.
             KafkaError: If no broker can be asked, and waiting does not help. It asks again.
         """
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise refusal
         now = now_ms()
         if now >= self._compare_due_ms:
             self._compare(now)
@@ -229,8 +236,15 @@ class Topics:
         self._look_again(
             _MISSING_TOPIC_MS if seen.is_missing else self._config["metadata_max_age_ms"]
         )
-        if seen.refusal is not None:
-            raise seen.refusal
+        refusal = seen.refusal
+        if refusal is not None:
+            client = self._consumer._core_client
+            # A right to read includes the right to see the topic.
+            refusal = explained(client, refusal, "Fetch")
+            if not seen.is_news or not seen.found.names:
+                raise refusal
+            # The next call raises it, because this one takes the other topics.
+            self._refusal = refusal
         if self._pattern is None:
             self._tell_of_absent(seen.absent)
         self._last = seen.found

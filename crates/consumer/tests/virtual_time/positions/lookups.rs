@@ -61,12 +61,9 @@ fn a_topic_that_may_not_be_read_raises() {
     let mut world = World::new(config(), broker);
     world.assign_all(1);
     let error = world.drain(1).expect_err("refused");
-    assert_eq!(
-        error,
-        ConsumerError::TopicAuthorizationFailed {
-            topics: vec!["t".into()]
-        }
-    );
+    let refused = matches!(&error, ConsumerError::TopicAuthorizationFailed { topics, .. }
+        if topics.len() == 1 && &*topics[0] == "t");
+    assert!(refused, "{error}");
 }
 
 #[test]

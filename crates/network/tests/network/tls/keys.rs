@@ -153,6 +153,26 @@ fn damaged_keys_and_stores_are_refused() {
     }
 }
 
+/// OpenSSL issues such certificates if nobody asks for extensions, and brokers accept them.
+#[test]
+fn a_certificate_of_the_old_version_is_compared_with_its_key() {
+    let config = |key: &str| TlsConfig {
+        cert: Some(file("version1.pem")),
+        ..with_key(key, None)
+    };
+    let mut unasked = |_: &_| unreachable!("there is no password");
+    config("plain.key").prepare(&mut unasked).expect("a pair");
+    let (_, other) = certificate(&authority("ca"), "me", 1);
+    let error = refused_settings(TlsConfig {
+        key: Some(Pem::Inline(other.serialize_pem())),
+        ..config("plain.key")
+    });
+    assert_eq!(
+        error,
+        "ssl_keyfile: the private key belongs to another certificate"
+    );
+}
+
 /// Java writes EC keys without their public half.
 #[tokio::test(start_paused = true)]
 async fn a_key_without_its_public_half_is_completed_from_its_certificate() {
@@ -358,9 +378,9 @@ fn wrong_passwords_and_stores_are_named_and_not_shown() {
 }
 
 /// Answers each request, or keeps it unanswered.
-struct Supply {
+pub(super) struct Supply {
     answer: Option<Result<&'static str, &'static str>>,
-    calls: AtomicUsize,
+    pub(super) calls: AtomicUsize,
     kept: Mutex<Vec<PasswordReply>>,
 }
 
@@ -375,7 +395,7 @@ impl PasswordProvider for Supply {
     }
 }
 
-fn supplied(
+pub(super) fn supplied(
     answer: Option<Result<&'static str, &'static str>>,
 ) -> (Arc<Supply>, Option<KeyPassword>) {
     let supply = Arc::new(Supply {

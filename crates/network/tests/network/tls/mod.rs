@@ -4,6 +4,7 @@ mod errors;
 mod hostile;
 mod keys;
 mod offers;
+mod reload;
 mod trust;
 
 use std::sync::{Arc, Mutex};
@@ -126,13 +127,15 @@ impl Server {
 }
 
 /// What the server's side has seen of a handshake.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) version: Option<ProtocolVersion>,
     pub(super) suite: Option<CipherSuite>,
     pub(super) curve: Option<NamedGroup>,
-    pub(super) has_client: bool,
+    pub(super) client: Option<CertificateDer<'static>>,
     pub(super) kind: Option<HandshakeKind>,
+    /// The name that the client asked for (SNI).
+    pub(super) name: Option<String>,
 }
 
 /// Starts a broker behind TLS at "broker:9092".
@@ -142,10 +145,15 @@ pub(super) fn broker(acceptor: TlsAcceptor) -> Broker {
 
 /// Starts a broker behind TLS, and returns what it sees of each handshake.
 pub(super) fn seeing(acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
+    seeing_at("broker", acceptor)
+}
+
+/// Starts a broker behind TLS at another host.
+pub(super) fn seeing_at(host: &str, acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&seen);
     let broker = Broker::new(|_| Reaction::Usual);
-    let mut listener = broker.network.listen("broker", 9092);
+    let mut listener = broker.network.listen(host, 9092);
     let serving = broker.clone();
     tokio::spawn(async move {
         while let Some(stream) = listener.accept().await {
@@ -160,8 +168,11 @@ pub(super) fn seeing(acceptor: TlsAcceptor) -> (Broker, Arc<Mutex<Vec<Seen>>>) {
                         curve: tls
                             .negotiated_key_exchange_group()
                             .map(SupportedKxGroup::name),
-                        has_client: tls.peer_certificates().is_some(),
+                        client: tls
+                            .peer_certificates()
+                            .map(|chain| chain[0].clone().into_owned()),
                         kind: tls.handshake_kind(),
+                        name: tls.server_name().map(str::to_owned),
                     });
                     serving.connection(stream).await;
                 }

@@ -3,11 +3,14 @@
 use rcgen::{
     CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd,
 };
+use thalweg_cluster::Address;
 use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{ClientConfig, ClientError, SecurityProtocol};
 
-use super::trusting;
-use super::{Ca, authority, broker, certificate, outcome, refusal, refused_settings, server};
+use super::{
+    Ca, Seen, authority, broker, certificate, heartbeat_of, outcome, refusal, refused_settings,
+    seeing_at, server, trusting,
+};
 use crate::broker::{Broker, Reaction};
 
 #[tokio::test(start_paused = true)]
@@ -40,6 +43,67 @@ async fn a_wrong_name_is_refused_unless_names_are_not_checked() {
     outcome(&broker, unchecked)
         .await
         .expect("the chain is good");
+}
+
+/// The client checks the name that it is configured with, and never the address of that name.
+#[tokio::test(start_paused = true)]
+async fn names_are_matched_as_in_browsers() {
+    let ca = authority("ca");
+    for (host, name, sni) in [
+        ("kafka.example", "kafka.example", Some("kafka.example")),
+        ("kafka.example.", "kafka.example", Some("kafka.example")),
+        ("KAFKA.example", "kafka.example", Some("kafka.example")),
+        (
+            "a.kafka.example",
+            "*.kafka.example",
+            Some("a.kafka.example"),
+        ),
+        ("10.1.2.3", "10.1.2.3", None),
+        ("2001:db8::1", "2001:db8::1", None),
+    ] {
+        let (seen, _) = connected(&ca, host, name).await;
+        let seen = seen.unwrap_or_else(|| panic!("{host} with {name}"));
+        assert_eq!(
+            seen.name.map(|name| name.to_lowercase()).as_deref(),
+            sni,
+            "{host}"
+        );
+    }
+    for (host, name) in [
+        ("kafka.example", "kafka.test"),
+        ("b.a.kafka.example", "*.kafka.example"),
+        ("kafka.example", "*.kafka.example"),
+        ("kafka.example", "*.example"), // a wildcard for everything below one label
+        ("10.1.2.3", "10.1.2.4"),
+        ("kafka.example", "10.0.0.1"), // the address of the name
+        ("2001:db8::1", "2001:db8::2"),
+    ] {
+        let (seen, error) = connected(&ca, host, name).await;
+        assert!(seen.is_none(), "{host} with {name}");
+        let shown = host.trim_end_matches('.');
+        let wanted = format!("not valid for name \"{shown}\"");
+        assert!(
+            error.contains(&wanted) && error.contains(name),
+            "{host}: {error}"
+        );
+    }
+}
+
+/// Connects to a host whose certificate has this name. Returns the handshake, if there was one.
+async fn connected(ca: &Ca, host: &str, name: &str) -> (Option<Seen>, String) {
+    let (broker, seen) = seeing_at(host, server(ca, name, None));
+    let config = ClientConfig {
+        bootstrap_servers: vec![Address::new(host, 9092)],
+        security_protocol: SecurityProtocol::Ssl,
+        tls: trusting(ca),
+        ..broker.config()
+    };
+    let error = heartbeat_of(&broker, &config).await.err();
+    let seen = seen.lock().expect("no panic").first().cloned();
+    (
+        seen,
+        error.map_or_else(String::new, |error| error.to_string()),
+    )
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,28 +85,27 @@ fn who_waits_for_a_producer_id_without_brokers_is_at_rest() {
 }
 
 #[test]
-fn a_producer_that_may_not_have_an_id_fails_for_good() {
+fn a_producer_that_may_not_have_an_id_fails_its_records_until_it_may() {
     let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
-    brokers.producer_id_errors = vec![ErrorCode::CLUSTER_AUTHORIZATION_FAILED].into();
+    brokers.producer_id_errors = vec![ErrorCode::CLUSTER_AUTHORIZATION_FAILED; 3].into();
     let mut world = World::with(config(), brokers, None);
-    world
-        .cluster
-        .shared_metadata()
-        .request_topic(TOPIC)
-        .expect("a valid name");
-    // The metadata arrives together with the response about the producer id. Append before both.
-    world.turn();
-    world.run();
-    let refused = world.try_send(0, "a");
-    match refused {
-        Err(thalweg_producer::AppendRefusal::Closed(error)) => {
-            assert!(
-                error.to_string().contains("CLUSTER_AUTHORIZATION_FAILED"),
-                "{error}"
-            );
-        }
-        other => panic!("{other:?}"),
+    world.know(TOPIC);
+    world.advance_ms(60_000);
+    let left = world.brokers.producer_id_errors.len();
+    assert_eq!(left, 2, "without records it does not ask again");
+    for _ in 0..2 {
+        let refused = world.send(0, "a");
+        world.advance_ms(2_000);
+        let text = error(&refused).to_string();
+        assert!(text.contains("CLUSTER_AUTHORIZATION_FAILED"), "{text}");
+        assert!(
+            text.contains("User:ANONYMOUS needs WRITE on a topic"),
+            "{text}"
+        );
     }
+    let sent = world.send(0, "b");
+    world.advance_ms(2_000);
+    assert_eq!(offset(&sent), 0, "somebody has granted the right");
 }
 
 /// Scenario 2.

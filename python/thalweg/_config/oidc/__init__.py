@@ -1,14 +1,18 @@
 """Makes the token provider that asks an identity provider, from the options of a client."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from thalweg._config.oidc_rules import extensions_of, has_assertion, is_jwt_bearer
+from thalweg._config.oidc.metadata import AZURE_URL, azure_query, sts_settings
+from thalweg._config.oidc.rules import extensions_of, has_assertion, is_jwt_bearer
+from thalweg._config.secret import revealed
 
 if TYPE_CHECKING:
     from thalweg.auth.oidc import OidcTokens
 
 __all__ = ["oidc_tokens"]
+
+_METADATA: Final = "sasl_oauthbearer_metadata_authentication_type"
 
 
 def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
@@ -35,8 +39,23 @@ def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
         nbf_seconds=claim("claim_nbf_seconds"),
         jti_include=claim("claim_jti_include"),
     )
+    kind, url = values[_METADATA], revealed(values["sasl_oauthbearer_token_endpoint_url"])
+    config, sts = revealed(values["sasl_oauthbearer_config"]), None
+    if kind == "azure_imds":
+        url, query = url or AZURE_URL, azure_query(config)
+        if query is not None:
+            url = f"{url}{'&' if '?' in url else '?'}{query}"
+    elif kind == "aws_iam":
+        sts = sts_settings(
+            config,
+            profile=values["sasl_aws_profile"],
+            role_arn=values["sasl_aws_role_arn"],
+            credentials=values["sasl_aws_credentials"],
+        )
     settings = Settings(
-        url=values["sasl_oauthbearer_token_endpoint_url"],
+        url=url or "",
+        azure=kind == "azure_imds",
+        sts=sts,
         client_id=values["sasl_oauthbearer_client_credentials_client_id"],
         client_secret=values["sasl_oauthbearer_client_credentials_client_secret"],
         scope=values["sasl_oauthbearer_scope"],

@@ -5,9 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from thalweg._config.aws_rules import has_botocore
 from thalweg._config.findings import Findings, InsecureConnectionWarning
+from thalweg._config.formats.pem import unreadable
 from thalweg._config.loopback import is_loopback
-from thalweg._config.pem import unreadable
+from thalweg._config.oidc.metadata import azure_query, sts_settings
 from thalweg._config.secret import Secret, revealed
 
 __all__ = ["OIDC", "OidcRules", "extensions_of", "has_assertion", "is_jwt_bearer"]
@@ -17,7 +19,9 @@ _ID: Final = "sasl_oauthbearer_client_credentials_client_id"
 _SECRET: Final = "sasl_oauthbearer_client_credentials_client_secret"  # the name of an option
 _HANDLER: Final = "sasl_login_callback_handler_class"
 _METHOD: Final = "sasl_oauthbearer_method"
+_METADATA: Final = "sasl_oauthbearer_metadata_authentication_type"
 _RETRIEVER: Final = "sasl_oauthbearer_jwt_retriever_class"
+_CONFIG: Final = "sasl_oauthbearer_config"
 _GRANT: Final = "sasl_oauthbearer_grant_type"
 _ASSERTION: Final = "sasl_oauthbearer_assertion_"
 _KEY: Final = f"{_ASSERTION}private_key_file"
@@ -53,6 +57,7 @@ OIDC: Final = (
     f"{_ASSERTION}private_key_passphrase",
     _TEMPLATE,
     _GRANT,
+    _METADATA,
     _RETRIEVER,
     "sasl_oauthbearer_extensions",
     "sasl_oauthbearer_header_urlencode",
@@ -99,6 +104,8 @@ class OidcRules:
     @property
     def is_wanted(self) -> bool:
         """Whether the options say that an identity provider supplies the tokens."""
+        if self.values[_METADATA] != "none":
+            return True
         if self.values[_METHOD] != "auto":
             return bool(self.values[_METHOD] == "oidc")
         handler = self.values[_HANDLER] or ""
@@ -139,10 +146,44 @@ class OidcRules:
         """Checks that the token endpoint and the credentials for it are complete."""
         if _URL in self.found.named:
             return
+        if self.values[_METADATA] == "aws_iam":
+            self._aws()
+        elif self.values[_METADATA] == "azure_imds":
+            self._azure()
+        else:
+            self._endpoint()
+        for name in (_ID, "sasl_oauthbearer_scope"):
+            if not (self.values[name] or "").isprintable():
+                self.found.problem(f"{name} has a character that cannot be printed")
+        self._extensions()
+        self._authorities()
+
+    def _aws(self) -> None:
+        try:
+            sts_settings(revealed(self.values[_CONFIG]))
+        except ValueError as wrong:
+            self.found.problem(f"{_CONFIG} {wrong}")
+        if not has_botocore():
+            self.found.problem(f"{_METADATA}='aws_iam' needs botocore: install thalweg[aws]")
+
+    def _azure(self) -> None:
+        try:
+            query = azure_query(revealed(self.values[_CONFIG]))
+        except ValueError as wrong:
+            self.found.problem(f"{_CONFIG} {wrong}")
+            return
+        if self.values[_URL] is not None:
+            self._url(revealed(self.values[_URL]))
+        elif query is None:
+            self.found.problem(
+                f"{_METADATA}='azure_imds' needs {_CONFIG}='query=api-version=...&resource=...'"
+            )
+
+    def _endpoint(self) -> None:
         if self.values[_URL] is None:
             self.found.problem(f"tokens from an identity provider need {_URL}")
         else:
-            self._url(self.values[_URL])
+            self._url(revealed(self.values[_URL]))
         self._retriever()
         if self.is_file:
             pass  # needs no credentials
@@ -150,13 +191,11 @@ class OidcRules:
             self._assertion()
         else:
             self._secret()
-        self._extensions()
-        self._authorities()
 
     @property
     def is_file(self) -> bool:
         """Whether the tokens come from a file."""
-        return str(self.values[_URL] or "").startswith("file:")
+        return str(revealed(self.values[_URL]) or "").startswith("file:")
 
     def _retriever(self) -> None:
         """Maps the names of Kafka's classes that get tokens."""
@@ -251,7 +290,7 @@ class OidcRules:
         location, pem = self.values["https_ca_location"], self.values["https_ca_pem"]
         if location is not None and pem is not None:
             self.found.problem("https_ca_location and https_ca_pem: set only one of them")
-        elif location is not None:
+        elif location not in (None, "probe"):
             if not os.access(location, os.R_OK):
                 self.found.problem(f"https_ca_location cannot be read from {location}")
         elif pem is not None and "-----BEGIN CERTIFICATE-----" not in revealed(pem):

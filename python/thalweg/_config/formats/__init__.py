@@ -1,0 +1,1 @@
+"""The formats of values: lines of JAAS, PEM texts, URLs."""

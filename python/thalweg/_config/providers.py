@@ -1,0 +1,224 @@
+"""Config providers (KIP-297): parts of values that come from the environment or from files.
+
+    "${file:/run/secrets/kafka.properties:password}" ──> allowed? ──> read ──> "hunter2"
+
+They are off by default. Otherwise a person who may set options could read any file of the process
+(CVE-2024-31141). So `config_providers` enables each one by name, and another option says what it
+may read. Nothing here raises, because a traceback would show the variables of its frames.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from thalweg._config.findings import Findings
+from thalweg._config.options import Option
+from thalweg._config.secret import hidden, revealed
+from thalweg._config.suggestions import did_you_mean
+
+__all__ = ["substituted"]
+
+_VARIABLE: Final = r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}"
+_BYTES_MAX: Final = 1 << 20
+_PATHS: Final = "config_providers_{}_param_allowed_paths"
+_PATTERN: Final = "config_providers_env_param_allowlist_pattern"
+_CLASSES: Final = {
+    "env": "EnvVarConfigProvider",
+    "file": "FileConfigProvider",
+    "dir": "DirectoryConfigProvider",
+}
+_PACKAGE: Final = "org.apache.kafka.common.config.provider."
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Why a variable has no value: the rest of a sentence that begins with the variable."""
+
+    text: str
+
+
+_Reader = Callable[[str, str], "str | _Problem"]
+
+
+def substituted(
+    given: Mapping[str, Any], known: Mapping[str, Option], found: Findings
+) -> dict[str, Any]:
+    """Returns the given options with a value in place of each variable.
+
+    Args:
+        given: The user's options, under any of their names.
+        known: All names of options.
+        found: Gets the problems.
+    """
+    own = {known[name].name: value for name, value in given.items() if name in known}
+    readers = _readers(own, found)
+    if not readers:
+        return dict(given)
+    return {
+        name: value if _is_own(known.get(name)) else _substitute(name, value, readers, found)
+        for name, value in given.items()
+    }
+
+
+def _is_own(row: Option | None) -> bool:
+    return row is not None and row.name.startswith("config_providers")
+
+
+def _readers(own: Mapping[str, Any], found: Findings) -> dict[str, _Reader]:
+    """Returns what reads the variables of each enabled provider."""
+    readers: dict[str, _Reader] = {}
+    for name in _listed(own.get("config_providers")):
+        if name not in _CLASSES:
+            hint = did_you_mean(name, _CLASSES)
+            found.problem(f"config_providers names {name!r}{hint}: it may name env, file and dir")
+            continue
+        kind = own.get(f"config_providers_{name}_class")
+        if kind is not None and kind != _PACKAGE + _CLASSES[name]:
+            found.problem(
+                f"config_providers_{name}_class must be {_PACKAGE + _CLASSES[name]}, not {kind!r}"
+            )
+            continue
+        reader = _env_reader(own, found) if name == "env" else _file_reader(name, own, found)
+        if reader is not None:
+            readers[name] = reader
+    return readers
+
+
+def _env_reader(own: Mapping[str, Any], found: Findings) -> _Reader | None:
+    pattern = own.get(_PATTERN)
+    if not pattern:
+        found.problem(
+            f"config_providers has 'env', so set {_PATTERN} to a regular expression of the"
+            " variables that it may read"
+        )
+        return None
+    try:
+        allowed = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        found.problem(f"{_PATTERN} is not a regular expression: {error}")
+        return None
+
+    def read(path: str, key: str) -> str | _Problem:
+        if path:
+            return _Problem("has a path, but an environment variable has only a name")
+        if allowed.fullmatch(key) is None:
+            return _Problem(f"is not allowed: {_PATTERN} does not match {key!r}")
+        value = os.environ.get(key)
+        return _Problem("is not set in the environment") if value is None else value
+
+    return read
+
+
+def _file_reader(kind: str, own: Mapping[str, Any], found: Findings) -> _Reader | None:
+    option = _PATHS.format(kind)
+    folders = _listed(own.get(option))
+    if not folders or not all(os.path.isabs(each) for each in folders):
+        found.problem(
+            f"config_providers has {kind!r}, so set {option} to the absolute paths of the files or"
+            " folders that it may read"
+        )
+        return None
+    roots = [os.path.realpath(each) for each in folders]
+
+    def read(path: str, key: str) -> str | _Problem:
+        if kind == "dir" and os.path.basename(key) != key:
+            return _Problem("does not name a file of the folder")
+        where = os.path.realpath(os.path.join(path, key) if kind == "dir" else path)
+        if not path or not any(where == root or _is_in(where, root) for root in roots):
+            return _Problem(f"is not allowed: the file is not in {option}")
+        text = _contents(where)
+        if isinstance(text, _Problem):
+            return text
+        if kind == "dir":
+            return text.removesuffix("\n").removesuffix("\r")
+        value = _properties(text).get(key)
+        return _Problem(f"has no value: the file has no key {key!r}") if value is None else value
+
+    return read
+
+
+def _is_in(where: str, root: str) -> bool:
+    return where.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _contents(path: str) -> str | _Problem:
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _BYTES_MAX:
+            return _Problem(f"is not in a regular file of at most {_BYTES_MAX} bytes")
+        with open(path, encoding="utf-8") as file:
+            return file.read(_BYTES_MAX)
+    except OSError as error:
+        return _Problem(f"cannot be read: {error.strerror}")
+    except ValueError:
+        return _Problem("cannot be read: the file is not UTF-8 text")
+
+
+def _substitute(name: str, value: Any, readers: Mapping[str, _Reader], found: Findings) -> Any:
+    text = revealed(value)
+    if not isinstance(text, str) or "${" not in text:
+        return value
+    problems: list[str] = []
+
+    def replaced(match: re.Match[str]) -> str:
+        reader = readers.get(match[1])
+        if reader is None:
+            return match[0]
+        result = reader(match[2] or "", match[3])
+        if isinstance(result, _Problem):
+            problems.append(f"{match[0]} {result.text}")
+            return ""
+        return result
+
+    result = re.sub(_VARIABLE, replaced, text)
+    for each in problems:
+        found.problem(f"{name}: {each}")
+    return value if problems else hidden(result) if text is not value else result
+
+
+def _listed(value: Any) -> list[str]:
+    parts = value.split(",") if isinstance(value, str) else value or ()
+    return [str(each).strip() for each in parts if str(each).strip()]
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Reads the format of Java's `Properties`: `key=value`, `key: value` or `key value`."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        match = re.match(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+        if match is not None:
+            found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Joins lines that end with an odd number of backslashes, and drops comments."""
+    lines: list[str] = []
+    continued = False
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        if continued:
+            lines[-1] += line
+        else:
+            lines.append(line)
+        ends = len(line) - len(line.rstrip("\\"))
+        continued = ends % 2 == 1
+        if continued:
+            lines[-1] = lines[-1][:-1]
+    return lines
+
+
+def _unescaped(text: str) -> str:
+    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+    def one(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return special.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)

@@ -1,0 +1,200 @@
+"""Variables in the values of options (config providers, KIP-297)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.config.problems import problems
+from thalweg import Secret
+from thalweg.config import resolve
+
+PATHS = "config_providers_file_param_allowed_paths"
+LOGIN = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "SCRAM-SHA-512",
+    "sasl_plain_username": "orders",
+}
+
+
+def password(value: str, **providers: Any) -> str:
+    """Returns the password that a client gets."""
+    found = resolve("p", {**LOGIN, "sasl_plain_password": value, **providers})
+    text: str = found["sasl_plain_password"].reveal()
+    return text
+
+
+def file_options(folder: Path) -> dict[str, Any]:
+    return {"config_providers": "file", PATHS: str(folder)}
+
+
+@pytest.fixture
+def env(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    monkeypatch.setenv("HOME_PASSWORD", "hunter3")
+    return {
+        "config.providers": "env",
+        "config.providers.env.class": (
+            "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+        ),
+        "config.providers.env.param.allowlist.pattern": "KAFKA_.*",
+    }
+
+
+def test_without_config_providers_nothing_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    assert password("${env:KAFKA_PASSWORD}") == "${env:KAFKA_PASSWORD}"
+
+
+def test_an_environment_variable(env: dict[str, Any]) -> None:
+    assert password("a-${env:KAFKA_PASSWORD}-${env:KAFKA_PASSWORD}", **env) == "a-hunter2-hunter2"
+    assert password("${file:/etc/passwd:root}", **env) == "${file:/etc/passwd:root}"
+    # A value that was replaced is not looked at again.
+    os.environ["KAFKA_PASSWORD"] = "${env:KAFKA_PASSWORD}"
+    assert password("${env:KAFKA_PASSWORD}", **env) == "${env:KAFKA_PASSWORD}"
+
+
+def test_a_value_stays_hidden(env: dict[str, Any]) -> None:
+    given = {**LOGIN, "sasl_plain_password": Secret("${env:KAFKA_PASSWORD}"), **env}
+    found = resolve("p", given)
+    assert "hunter2" not in repr(found) + repr(dict(found)) + str(found.core())
+    # Options that are not secret are shown, as if they had been given.
+    assert resolve("p", {"client_id": "c-${env:KAFKA_PASSWORD}", **env})["client_id"] == "c-hunter2"
+
+
+@pytest.mark.parametrize(
+    "variable, reason",
+    [
+        ("${env:HOME_PASSWORD}", "is not allowed"),
+        ("${env:XKAFKA_PASSWORD}", "is not allowed"),
+        ("${env:KAFKA_NOWHERE}", "is not set in the environment"),
+        ("${env:some:KAFKA_PASSWORD}", "has a path"),
+    ],
+)
+def test_a_variable_that_has_no_value_is_named(
+    env: dict[str, Any], variable: str, reason: str
+) -> None:
+    (problem,) = problems("p", **LOGIN, sasl_plain_password=f"hunter4{variable}", **env)
+    assert problem.startswith(f"sasl_plain_password: {variable} {reason}")
+    assert "hunter" not in problem
+
+
+PROPERTIES = r"""
+# password = commented
+! password = commented, too
+password = hunter2
+spaces   hunter 2\
+   and more
+colon:a=b\:c
+escaped\ key=\u00e9\t\\
+empty
+last=\
+"""
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("password", "hunter2"),
+        ("spaces", "hunter 2and more"),
+        ("colon", "a=b:c"),
+        ("escaped key", "\u00e9\t\\"),
+        ("empty", ""),
+        ("last", ""),
+    ],
+)
+def test_a_key_of_a_file_of_properties(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "kafka.properties"
+    file.write_text(PROPERTIES, encoding="utf-8")
+    options = {"client_id": f"<${{file:{file}:{key}}}>", **file_options(tmp_path)}
+    assert resolve("p", options)["client_id"] == f"<{value}>"
+
+
+def test_a_file_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n", encoding="utf-8")
+    options = {
+        "config_providers": ["dir"],
+        "config_providers_dir_param_allowed_paths": [str(tmp_path)],
+    }
+    assert password(f"${{dir:{tmp_path}:password}}", **options) == "hunter2"
+    (problem,) = problems(
+        "p", **LOGIN, sasl_plain_password=f"${{dir:{tmp_path}:../password}}", **options
+    )
+    assert problem.endswith("does not name a file of the folder")
+
+
+def test_mounted_secrets_are_links_within_their_folder(tmp_path: Path) -> None:
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "..data" / "password").write_text("hunter2", encoding="utf-8")
+    (tmp_path / "password").symlink_to(tmp_path / "..data" / "password")
+    options = {
+        "config_providers": "dir",
+        "config_providers_dir_param_allowed_paths": str(tmp_path),
+    }
+    assert password(f"${{dir:{tmp_path}:password}}", **options) == "hunter2"
+
+
+@pytest.mark.parametrize("way", ["path", "dots", "link", "neighbour", "relative"])
+def test_a_file_outside_of_the_allowed_folders_is_refused(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed, outside = tmp_path / "allowed", tmp_path / "outside"
+    allowed.mkdir()
+    outside.write_text("key=hunter2", encoding="utf-8")
+    (allowed / "link").symlink_to(outside)
+    (tmp_path / "allowed-not").write_text("key=hunter2", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    paths = {
+        "path": str(outside),
+        "dots": f"{allowed}/../outside",
+        "link": str(allowed / "link"),
+        "neighbour": str(tmp_path / "allowed-not"),
+        "relative": "outside",
+    }
+    (problem,) = problems("p", client_id=f"${{file:{paths[way]}:key}}", **file_options(allowed))
+    assert problem.endswith(f"is not allowed: the file is not in {PATHS}")
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "huge", "binary", "no key"])
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "kafka.properties"
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "pipe":  # reading it would wait for ever
+        os.mkfifo(file)
+    elif kind != "missing":
+        contents = {"huge": b"key=" + b"x" * (1 << 20), "binary": b"key=\xff", "no key": b"a=b"}
+        file.write_bytes(contents[kind])
+    (problem,) = problems("p", client_id=f"${{file:{file}:key}}", **file_options(tmp_path))
+    assert problem.startswith(f"client_id: ${{file:{file}:key}} ")
+
+
+@pytest.mark.parametrize(
+    "options, reason",
+    [
+        ({"config_providers": "env"}, "set config_providers_env_param_allowlist_pattern"),
+        ({"config_providers": "file"}, f"set {PATHS}"),
+        ({"config_providers": "file", PATHS: "secrets"}, "absolute paths"),
+        ({"config_providers": "dir"}, "set config_providers_dir_param_allowed_paths"),
+        ({"config_providers": "fil"}, "did you mean"),
+        (
+            {"config_providers": "env", "config_providers_env_param_allowlist_pattern": "("},
+            "is not a regular expression",
+        ),
+        (
+            {"config_providers": "env", "config_providers_env_class": "com.example.Vault"},
+            "config_providers_env_class must be org.apache.kafka",
+        ),
+    ],
+)
+def test_providers_are_set_up_completely(options: dict[str, Any], reason: str) -> None:
+    (problem,) = problems("p", **options)
+    assert reason in problem
+
+
+def test_all_problems_are_reported_at_once(env: dict[str, Any]) -> None:
+    variable = "${env:HOME_PASSWORD}"
+    assert len(problems("p", client_id=variable, acks="some", ssl_cafile=variable, **env)) == 3
