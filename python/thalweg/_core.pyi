@@ -1422,6 +1422,20 @@ class EmbeddedBroker:
     def remove_user(self, user: str) -> bool:
         """Removes a user. Returns whether it existed."""
 
+    def create_acl(
+        self,
+        resource_type: str,
+        pattern_type: str,
+        name: str,
+        principal: str,
+        host: str,
+        operation: str,
+        permission: str,
+    ) -> None:
+        """Creates an ACL with Kafka's words in upper case. ValueError: an unknown word.
+
+        KafkaConfigurationError without an authorizer."""
+
     def authority_pem(self) -> str | None:
         """Returns the certificate of the broker's own authority. None: it has no such one."""
 

@@ -159,11 +159,30 @@ def test_a_host_alone_is_no_command(arguments, capsys):
         (["--port", "70000"], "port must be from 0 to 65535, got 70000"),
         (["--port", "-1"], "port must be from 0 to 65535, got -1"),
         (["--nodes", "100000000000"], "nodes must be from 1 to 65535, got 100000000000"),
+        (["--users", "/nowhere"], "--users cannot read /nowhere: No such file or directory"),
+        (
+            ["--sasl-mechanism", "PLAIN"],
+            "sasl_mechanisms has no effect with security_protocol='PLAINTEXT': set"
+            " security_protocol to 'SASL_PLAINTEXT' or 'SASL_SSL'",
+        ),
     ],
 )
 def test_a_broker_that_cannot_be_is_refused_in_words(arguments, problem, capsys):
     assert cli.main(["broker", *arguments]) == 1
     assert capsys.readouterr().err == f"thalweg broker: {problem}\n"
+
+
+def test_a_file_of_users_is_read_and_its_passwords_are_not_shown(tmp_path, capsys):
+    from thalweg.cli.broker import _users
+
+    file = tmp_path / "users"
+    file.write_text("# comment\n\nalice:s3:cret\nbob:x\n")
+    assert _users(str(file)) == {"alice": "s3:cret", "bob": "x"}
+    file.write_text("alice:x\ns3cret\n")
+    arguments = ["broker", "--security-protocol", "SASL_PLAINTEXT", "--users", str(file)]
+    assert cli.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error == f"thalweg broker: --users: line 2 of {file} is not name:password\n"
 
 
 def test_without_a_word_of_it_the_brokers_are_local(monkeypatch):

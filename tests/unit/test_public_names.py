@@ -29,9 +29,9 @@ NAMES = {
     "DefaultSerializer": "close deserialize serialize",
     "Deserializer": "close deserialize",
     "EmbeddedBroker": """
-        add_user bootstrap_servers ca_pem client_certificate client_config close create_topic
-        delete_topic host leader move_coordinator move_leader nodes ports remove_user requests
-        running start start_node stop_node topics
+        add_user allow bootstrap_servers ca_pem client_certificate client_config close
+        create_topic delete_topic deny host leader move_coordinator move_leader nodes ports
+        remove_user requests running start start_node stop_node topics
     """,
     "FutureBatchMetadata": """
         add_both add_callback add_errback exception failed get is_done retriable succeeded value

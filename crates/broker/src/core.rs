@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thalweg_protocol::{ApiKey, Reader, Str, Uuid, frame};
+use thalweg_security::acl::{Acls, Who};
 
 use crate::BrokerError;
 use crate::faults::FaultRegistry;
-use crate::fetch::SessionCache;
+use crate::fetch::{Reader as FetchReader, SessionCache};
 use crate::groups::Groups;
 use crate::offsets::CommittedOffsets;
 use crate::options::BrokerOptions;
@@ -55,6 +56,8 @@ pub struct Core {
     pub(crate) codecs: Codecs,
     pub(crate) random: Random,
     pub(crate) security: Security,
+    /// `None`: everybody may do everything.
+    pub(crate) acls: Option<Acls>,
     pub(crate) next_producer_id: i64,
     /// The size of all batches in memory.
     pub(crate) memory_bytes: u64,
@@ -86,6 +89,22 @@ impl Connection {
     /// Sets the user of the client's certificate. If the client must log in, it has no effect.
     pub(crate) fn identify(&mut self, subject: &str) {
         self.authentication.identify(Principal::user(subject));
+    }
+
+    /// Returns the user and the address, for ACLs.
+    pub(crate) fn who(&self) -> Who<'_> {
+        Who {
+            principal: self.authentication.principal().text(),
+            host: self.client_host.trim_start_matches('/'),
+        }
+    }
+
+    /// Returns the user and the address, for a request that waits.
+    pub(crate) fn reader(&self) -> FetchReader {
+        FetchReader {
+            principal: self.authentication.principal().clone(),
+            host: self.who().host.to_owned(),
+        }
     }
 
     /// Returns the user.
@@ -127,7 +146,6 @@ impl Core {
         Self {
             topology: Topology::new(nodes, &mut random),
             sessions: SessionCache::new(options.fetch_session_slots_max),
-            options,
             faults: FaultRegistry::default(),
             offsets: CommittedOffsets::default(),
             groups: Groups::default(),
@@ -135,7 +153,9 @@ impl Core {
             moved_coordinators: MovedCoordinators::default(),
             codecs: Codecs::default(),
             random,
+            acls: options.acls(),
             security: Security::new(&SecurityConfig::default()),
+            options,
             next_producer_id: first_producer_id(seed),
             memory_bytes: 0,
             started: now,

@@ -18,6 +18,7 @@ use std::time::{Instant, SystemTime};
 
 use ring::rand::SecureRandom as _;
 use thalweg_protocol::ApiKey;
+use thalweg_security::acl::Acl;
 use thalweg_security::{SEED_BYTES, Secret};
 
 use crate::core::NodeAddress;
@@ -290,6 +291,22 @@ impl EmbeddedBroker {
     pub fn remove_user(&self, user: &str) -> Result<bool, BrokerError> {
         self.check_open()?;
         Ok(lock(&self.core).security.users.remove(user))
+    }
+
+    /// Creates an ACL. Fails without an authorizer.
+    pub fn create_acl(&self, acl: Acl) -> Result<(), BrokerError> {
+        self.check_open()?;
+        let mut core = lock(&self.core);
+        let Some(acls) = &mut core.acls else {
+            let problem = "the broker has no authorizer: start it with authorizer=True";
+            return Err(BrokerError::Config(problem.to_owned()));
+        };
+        if acls.create(acl) {
+            return Ok(());
+        }
+        Err(BrokerError::Config(
+            "the broker has too many ACLs".to_owned(),
+        ))
     }
 
     /// Returns the certificate of the authority that this broker has made, as PEM text.

@@ -15,6 +15,7 @@
 //! secret. Secrets are compared in constant time.
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod certificate;
 mod nonces;
 pub mod oauthbearer;

@@ -24,6 +24,7 @@ from thalweg._client import closing
 from thalweg._client.arguments import int_given
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
+from thalweg.broker import _acls
 from thalweg.broker._faults import Fault, FaultRule, Faults, checked_api
 from thalweg.broker._group_server import GroupServer
 from thalweg.broker._security import ClientCertificate, Pem, Security
@@ -53,6 +54,8 @@ class EmbeddedBroker:
         ssl_keyfile: The key of the certificate, not encrypted.
         ssl_cafile: The authorities of clients, if the option `ssl.client.auth` is "requested" or
             "required". The user of a client without SASL is the subject of its certificate.
+        authorizer: Whether ACLs decide what users may do. Without ACLs, they may do nothing.
+        super_users: The users who may do everything. "alice" and "User:alice" are the same.
 
     Raises:
         TypeError: If an argument has a wrong type.
@@ -74,11 +77,14 @@ class EmbeddedBroker:
         ssl_certfile: Pem | None = None,
         ssl_keyfile: Pem | None = None,
         ssl_cafile: Pem | None = None,
+        authorizer: bool = False,
+        super_users: Iterable[str] = (),
     ) -> None:
         self._security = security = Security(
             security_protocol, sasl_mechanisms, users, ssl_certfile, ssl_keyfile, ssl_cafile
         )
         self._options = options = {name: str(value) for name, value in (configs or {}).items()}
+        options |= _acls.authorizer_options(authorizer, super_users)
         int_given(nodes, "nodes", 1, 65535)
         int_given(port, "port", 0, 65535)
         self._native = _core.EmbeddedBroker(
@@ -262,6 +268,56 @@ class EmbeddedBroker:
         self._security.users.pop(name, None)
         return existed
 
+    def allow(
+        self,
+        user: str,
+        operation: str,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        cluster: bool = False,
+        prefixed: bool = False,
+        host: str = "*",
+    ) -> None:
+        """Creates an ACL that allows a user an operation on one resource.
+
+            broker.allow("alice", "READ", topic="orders")
+
+        Args:
+            user: The name of the user, or "*" for all users.
+            operation: Kafka's word, for example "READ", "WRITE", "DESCRIBE" or "ALL".
+            topic: The name of a topic, or "*" for all topics.
+            group: The name of a group.
+            transactional_id: A transactional ID.
+            cluster: The cluster.
+            prefixed: Whether the ACL is about all names that begin with the given one.
+            host: The address of the client, or "*" for all addresses.
+
+        Raises:
+            ValueError: If Kafka has no such operation, or not exactly one resource is given.
+            KafkaConfigurationError: If the broker has no authorizer.
+            IllegalStateError: If the broker is not running.
+        """
+        resources = _resources(topic, group, transactional_id, cluster)
+        _acls.create(self._native, "ALLOW", user, operation, host, prefixed, resources)
+
+    def deny(
+        self,
+        user: str,
+        operation: str,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        cluster: bool = False,
+        prefixed: bool = False,
+        host: str = "*",
+    ) -> None:
+        """Creates an ACL that denies an operation. It beats all ACLs that allow it. See allow()."""
+        resources = _resources(topic, group, transactional_id, cluster)
+        _acls.create(self._native, "DENY", user, operation, host, prefixed, resources)
+
     def create_topic(
         self,
         name: str,
@@ -350,6 +406,17 @@ class EmbeddedBroker:
             return f"<EmbeddedBroker of process {self._pid}>"
         where = self.bootstrap_servers if self.running else "not running"
         return f"<EmbeddedBroker of {len(self.nodes)} nodes, {where}>"
+
+
+def _resources(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
+) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "group": group,
+        "transactional_id": transactional_id,
+        "cluster": cluster,
+    }
 
 
 def _end(native: _core.EmbeddedBroker, groups: GroupServer, pid: int) -> None:

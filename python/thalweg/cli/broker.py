@@ -12,7 +12,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --host, --port, --nodes and --config."""
+    """Adds the options of the broker."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
@@ -33,6 +33,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="set a broker option, for example num.partitions=3; may be repeated",
     )
+    parser.add_argument(
+        "--security-protocol",
+        choices=["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
+        default="PLAINTEXT",
+        help="how clients connect (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sasl-mechanism",
+        metavar="NAME",
+        action="append",
+        help="how clients may log in; may be repeated (default: PLAIN and SCRAM)",
+    )
+    parser.add_argument(
+        "--users", metavar="FILE", help="file with the users, one per line, as name:password"
+    )
+    parser.add_argument(
+        "--super-user",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="require ACLs, except of this user; may be repeated",
+    )
+    parser.add_argument("--ssl-certfile", metavar="FILE", help="certificate of the broker, as PEM")
+    parser.add_argument("--ssl-keyfile", metavar="FILE", help="key of the certificate, as PEM")
+    parser.add_argument("--ssl-cafile", metavar="FILE", help="authorities of clients, as PEM")
+    parser.add_argument(
+        "--write-ca",
+        metavar="FILE",
+        help="write the authority that the broker has made to this file, for clients",
+    )
+
+
+def _users(path: str) -> dict[str, str]:
+    """Reads users from a file, so that passwords are not in the list of processes."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ValueError(f"--users cannot read {path}: {reason}") from None
+    users = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, separator, password = line.partition(":")
+        if not (name and separator and password):
+            raise ValueError(f"--users: line {number} of {path} is not name:password")
+        users[name] = password
+    return users
+
+
+def _write_ca(path: str, pem: str | None) -> None:
+    if pem is None:
+        raise ValueError(
+            "--write-ca needs --security-protocol SSL or SASL_SSL, without --ssl-certfile"
+        )
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(pem)
+    except OSError as error:
+        raise ValueError(f"--write-ca cannot write {path}: {error.strerror}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,6 +110,14 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.port,
         arguments.host,
         configs=pairs(arguments.config, "--config"),
+        security_protocol=arguments.security_protocol,
+        sasl_mechanisms=arguments.sasl_mechanism,
+        users=None if arguments.users is None else _users(arguments.users),
+        ssl_certfile=arguments.ssl_certfile,
+        ssl_keyfile=arguments.ssl_keyfile,
+        ssl_cafile=arguments.ssl_cafile,
+        authorizer=bool(arguments.super_user),
+        super_users=arguments.super_user,
     )
     try:
         broker.start()
@@ -56,6 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"thalweg broker: {error.strerror or error}", file=sys.stderr)
         return 1
     with broker:
+        if arguments.write_ca is not None:
+            _write_ca(arguments.write_ca, broker.ca_pem)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, on_signal)
         print(f"Kafka is ready: bootstrap_servers={broker.bootstrap_servers}", flush=True)

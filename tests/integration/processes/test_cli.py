@@ -69,6 +69,40 @@ def test_a_broker_serves_until_it_is_told_to_end(number: signal.Signals) -> None
             broker.kill()
 
 
+def test_a_broker_with_logins_acls_and_tls(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text("admin:secret-1\nalice:secret-2\n")
+    ca = tmp_path / "ca.pem"
+    options = ["--security-protocol", "SASL_SSL", "--sasl-mechanism", "SCRAM-SHA-512"]
+    options += ["--users", str(tmp_path / "users"), "--super-user", "admin", "--write-ca", str(ca)]
+    command = [sys.executable, "-m", "thalweg", "broker", "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        try:
+            servers = broker.stdout.readline().decode().strip().partition("=")[2]
+
+            def produce(user: str, password: str) -> tuple[int, bytes, str]:
+                given = {
+                    "security.protocol": "SASL_SSL",
+                    "sasl.mechanism": "SCRAM-SHA-512",
+                    "sasl.username": user,
+                    "sasl.password": password,
+                    "ssl.ca.location": str(ca),
+                    "max.block.ms": "3000",
+                }
+                more = [part for pair in given.items() for part in ("-X", "=".join(pair))]
+                return thalweg("produce", "t", "-b", servers, *more, given=b"value\n")
+
+            assert produce("admin", "secret-1")[0] == 0
+            status, _, errors = produce("alice", "secret-2")
+            assert status == 1
+            assert "AUTHORIZATION_FAILED" in errors
+            status, _, errors = produce("admin", "wrong-secret")
+            assert status == 1
+            assert "wrong-secret" not in errors
+        finally:
+            broker.kill()
+
+
 def test_a_broker_that_cannot_listen_names_the_address() -> None:
     # An address of documentation examples, which no host has.
     status, output, errors = thalweg("broker", "--host", "192.0.2.1", "--port", "9092")

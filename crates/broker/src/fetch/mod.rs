@@ -12,6 +12,6 @@ mod read;
 mod session;
 mod target;
 
-pub(crate) use pending::{PendingFetch, Scope, error_body};
+pub(crate) use pending::{PendingFetch, Reader, Scope, error_body};
 pub(crate) use session::{FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, SessionCache};
 pub(crate) use target::{TargetKey, TopicKey, forgotten, has_long_names, targets, uses_ids};

@@ -9,7 +9,10 @@ use super::encode::{self, Head};
 use super::read::{PartitionRead, ReadPass};
 use super::session::{NO_SESSION, Session, SessionCache};
 use super::target::{Target, TargetKey, uses_ids};
+use thalweg_security::acl::{Acls, Who};
+
 use crate::Core;
+use crate::Principal;
 use crate::random::Random;
 use crate::requests::answer::Pieces;
 use crate::requests::context::Injected;
@@ -37,6 +40,14 @@ pub(crate) struct PendingFetch {
     pub(crate) max_bytes: usize,
     pub(crate) scope: Scope,
     pub(crate) injected: Option<Injected>,
+    pub(crate) reader: Reader,
+}
+
+/// Who fetches. A rule that is deleted while a fetch waits concerns it, too.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) principal: Principal,
+    pub(crate) host: String,
 }
 
 impl PendingFetch {
@@ -56,9 +67,10 @@ impl PendingFetch {
             topology,
             sessions,
             random,
+            acls,
             ..
         } = core;
-        let reads = self.read(topology, &targets);
+        let reads = self.read(topology, acls.as_ref(), &targets);
         let bytes: usize = reads.iter().map(PartitionRead::records_bytes).sum();
         let is_ready = is_over
             || reads.is_empty()
@@ -87,6 +99,7 @@ impl PendingFetch {
     fn read<'a>(
         &'a self,
         topology: &'a Topology,
+        acls: Option<&'a Acls>,
         targets: &[(TargetKey, Target)],
     ) -> Vec<PartitionRead<'a>> {
         let mut pass = ReadPass {
@@ -96,6 +109,11 @@ impl PendingFetch {
             bytes_left: self.max_bytes,
             is_first: true,
             injected: self.injected.as_ref(),
+            acls,
+            who: Who {
+                principal: self.reader.principal.text(),
+                host: &self.reader.host,
+            },
         };
         targets
             .iter()

@@ -3,6 +3,8 @@
 use thalweg_protocol::ErrorCode;
 
 use super::target::{Target, TargetKey};
+use thalweg_security::acl::{Acls, Operation, ResourceType, Who};
+
 use crate::requests::context::Injected;
 use crate::storage::{Aborted, LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
@@ -63,10 +65,18 @@ pub(crate) struct ReadPass<'a> {
     /// The first batch of the complete answer may exceed every limit (KIP-74).
     pub(crate) is_first: bool,
     pub(crate) injected: Option<&'a Injected>,
+    pub(crate) acls: Option<&'a Acls>,
+    pub(crate) who: Who<'a>,
 }
 
 impl<'a> ReadPass<'a> {
     pub(crate) fn read(&mut self, key: TargetKey, target: &Target) -> PartitionRead<'a> {
+        // A client that may not read does not learn whether the name exists.
+        if let super::TopicKey::Name(name) = &key.0
+            && !self.may_read(name)
+        {
+            return PartitionRead::error(key, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+        }
         let Some(topic) = key.0.find(self.topology) else {
             let code = match key.0 {
                 super::TopicKey::Id(_) => ErrorCode::UNKNOWN_TOPIC_ID,
@@ -74,6 +84,9 @@ impl<'a> ReadPass<'a> {
             };
             return PartitionRead::error(key, code);
         };
+        if !self.may_read(&topic.name) {
+            return PartitionRead::error(key, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+        }
         let injected = self
             .injected
             .and_then(|injected| injected.for_topic(&topic.name));
@@ -88,6 +101,11 @@ impl<'a> ReadPass<'a> {
                 ..PartitionRead::error(key, code)
             },
         }
+    }
+
+    fn may_read(&self, topic: &str) -> bool {
+        let acls = self.acls;
+        acls.is_none_or(|acls| acls.allows(self.who, Operation::Read, ResourceType::Topic, topic))
     }
 
     fn read_led(

@@ -29,6 +29,9 @@ fn add(context: &mut Context<'_>, request: &AddOffsetsToTxnRequest) -> Result<()
     if request.group_id.is_empty() {
         return Err(ErrorCode::INVALID_GROUP_ID);
     }
+    if let Some(code) = context.denied_group(&request.group_id) {
+        return Err(code);
+    }
     let producer = ProducerIdAndEpoch {
         id: request.producer_id,
         epoch: request.producer_epoch,

@@ -106,7 +106,7 @@ fn partitions_of(topic: &AddPartitionsToTxnTopic) -> impl Iterator<Item = TopicP
 
 /// Returns why a partition cannot be added.
 fn missing(context: &Context<'_>, (topic, index): &TopicPartition) -> Option<ErrorCode> {
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return Some(code);
     }
     if is_internal(topic) {

@@ -30,7 +30,7 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: AlterUserScramCredentialsRequest,
 ) -> AlterUserScramCredentialsResponse {
-    let injected = context.injected();
+    let injected = context.refusal();
     let users = &mut context.core.security.users;
     let mut errors: BTreeMap<Str, Option<ApiError>> = BTreeMap::new();
     let mut changes: BTreeMap<(Str, i8), Change> = BTreeMap::new();

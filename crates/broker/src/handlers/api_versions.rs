@@ -25,7 +25,7 @@ pub(crate) fn handle(
     request: ApiVersionsRequest,
 ) -> ApiVersionsResponse {
     let api_keys = api::announced(context.core);
-    match context.injected() {
+    match context.refusal() {
         Some(code) => refusal(code, api_keys),
         None if context.version >= 3 && !names_its_software(&request) => {
             refusal(ErrorCode::INVALID_REQUEST, Vec::new())

@@ -39,7 +39,7 @@ pub(crate) fn handle(
         let lists = topic
             .assignments
             .map(|lists| lists.into_iter().map(|a| a.broker_ids).collect());
-        let created = match context.injected_for(&topic.name) {
+        let created = match context.refusal_for(&topic.name) {
             Some(code) => Err(ApiError::of(code)),
             None if is_repeated => Err(repeats::duplicate_topic()),
             None if more > left => Err(create_topics::too_many_partitions()),

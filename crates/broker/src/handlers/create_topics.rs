@@ -9,6 +9,7 @@ use thalweg_protocol::messages::create_topics::{
     CreateTopicsResponse,
 };
 use thalweg_protocol::{ErrorCode, Str};
+use thalweg_security::acl::{Operation, ResourceType};
 
 use crate::Core;
 use crate::error::ApiError;
@@ -45,7 +46,10 @@ pub(crate) fn handle(
         if is_repeated && !refused.insert(name.clone()) {
             continue;
         }
-        let created = match context.injected_for(&name) {
+        let refusal = context
+            .refusal_for(&name)
+            .or_else(|| denied(context, &name));
+        let created = match refusal {
             Some(code) => Err(ApiError::of(code)),
             None if is_repeated => Err(repeats::duplicate_topic()),
             None if partitions > PARTITIONS_PER_REQUEST_MAX => Err(too_many_partitions()),
@@ -65,6 +69,13 @@ pub(crate) fn handle(
         topics,
         ..CreateTopicsResponse::default()
     }
+}
+
+/// Creating needs the right to create all topics, or this one.
+pub(super) fn denied(context: &Context<'_>, name: &str) -> Option<ErrorCode> {
+    let may_create = context.allows_on_cluster(Operation::Create)
+        || context.allows(Operation::Create, ResourceType::Topic, name);
+    (!may_create).then_some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
 }
 
 pub(super) fn too_many_partitions() -> ApiError {

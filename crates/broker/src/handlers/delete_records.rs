@@ -50,7 +50,7 @@ fn delete(
     index: i32,
     offset: i64,
 ) -> Result<i64, ErrorCode> {
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return Err(code);
     }
     let core = &mut *context.core;

@@ -9,6 +9,8 @@ use thalweg_protocol::messages::delete_topics::{
 };
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
+use thalweg_security::acl::Operation;
+
 use crate::Core;
 use crate::error::ApiError;
 use crate::requests::context::Context;
@@ -62,6 +64,14 @@ fn delete(context: &mut Context<'_>, wish: &DeleteTopicState) -> Result<(Str, Uu
     if !context.core.options.delete_topic_enable {
         return Err(ApiError::of(ErrorCode::TOPIC_DELETION_DISABLED));
     }
+    // A client that may not delete does not learn whether the name exists.
+    let may_delete_all = context.allows_on_cluster(Operation::Delete);
+    if let Some(name) = &wish.name
+        && !may_delete_all
+        && let Some(code) = context.denied_topic(name)
+    {
+        return Err(ApiError::of(code));
+    }
     let topology = &context.core.topology;
     let topic = match &wish.name {
         Some(_) if !wish.topic_id.is_zero() => {
@@ -78,7 +88,12 @@ fn delete(context: &mut Context<'_>, wish: &DeleteTopicState) -> Result<(Str, Uu
             .ok_or_else(|| ApiError::of(ErrorCode::UNKNOWN_TOPIC_ID))?,
     };
     let (name, id) = (topic.name.clone(), topic.id);
-    if let Some(code) = context.injected_for(&name) {
+    let refusal = if may_delete_all {
+        context.injected_for(&name)
+    } else {
+        context.refusal_for(&name)
+    };
+    if let Some(code) = refusal {
         return Err(ApiError::of(code));
     }
     context.core.drop_topic(id);

@@ -6,6 +6,8 @@ use thalweg_protocol::messages::describe_cluster::{
 };
 
 use super::operations;
+use thalweg_security::acl::{CLUSTER_NAME, ResourceType};
+
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -20,7 +22,7 @@ pub(crate) fn handle(
 ) -> DescribeClusterResponse {
     let mismatch =
         (request.endpoint_type != BROKERS).then_some(ErrorCode::MISMATCHED_ENDPOINT_TYPE);
-    if let Some(code) = context.injected().or(mismatch) {
+    if let Some(code) = context.refusal().or(mismatch) {
         return DescribeClusterResponse {
             error_code: code.0,
             error_message: Some(code.message().into()),
@@ -44,7 +46,7 @@ pub(crate) fn handle(
         controller_id: topology.controller(),
         brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
-            operations::CLUSTER
+            context.allowed_of(operations::CLUSTER, ResourceType::Cluster, CLUSTER_NAME)
         } else {
             operations::NOT_ASKED
         },

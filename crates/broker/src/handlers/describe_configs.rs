@@ -13,6 +13,8 @@ use thalweg_protocol::messages::describe_configs::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats;
+use thalweg_security::acl::Operation;
+
 use crate::Core;
 use crate::error::ApiError;
 use crate::options::{BROKER_OPTIONS, BrokerOptions, Kind, TOPIC_OPTIONS, TopicOption};
@@ -114,7 +116,7 @@ fn describe(
     let core = &*context.core;
     let mut configs = match resource.resource_type {
         TOPIC => {
-            if let Some(code) = context.injected_for(name) {
+            if let Some(code) = context.refusal_for(name) {
                 return Err(ApiError::of(code));
             }
             let topic = core
@@ -128,8 +130,11 @@ fn describe(
                 .collect()
         }
         BROKER => {
-            if let Some(code) = context.injected() {
+            if let Some(code) = context.refusal() {
                 return Err(ApiError::of(code));
+            }
+            if !context.allows_on_cluster(Operation::DescribeConfigs) {
+                return Err(ApiError::of(ErrorCode::CLUSTER_AUTHORIZATION_FAILED));
             }
             check_broker(context, name)?;
             broker_rows(&core.options)

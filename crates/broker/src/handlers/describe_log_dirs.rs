@@ -32,7 +32,7 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse {
-    if let Some(code) = context.injected() {
+    if let Some(code) = context.refusal() {
         return DescribeLogDirsResponse {
             error_code: code.0,
             ..Default::default()

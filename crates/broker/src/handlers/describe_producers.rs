@@ -54,7 +54,7 @@ fn producers(
     topic: &str,
     index: i32,
 ) -> Result<Vec<ProducerState>, ErrorCode> {
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return Err(code);
     }
     let topic = context.core.topology.topic(topic);

@@ -10,6 +10,8 @@ use thalweg_protocol::messages::describe_topic_partitions::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::operations;
+use thalweg_security::acl::ResourceType;
+
 use crate::Core;
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
@@ -35,6 +37,7 @@ pub(crate) fn handle(
             .core
             .topology
             .topics()
+            .filter(|topic| context.denied_topic(&topic.name).is_none())
             .map(|topic| topic.name.clone())
             .collect()
     } else {
@@ -81,7 +84,7 @@ fn describe(
     max: usize,
 ) -> (DescribeTopicPartitionsResponseTopic, Option<i32>) {
     let topology = &context.core.topology;
-    let found = match context.injected_for(&name) {
+    let found = match context.refusal_for(&name) {
         Some(code) => Err(code),
         None => topology
             .topic(&name)
@@ -110,7 +113,11 @@ fn describe(
         partitions: partitions
             .map(|(index, p)| partition(topology, index as i32, p))
             .collect(),
-        topic_authorized_operations: operations::TOPIC,
+        topic_authorized_operations: context.allowed_of(
+            operations::TOPIC,
+            ResourceType::Topic,
+            &name,
+        ),
         name: Some(name),
     };
     let next = (topic.partitions.len() > first + max).then_some((first + max) as i32);

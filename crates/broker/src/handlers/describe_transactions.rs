@@ -38,7 +38,7 @@ fn describe(context: &Context<'_>, id: Str) -> TransactionState {
             transaction_start_time_ms: transaction.start_ms,
             producer_id: transaction.producer.id,
             producer_epoch: transaction.producer.epoch,
-            topics: topics(transaction),
+            topics: topics(context, transaction),
             ..TransactionState::default()
         },
         Err(code) => TransactionState {
@@ -49,9 +49,11 @@ fn describe(context: &Context<'_>, id: Str) -> TransactionState {
     }
 }
 
-fn topics(transaction: &Transaction) -> Vec<TopicData> {
+fn topics(context: &Context<'_>, transaction: &Transaction) -> Vec<TopicData> {
     let mut topics: BTreeMap<&Str, Vec<i32>> = BTreeMap::new();
-    for (topic, partition) in &transaction.partitions {
+    let partitions = transaction.partitions.iter();
+    let visible = partitions.filter(|(topic, _)| context.denied_topic(topic).is_none());
+    for (topic, partition) in visible {
         topics.entry(topic).or_default().push(*partition);
     }
     let topics = topics.into_iter().map(|(topic, partitions)| TopicData {

@@ -18,7 +18,7 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: DescribeUserScramCredentialsRequest,
 ) -> DescribeUserScramCredentialsResponse {
-    if let Some(code) = context.injected() {
+    if let Some(code) = context.refusal() {
         return DescribeUserScramCredentialsResponse {
             error_code: code.0,
             error_message: Some(code.message().into()),

@@ -73,7 +73,7 @@ fn every_partition(core: &Core) -> Vec<(Str, Vec<i32>)> {
 }
 
 fn elect(context: &mut Context<'_>, topic: &str, index: i32, election_type: i8) -> ErrorCode {
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return code;
     }
     let topology = &mut context.core.topology;

@@ -65,6 +65,7 @@ pub(crate) fn handle(
         max_bytes: max_bytes as usize,
         scope,
         injected: context.injected.take(),
+        reader: context.connection.reader(),
     };
     let must_answer = request.max_wait_ms <= 0;
     if let Some(body) = fetch.poll(context.core, must_answer, None, context.now) {
@@ -77,7 +78,7 @@ pub(crate) fn handle(
 }
 
 fn find_scope(context: &mut Context<'_>, request: &FetchRequest) -> Result<Scope, ErrorCode> {
-    if let Some(code) = context.injected().filter(|code| is_of_sessions(*code)) {
+    if let Some(code) = context.refusal().filter(|code| is_of_sessions(*code)) {
         return Err(code);
     }
     if has_long_names(request) {

@@ -9,6 +9,8 @@ use thalweg_protocol::messages::find_coordinator::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats;
+use thalweg_security::acl::{Operation, ResourceType};
+
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 use crate::topology::coordinator::CoordinatorKind;
@@ -49,7 +51,20 @@ fn find(context: &Context<'_>, key: Str, key_type: i8) -> Coordinator {
         1 => Ok(CoordinatorKind::Transaction),
         _ => Err(ErrorCode::INVALID_REQUEST),
     };
-    let node = match (context.injected(), kind) {
+    let denied = |kind: &CoordinatorKind| {
+        let (resource_type, code) = match kind {
+            CoordinatorKind::Group => (ResourceType::Group, ErrorCode::GROUP_AUTHORIZATION_FAILED),
+            CoordinatorKind::Transaction => (
+                ResourceType::TransactionalId,
+                ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ),
+        };
+        (!context.allows(Operation::Describe, resource_type, &key)).then_some(code)
+    };
+    let refusal = context
+        .refusal()
+        .or_else(|| kind.as_ref().ok().and_then(denied));
+    let node = match (refusal, kind) {
         (Some(code), _) | (None, Err(code)) => Err(code),
         (None, Ok(kind)) => context
             .core

@@ -99,7 +99,7 @@ pub(super) fn find_topic<'a>(
                    its start.";
         return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     }
-    if let Some(code) = context.injected_for(name) {
+    if let Some(code) = context.refusal_for(name) {
         return Err(ApiError::of(code));
     }
     let topic = context

@@ -5,6 +5,7 @@
 
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use thalweg_protocol::{ErrorCode, Str};
+use thalweg_security::acl::{Operation, ResourceType};
 
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
@@ -37,8 +38,11 @@ pub(crate) fn handle(
 
 /// Without a transactional id, each request gets a new id.
 fn idempotent(context: &mut Context<'_>) -> Result<ProducerIdAndEpoch, ErrorCode> {
-    match context.injected() {
+    let may_write = context.allows_on_cluster(Operation::IdempotentWrite)
+        || context.allows_any(Operation::Write, ResourceType::Topic);
+    match context.refusal() {
         Some(code) => Err(code),
+        None if !may_write => Err(ErrorCode::CLUSTER_AUTHORIZATION_FAILED),
         None => Ok(ProducerIdAndEpoch {
             id: context.core.new_producer_id(),
             epoch: 0,

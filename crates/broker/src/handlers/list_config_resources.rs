@@ -39,7 +39,7 @@ pub(crate) fn handle(
         }));
     }
     ListConfigResourcesResponse {
-        error_code: context.injected().unwrap_or_default().0,
+        error_code: context.refusal().unwrap_or_default().0,
         config_resources,
         ..ListConfigResourcesResponse::default()
     }

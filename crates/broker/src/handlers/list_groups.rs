@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
+use thalweg_security::acl::Operation;
 
 use crate::groups::GroupKind;
 use crate::requests::context::Context;
@@ -16,7 +17,7 @@ use crate::topology::coordinator::CoordinatorKind;
 impl Subject for ListGroupsRequest {}
 
 pub(crate) fn handle(context: &mut Context<'_>, request: ListGroupsRequest) -> ListGroupsResponse {
-    if let Some(code) = context.injected() {
+    if let Some(code) = context.refusal() {
         return ListGroupsResponse {
             error_code: code.0,
             ..ListGroupsResponse::default()
@@ -24,8 +25,10 @@ pub(crate) fn handle(context: &mut Context<'_>, request: ListGroupsRequest) -> L
     }
     let states = Filter::new(&request.states_filter);
     let types = Filter::new(&request.types_filter);
+    let sees_all = context.allows_on_cluster(Operation::Describe);
     let is_wanted = |group: &ListedGroup| {
-        states.passes(&group.group_state)
+        (sees_all || context.denied_group(&group.group_id).is_none())
+            && states.passes(&group.group_state)
             && types.passes(&group.group_type)
             && context.coordinates(CoordinatorKind::Group, &group.group_id)
     };

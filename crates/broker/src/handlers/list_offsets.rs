@@ -105,7 +105,7 @@ impl Lookups {
         topic: &str,
         wish: &ListOffsetsPartition,
     ) -> Result<(i64, i64, i32), ErrorCode> {
-        if let Some(code) = context.injected_for(topic) {
+        if let Some(code) = context.refusal_for(topic) {
             return Err(code);
         }
         if context.version < min_version(wish.timestamp) {

@@ -15,7 +15,7 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     _: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
-    let code = context.injected().unwrap_or_default();
+    let code = context.refusal().unwrap_or_default();
     ListPartitionReassignmentsResponse {
         error_code: code.0,
         ..Default::default()

@@ -45,7 +45,7 @@ fn list(
     context: &Context<'_>,
     request: &ListTransactionsRequest,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
-    if let Some(code) = context.injected() {
+    if let Some(code) = context.refusal() {
         return Err(code);
     }
     let pattern = match request.transactional_id_pattern.as_deref() {
@@ -58,7 +58,8 @@ fn list(
         duration_ms: request.duration_filter,
     };
     let passes = |id: &Str, transaction: &Transaction| {
-        context.coordinates(CoordinatorKind::Transaction, id)
+        context.denied_transactional_id(id).is_none()
+            && context.coordinates(CoordinatorKind::Transaction, id)
             && filters.pass(transaction, context.now_ms)
     };
     let found = context.core.transactions.iter();

@@ -13,6 +13,8 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
 use super::operations;
+use thalweg_security::acl::{CLUSTER_NAME, ResourceType};
+
 use crate::Core;
 use crate::requests::context::Context;
 use crate::requests::subject::{Subject, topic_name};
@@ -66,7 +68,7 @@ pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> Met
         controller_id: topology.controller(),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
-            operations::CLUSTER
+            context.allowed_of(operations::CLUSTER, ResourceType::Cluster, CLUSTER_NAME)
         } else {
             operations::NOT_ASKED
         },
@@ -102,6 +104,7 @@ fn all(context: &Context<'_>, with_operations: bool) -> Vec<MetadataResponseTopi
     let topology = &context.core.topology;
     topology
         .topics()
+        .filter(|topic| context.denied_topic(&topic.name).is_none())
         .map(|topic| describe(context, topology, topic, with_operations))
         .collect()
 }
@@ -134,6 +137,11 @@ fn one(
         Err(code) => Err(code),
     };
     match topic {
+        // Kafka does not return the name of a topic that the client may not describe.
+        Ok(topic) if wish.name.is_none() && context.denied_topic(&topic.name).is_some() => {
+            let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
+            failed(code, None, wish.topic_id, context.version)
+        }
         Ok(topic) => describe(context, topology, topic, with_operations),
         Err(code) => failed(code, wish.name, wish.topic_id, context.version),
     }
@@ -144,14 +152,19 @@ fn find_or_create(
     name: &Str,
     creation: &mut Creation,
 ) -> Result<Uuid, ErrorCode> {
-    if let Some(code) = context.injected_for(name) {
+    if let Some(code) = context.refusal_for(name) {
         return Err(code);
     }
+    let denied = super::create_topics::denied(context, name);
     let core = &mut *context.core;
     if let Some(topic) = core.topology.topic(name) {
         return Ok(topic.id);
     }
     let partitions = i64::from(core.options.num_partitions);
+    let denied = denied.filter(|_| creation.is_allowed);
+    if let Some(code) = denied {
+        return Err(code);
+    }
     // The client asks again for those that are too many for one request.
     if !creation.is_allowed || creation.partitions_left < partitions {
         return match crate::topology::topic::check_name(name) {
@@ -192,7 +205,7 @@ fn describe(
     topic: &Topic,
     with_operations: bool,
 ) -> MetadataResponseTopic {
-    if let Some(code) = context.injected_for(&topic.name) {
+    if let Some(code) = context.refusal_for(&topic.name) {
         return failed(code, Some(topic.name.clone()), topic.id, context.version);
     }
     let partitions = (0..).zip(&topic.partitions);
@@ -205,7 +218,7 @@ fn describe(
             .map(|(index, p)| partition(topology, index, p))
             .collect(),
         topic_authorized_operations: if with_operations {
-            operations::TOPIC
+            context.allowed_of(operations::TOPIC, ResourceType::Topic, &topic.name)
         } else {
             operations::NOT_ASKED
         },

@@ -5,6 +5,7 @@
 // All handlers have the same signature, even those that only read their request.
 #![allow(clippy::needless_pass_by_value)]
 
+pub(crate) mod acls;
 pub(crate) mod add_offsets_to_txn;
 pub(crate) mod add_partitions_to_txn;
 pub(crate) mod alter_configs;

@@ -111,6 +111,9 @@ fn commit_topic(
     topic: OffsetCommitRequestTopic,
 ) -> OffsetCommitResponseTopic {
     let by_id = context.version >= 10;
+    if let Some(code) = context.denied_topic(&topic.name).filter(|_| !by_id) {
+        return answer(topic, |_| code);
+    }
     let topology = &context.core.topology;
     let found = if by_id {
         topology
@@ -142,7 +145,7 @@ fn commit(
     topic: &Str,
     partition: &OffsetCommitRequestPartition,
 ) -> Result<(), ErrorCode> {
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return Err(code);
     }
     let committed = committed_offset(

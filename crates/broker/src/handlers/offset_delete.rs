@@ -36,7 +36,7 @@ pub(crate) fn handle(
         let count = topology
             .topic(&topic.name)
             .map_or(0, |topic| topic.partitions.len()) as i32;
-        let injected = context.injected_for(&topic.name);
+        let injected = context.refusal_for(&topic.name);
         let view = context.core.groups.table.get(&group);
         let is_subscribed = view.is_some_and(|view| view.is_subscribed(&topic.name));
         let partitions = topic.partitions.iter().map(|wish| {

@@ -215,7 +215,11 @@ fn fetch_all(
 ) -> Vec<OffsetFetchResponseTopics> {
     let by_id = context.version >= 10;
     let core = &*context.core;
-    let topics = core.offsets.of_group(group).map(|(name, partitions)| {
+    let visible = core
+        .offsets
+        .of_group(group)
+        .filter(|(name, _)| context.denied_topic(name).is_none());
+    let topics = visible.map(|(name, partitions)| {
         let offsets = TopicOffsets::new(context, group, name, require_stable);
         let partitions = partitions.map(|p| offsets.committed(p));
         let id = core
@@ -253,7 +257,7 @@ impl<'a> TopicOffsets<'a> {
                 partition: 0,
             },
             require_stable,
-            injected: context.injected_for(topic),
+            injected: context.refusal_for(topic),
         }
     }
 

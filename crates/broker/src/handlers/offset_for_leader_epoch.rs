@@ -51,7 +51,7 @@ fn find(
     topic: &str,
     wish: &OffsetForLeaderPartition,
 ) -> Result<(i32, i64), ErrorCode> {
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return Err(code);
     }
     let topic = context.core.topology.topic(topic);

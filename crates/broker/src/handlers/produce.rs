@@ -86,7 +86,14 @@ fn produce_topic(
 ) -> TopicProduceResponse {
     let uses_ids = context.version >= 13;
     let topology = &context.core.topology;
-    let found = if uses_ids {
+    let id = circumstances.transactional_id.as_ref();
+    let denied = id.and_then(|id| context.denied_transactional_id(id));
+    // A client that may not write does not learn whether the topic exists.
+    let denied_by_name = || context.denied_topic(&topic.name).filter(|_| !uses_ids);
+    let denied = denied.or_else(denied_by_name);
+    let found = if let Some(code) = denied {
+        Err(code)
+    } else if uses_ids {
         topology
             .topic_by_id(topic.topic_id)
             .ok_or(ErrorCode::UNKNOWN_TOPIC_ID)
@@ -211,7 +218,7 @@ fn check(context: &Context<'_>, acks: i16, topic: Uuid, index: i32) -> Result<()
     let topic = topology
         .topic_by_id(topic)
         .ok_or_else(|| plain(ErrorCode::UNKNOWN_TOPIC_ID))?;
-    if let Some(code) = context.injected_for(&topic.name) {
+    if let Some(code) = context.refusal_for(&topic.name) {
         return Err(plain(code));
     }
     if !(-1..=1).contains(&acks) {

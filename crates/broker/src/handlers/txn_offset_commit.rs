@@ -61,6 +61,9 @@ pub(crate) fn handle(
 fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
     let group = &request.group_id;
     context.check_group(group)?;
+    if let Some(code) = context.denied_transactional_id(&request.transactional_id) {
+        return Err(code);
+    }
     let partitions = existing(context, &request.topics);
     if partitions.is_empty() {
         return Ok(());
@@ -91,7 +94,7 @@ fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<
 fn existing(context: &Context<'_>, topics: &[TxnOffsetCommitRequestTopic]) -> Vec<TopicPartition> {
     let mut found = Vec::new();
     let topics = topics.iter();
-    for topic in topics.filter(|topic| context.injected_for(&topic.name).is_none()) {
+    for topic in topics.filter(|topic| context.refusal_for(&topic.name).is_none()) {
         let partitions = topic.partitions.iter();
         let exist = partitions.filter(|each| partition_exists(context, topic, each));
         found.extend(exist.map(|each| (topic.name.clone(), each.partition_index)));
@@ -125,7 +128,7 @@ fn may_commit(
     partition: &TxnOffsetCommitRequestPartition,
     allowed: Result<(), ErrorCode>,
 ) -> Result<(), ErrorCode> {
-    if let Some(code) = context.injected_for(&topic.name) {
+    if let Some(code) = context.refusal_for(&topic.name) {
         return Err(code);
     }
     if !partition_exists(context, topic, partition) {

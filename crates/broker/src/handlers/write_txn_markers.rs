@@ -90,7 +90,7 @@ fn write(
     level: Level,
 ) -> Result<(), ErrorCode> {
     let (topic, index) = partition;
-    if let Some(code) = context.injected_for(topic) {
+    if let Some(code) = context.refusal_for(topic) {
         return Err(code);
     }
     if marker.producer_id < 0 || marker.producer_epoch < 0 {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use thalweg_security::acl::Acls;
+
 use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
 use super::value::{Kind, OptionError};
 use crate::BrokerError;
@@ -10,10 +12,16 @@ use crate::BrokerError;
 /// The highest `transaction.version` that exists (KIP-890).
 pub(crate) const TRANSACTION_VERSION_MAX: i16 = 2;
 
+/// Kafka's own authorizer, and the only one that this broker has.
+pub(crate) const STANDARD_AUTHORIZER: &str =
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
 /// Name, kind and default of the options of the broker itself. Options that set a topic's default
 /// (`log.retention.ms`, `message.max.bytes`, ...) are in [`TOPIC_OPTIONS`].
 #[rustfmt::skip]
 pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
+    ("allow.everyone.if.no.acl.found", Kind::Bool, "false"),
+    ("authorizer.class.name", Kind::Word(&["", STANDARD_AUTHORIZER]), ""),
     ("auto.create.topics.enable", Kind::Bool, "true"),
     ("connection.failed.authentication.delay.ms", Kind::INT, "100"),
     ("connections.max.idle.ms", Kind::LONG, "600000"),
@@ -53,6 +61,8 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("sasl.server.max.receive.size", Kind::INT, "524288"),
     ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
     ("ssl.client.auth", Kind::Word(&["none", "requested", "required"]), "none"),
+    // Users, as `User:a;User:b`.
+    ("super.users", Kind::Text, ""),
     // Ours: the time for a client to log in. Kafka has only the limit on idle connections.
     ("thalweg.authentication.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "10000"),
     // Ours: the limit on the size of all records in memory together. 0 means no limit.
@@ -192,6 +202,19 @@ impl BrokerOptions {
     /// Returns a broker option's text as given at the start.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
+    }
+
+    /// Returns the ACLs of a new broker, or `None` without an authorizer.
+    pub(crate) fn acls(&self) -> Option<Acls> {
+        self.given("authorizer.class.name")
+            .filter(|name| !name.is_empty())?;
+        let super_users = self.given("super.users").unwrap_or_default().split(';');
+        let super_users = super_users.map(str::trim).filter(|user| !user.is_empty());
+        let for_everyone = self.given("allow.everyone.if.no.acl.found");
+        Some(Acls::new(
+            super_users.map(str::to_owned).collect(),
+            for_everyone.is_some_and(is_true),
+        ))
     }
 
     /// Returns all group options as text, for the group coordinator.

@@ -19,6 +19,7 @@ use crate::groups::{CoordinatorRequest, GROUP_APIS, Origin, Routed};
 use crate::handlers;
 use crate::requests::answer::{Outcome, Reply, ReplyTo};
 use crate::requests::context::{Context, Injected};
+use crate::requests::needs::needs;
 use crate::requests::subject::Subject;
 use crate::requests::wait::{Wait, WaitsFor};
 
@@ -75,6 +76,9 @@ const APIS: &[Api] = &[
     api(ApiKey::END_TXN, |call| call.answer(handlers::end_txn::handle)),
     api(ApiKey::WRITE_TXN_MARKERS, |call| call.answer(handlers::write_txn_markers::handle)),
     api(ApiKey::TXN_OFFSET_COMMIT, |call| call.answer(handlers::txn_offset_commit::handle)),
+    api(ApiKey::DESCRIBE_ACLS, |call| call.answer(handlers::acls::describe)),
+    api(ApiKey::CREATE_ACLS, |call| call.answer(handlers::acls::create)),
+    api(ApiKey::DELETE_ACLS, |call| call.answer(handlers::acls::delete)),
     api(ApiKey::DESCRIBE_CONFIGS, |call| call.answer(handlers::describe_configs::handle)),
     api(ApiKey::ALTER_CONFIGS, |call| call.answer(handlers::alter_configs::handle)),
     api(ApiKey::DESCRIBE_LOG_DIRS, |call| call.answer(handlers::describe_log_dirs::handle)),
@@ -194,6 +198,7 @@ impl Call<'_> {
             core: self.core,
             node: self.connection.node,
             connection: self.connection,
+            needs: needs(reply_to.key),
             version: reply_to.version,
             frame_bytes: self.frame_bytes,
             now,

@@ -6,6 +6,7 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::core::{Connection, Core};
 use crate::faults::{Applied, FaultAction};
+use crate::requests::needs::Needs;
 use crate::topology::coordinator::CoordinatorKind;
 use crate::transactions::Now;
 
@@ -19,6 +20,8 @@ pub(crate) struct Context<'a> {
     pub(crate) node: i32,
     /// The client's side, and who the client is.
     pub(crate) connection: &'a mut Connection,
+    /// What the client must be allowed to do.
+    pub(crate) needs: Needs,
     pub(crate) version: i16,
     /// The size of the frame that contained the request.
     pub(crate) frame_bytes: usize,
@@ -58,6 +61,17 @@ impl Injected {
 }
 
 impl Context<'_> {
+    /// Returns why a topic is refused: a fault injects an error, or the client may not use it.
+    pub(crate) fn refusal_for(&self, topic: &str) -> Option<ErrorCode> {
+        let injected = self.injected_for(topic);
+        injected.or_else(|| self.denied_cluster().or_else(|| self.denied_topic(topic)))
+    }
+
+    /// Returns why the complete request is refused.
+    pub(crate) fn refusal(&self) -> Option<ErrorCode> {
+        self.injected().or_else(|| self.denied_cluster())
+    }
+
     /// Returns the error that a fault injects for this topic.
     pub(crate) fn injected_for(&self, topic: &str) -> Option<ErrorCode> {
         self.injected.as_ref()?.for_topic(topic)
@@ -90,6 +104,12 @@ impl Context<'_> {
     /// Refuses groups that another node coordinates, and names that are too long to be compared for
     /// each partition of a request.
     pub(crate) fn check_coordinator(&self, group: &str) -> Result<(), ErrorCode> {
+        if let Some(code) = self
+            .denied_group(group)
+            .filter(|_| self.injected_for_all().is_none())
+        {
+            return Err(code);
+        }
         if group.len() > GROUP_ID_BYTES_MAX && self.injected_for_all().is_none() {
             return Err(ErrorCode::INVALID_GROUP_ID);
         }
@@ -108,6 +128,11 @@ impl Context<'_> {
     pub(crate) fn check_transactional(&self, id: &str) -> Result<(), ErrorCode> {
         if id.is_empty() && self.injected_for_all().is_none() {
             return Err(ErrorCode::INVALID_REQUEST);
+        }
+        if let Some(code) = self.denied_transactional_id(id)
+            && self.injected_for_all().is_none()
+        {
+            return Err(code);
         }
         self.check_coordinates(CoordinatorKind::Transaction, id)
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! api.rs       the table of the APIs: decodes, applies a fault, calls the handler, encodes
 //! context.rs   what a handler gets besides the request
+//! needs.rs     what a client must be allowed to do. authorization.rs: asks the ACLs
 //! subject.rs   the topics of a request, to match it with faults
 //! answer.rs    the result, and its bytes
 //! wait.rs      a request that cannot be answered yet. waiters.rs: those that wait for a partition
@@ -10,7 +11,9 @@
 
 pub(crate) mod answer;
 pub(crate) mod api;
+mod authorization;
 pub(crate) mod context;
+pub(crate) mod needs;
 pub(crate) mod subject;
 pub(crate) mod wait;
 pub(crate) mod waiters;

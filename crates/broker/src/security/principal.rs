@@ -7,9 +7,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Principal(Arc<str>);
 
+const TYPE: &str = "User:";
+
 impl Principal {
     pub fn user(name: &str) -> Self {
-        Self(name.into())
+        Self(format!("{TYPE}{name}").into())
     }
 
     /// Returns the user of connections that do not authenticate.
@@ -17,13 +19,18 @@ impl Principal {
         Self::user("ANONYMOUS")
     }
 
-    pub fn name(&self) -> &str {
+    /// Returns the type and the name: `User:alice`.
+    pub fn text(&self) -> &str {
         &self.0
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0[TYPE.len()..]
     }
 }
 
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User:{}", self.0)
+        f.write_str(&self.0)
     }
 }

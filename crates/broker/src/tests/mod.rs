@@ -1,6 +1,8 @@
 //! The broker without sockets, in virtual time: frames in, frames out.
 
+mod acl_rules;
 mod admin;
+mod authorization;
 mod faults;
 mod fetch;
 mod group_members;

@@ -1,14 +1,14 @@
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::{
     add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_user_scram_credentials,
-    create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
-    describe_topic_partitions, describe_transactions, describe_user_scram_credentials,
-    elect_leaders, end_txn, fetch, find_coordinator, incremental_alter_configs, init_producer_id,
-    list_config_resources, list_groups, list_offsets, list_partition_reassignments,
-    list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce, sasl_authenticate, sasl_handshake, txn_offset_commit,
-    write_txn_markers,
+    create_acls, create_partitions, create_topics, delete_acls, delete_groups, delete_records,
+    delete_topics, describe_acls, describe_cluster, describe_configs, describe_groups,
+    describe_log_dirs, describe_producers, describe_topic_partitions, describe_transactions,
+    describe_user_scram_credentials, elect_leaders, end_txn, fetch, find_coordinator,
+    incremental_alter_configs, init_producer_id, list_config_resources, list_groups, list_offsets,
+    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
+    offset_fetch, offset_for_leader_epoch, produce, sasl_authenticate, sasl_handshake,
+    txn_offset_commit, write_txn_markers,
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
@@ -275,6 +275,11 @@ fn walk_security(bench: &mut Bench) {
         ..Default::default()
     };
     walk(&alter, bench);
+    walk(&describe_acls::DescribeAclsRequest::default(), bench);
+    let creations = vec![create_acls::AclCreation::default()];
+    walk(&create_acls::CreateAclsRequest { creations }, bench);
+    let filters = vec![delete_acls::DeleteAclsFilter::default()];
+    walk(&delete_acls::DeleteAclsRequest { filters }, bench);
 }
 
 #[test]

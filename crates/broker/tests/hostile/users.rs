@@ -21,7 +21,39 @@ pub(crate) fn all() -> Vec<Attack> {
             ("SaltedPassword", Bytes::from_static(&[7; 32]).into()),
         ])
     };
+    let describe_acls = (ApiKey::DESCRIBE_ACLS, 3);
+    let create_acls = (ApiKey::CREATE_ACLS, 3);
+    let delete_acls = (ApiKey::DELETE_ACLS, 3);
+    let acl = |name: Value| {
+        fields([
+            ("ResourceType", int(2)),
+            ("ResourceName", name),
+            ("ResourcePatternType", int(4)),
+            ("Principal", text("User:a")),
+            ("Host", text("*")),
+            ("Operation", int(3)),
+            ("PermissionType", int(3)),
+        ])
+    };
+    let filter = || {
+        [
+            ("ResourceTypeFilter", int(1)),
+            ("ResourceNameFilter", long()),
+            ("PatternTypeFilter", int(2)),
+            ("PrincipalFilter", Value::Null),
+            ("HostFilter", Value::Null),
+            ("Operation", int(1)),
+            ("PermissionType", int(1)),
+        ]
+    };
     vec![
+        attack("DescribeAcls", describe_acls, move |_| fields(filter())),
+        attack("CreateAcls of many prefixes", create_acls, move |count| {
+            fields([("Creations", list(count, |index| acl(named("t", index))))])
+        }),
+        attack("DeleteAcls with many filters", delete_acls, move |count| {
+            fields([("Filters", list(count, |_| fields(filter())))])
+        }),
         attack("SaslHandshake", (ApiKey::SASL_HANDSHAKE, 1), |_| {
             fields([("Mechanism", long())])
         }),

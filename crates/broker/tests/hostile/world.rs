@@ -18,6 +18,17 @@ pub(crate) const NAMES: usize = 200;
 /// The producer of `x0`, as the seed gives it.
 pub(crate) const PRODUCER_ID: usize = 32_545_672_000;
 
+/// With an authorizer, whose user may do everything.
+fn options() -> BrokerOptions {
+    let authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    let given = [
+        ("authorizer.class.name", authorizer),
+        ("super.users", "User:ANONYMOUS"),
+    ];
+    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    BrokerOptions::parse(&given.into()).expect("known options")
+}
+
 pub(crate) struct World {
     core: Core,
     now: Instant,
@@ -75,7 +86,7 @@ impl World {
             port: 9092,
         };
         let now = Instant::now();
-        let mut core = Core::new(&[address], BrokerOptions::default(), 42, now);
+        let mut core = Core::new(&[address], options(), 42, now);
         core.serve_groups();
         let mut world = Self { core, now };
         world.fill_topics();

@@ -19,6 +19,7 @@ use thalweg_broker::{
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use thalweg_security::Secret;
+use thalweg_security::acl::{Acl, Operation, PatternType, Permission, ResourceType};
 
 use crate::convert::errors;
 use crate::interpreter::gil;
@@ -231,6 +232,33 @@ impl EmbeddedBroker {
 
     fn remove_user(&self, py: Python<'_>, user: &str) -> PyResult<bool> {
         self.ask(py, |core| core.remove_user(user))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn create_acl(
+        &self,
+        py: Python<'_>,
+        resource_type: &str,
+        pattern_type: &str,
+        name: String,
+        principal: String,
+        host: String,
+        operation: &str,
+        permission: &str,
+    ) -> PyResult<()> {
+        let unknown = |word: &str| PyValueError::new_err(format!("unknown word {word:?}"));
+        let acl = Acl {
+            resource_type: ResourceType::from_name(resource_type)
+                .ok_or_else(|| unknown(resource_type))?,
+            pattern_type: PatternType::from_name(pattern_type)
+                .ok_or_else(|| unknown(pattern_type))?,
+            name,
+            principal,
+            host,
+            operation: Operation::from_name(operation).ok_or_else(|| unknown(operation))?,
+            permission: Permission::from_name(permission).ok_or_else(|| unknown(permission))?,
+        };
+        self.ask(py, |core| core.create_acl(acl))
     }
 
     fn authority_pem(&self, py: Python<'_>) -> PyResult<Option<String>> {
