@@ -24,6 +24,7 @@ _TOGETHER = {"tests/admin", "tests/packaging"}
 # These files share one Spark session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
     "test_batch_read.py",
+    "test_identity_provider.py",
     "test_registration.py",
     "test_stream_read.py",
     "test_write.py",
