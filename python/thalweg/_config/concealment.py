@@ -34,7 +34,9 @@ def hide(row: Option | None, value: Any) -> Any:
     if row is None:  # perhaps the misspelled name of a secret
         return hidden(value) if isinstance(value, str | bytes) else value
     if row.kind == "pem":
-        return hidden(value) if isinstance(value, str) and is_text(value) else value
+        is_path = isinstance(value, str) and not is_text(value)
+        is_data = isinstance(value, str | bytes | bytearray | list | tuple | dict)
+        return hidden(value) if is_data and not is_path else value
     if row.kind == "url":
         return hidden(value) if isinstance(value, str) and may_be_secret(value) else value
     # What the application's own objects show is up to them.

@@ -10,7 +10,7 @@ may read. Nothing here raises, because a traceback would show the variables of i
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from thalweg._config.suggestions import did_you_mean
 
 __all__ = ["substituted"]
 
-_VARIABLE: Final = r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}"
+# No part contains the beginning of a variable, so that a search takes linear time.
+_VARIABLE: Final = r"\$\{([^${}:]*):(?:([^${}]*):)?([^${}:]*)\}"
 _BYTES_MAX: Final = 1 << 20
 _PATHS: Final = "config_providers_{}_param_allowed_paths"
 _PATTERN: Final = "config_providers_env_param_allowlist_pattern"
@@ -70,7 +71,7 @@ def _is_own(row: Option | None) -> bool:
 def _readers(own: Mapping[str, Any], found: Findings) -> dict[str, _Reader]:
     """Returns what reads the variables of each enabled provider."""
     readers: dict[str, _Reader] = {}
-    for name in _listed(own.get("config_providers")):
+    for name in _listed("config_providers", own, found):
         if name not in _CLASSES:
             hint = did_you_mean(name, _CLASSES)
             found.problem(f"config_providers names {name!r}{hint}: it may name env, file and dir")
@@ -89,7 +90,7 @@ def _readers(own: Mapping[str, Any], found: Findings) -> dict[str, _Reader]:
 
 def _env_reader(own: Mapping[str, Any], found: Findings) -> _Reader | None:
     pattern = own.get(_PATTERN)
-    if not pattern:
+    if not pattern or not isinstance(pattern, str):
         found.problem(
             f"config_providers has 'env', so set {_PATTERN} to a regular expression of the"
             " variables that it may read"
@@ -97,7 +98,7 @@ def _env_reader(own: Mapping[str, Any], found: Findings) -> _Reader | None:
         return None
     try:
         allowed = re.compile(pattern)
-    except (re.error, TypeError) as error:
+    except (re.error, OverflowError, RecursionError) as error:
         found.problem(f"{_PATTERN} is not a regular expression: {error}")
         return None
 
@@ -114,7 +115,7 @@ def _env_reader(own: Mapping[str, Any], found: Findings) -> _Reader | None:
 
 def _file_reader(kind: str, own: Mapping[str, Any], found: Findings) -> _Reader | None:
     option = _PATHS.format(kind)
-    folders = _listed(own.get(option))
+    folders = _listed(option, own, found)
     if not folders or not all(os.path.isabs(each) for each in folders):
         found.problem(
             f"config_providers has {kind!r}, so set {option} to the absolute paths of the files or"
@@ -129,7 +130,7 @@ def _file_reader(kind: str, own: Mapping[str, Any], found: Findings) -> _Reader 
         where = os.path.realpath(os.path.join(path, key) if kind == "dir" else path)
         if not path or not any(where == root or _is_in(where, root) for root in roots):
             return _Problem(f"is not allowed: the file is not in {option}")
-        text = _contents(where)
+        text = _contents(where, roots)
         if isinstance(text, _Problem):
             return text
         if kind == "dir":
@@ -144,17 +145,29 @@ def _is_in(where: str, root: str) -> bool:
     return where.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def _contents(path: str) -> str | _Problem:
+def _contents(path: str, roots: Sequence[str]) -> str | _Problem:
+    # Another process may replace a link or the file meanwhile: what counts is the opened file. A
+    # pipe must not block.
+    opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
-        status = os.stat(path)
+        status, now = os.fstat(opened), os.path.realpath(path)
+        is_same = os.path.samestat(status, os.stat(now))
+        if not is_same or not any(now == root or _is_in(now, root) for root in roots):
+            return _Problem("is not allowed: the file was replaced while it was read")
         if not stat.S_ISREG(status.st_mode) or status.st_size > _BYTES_MAX:
             return _Problem(f"is not in a regular file of at most {_BYTES_MAX} bytes")
-        with open(path, encoding="utf-8") as file:
-            return file.read(_BYTES_MAX)
+        return os.read(opened, _BYTES_MAX).decode()
+    finally:
+        os.close(opened)
+
+
+def _read(reader: _Reader, path: str, key: str) -> str | _Problem:
+    try:
+        return reader(path, key)
     except OSError as error:
         return _Problem(f"cannot be read: {error.strerror}")
     except ValueError:
-        return _Problem("cannot be read: the file is not UTF-8 text")
+        return _Problem("cannot be read: it is not UTF-8 text, or its path is not valid")
 
 
 def _substitute(name: str, value: Any, readers: Mapping[str, _Reader], found: Findings) -> Any:
@@ -167,7 +180,7 @@ def _substitute(name: str, value: Any, readers: Mapping[str, _Reader], found: Fi
         reader = readers.get(match[1])
         if reader is None:
             return match[0]
-        result = reader(match[2] or "", match[3])
+        result = _read(reader, match[2] or "", match[3])
         if isinstance(result, _Problem):
             problems.append(f"{match[0]} {result.text}")
             return ""
@@ -179,9 +192,19 @@ def _substitute(name: str, value: Any, readers: Mapping[str, _Reader], found: Fi
     return value if problems else hidden(result) if text is not value else result
 
 
-def _listed(value: Any) -> list[str]:
-    parts = value.split(",") if isinstance(value, str) else value or ()
-    return [str(each).strip() for each in parts if str(each).strip()]
+def _listed(option: str, own: Mapping[str, Any], found: Findings) -> list[str]:
+    value = own.get(option)
+    parts = value.split(",") if isinstance(value, str) else value
+    if isinstance(value, os.PathLike):
+        parts = [value]
+    if parts is None:
+        return []
+    if not isinstance(parts, list | tuple) or not all(
+        isinstance(each, str | os.PathLike) for each in parts
+    ):
+        found.problem(f"{option} must be a str, or a list of str, not {type(value).__name__}")
+        return []
+    return [text for each in parts if (text := os.fsdecode(each).strip())]
 
 
 def _properties(text: str) -> dict[str, str]:
@@ -196,21 +219,20 @@ def _properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> list[str]:
     """Joins lines that end with an odd number of backslashes, and drops comments."""
-    lines: list[str] = []
+    lines: list[list[str]] = []
     continued = False
     for raw in re.split(r"\r\n|\r|\n", text):
         line = raw.lstrip(" \t\f")
         if not continued and (not line or line[0] in "#!"):
             continue
-        if continued:
-            lines[-1] += line
-        else:
-            lines.append(line)
         ends = len(line) - len(line.rstrip("\\"))
-        continued = ends % 2 == 1
+        part = line[:-1] if ends % 2 == 1 else line
         if continued:
-            lines[-1] = lines[-1][:-1]
-    return lines
+            lines[-1].append(part)
+        else:
+            lines.append([part])
+        continued = ends % 2 == 1
+    return ["".join(parts) for parts in lines]
 
 
 def _unescaped(text: str) -> str:

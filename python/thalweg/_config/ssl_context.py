@@ -53,8 +53,14 @@ def read_context(context: ssl.SSLContext) -> tuple[dict[str, Any], list[str]]:
                 "contains certificates to trust that are not authorities, which cannot be read."
                 " Set ssl_cafile instead"
             )
-        elif authorities:  # otherwise those of the system
+        elif authorities:
             found["ssl_cafile"] = "".join(map(ssl.DER_cert_to_PEM_cert, authorities))
+        elif ssl.create_default_context().cert_store_stats()["x509"]:
+            # OpenSSL reads a capath only when it needs one of its certificates.
+            problems.append(
+                "has no authorities that can be read. Set ssl_cafile, which may also be a folder."
+                " Or call load_default_certs() to trust the system's authorities"
+            )
     if not found["ssl_enabled_protocols"]:
         problems.append("allows neither TLS 1.2 nor TLS 1.3")
     if not found["ssl_ciphers"]:

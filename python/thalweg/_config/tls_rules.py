@@ -58,8 +58,18 @@ class TlsRules:
             self.found.problem(
                 f"ssl_endpoint_identification_algorithm must be 'https' or '', not {algorithm!r}"
             )
-        elif algorithm is not None and "ssl_check_hostname" not in self.explicit:
-            self.values["ssl_check_hostname"] = algorithm.lower() == "https"
+        elif algorithm is not None:
+            checks = algorithm.lower() == "https"
+            if (
+                "ssl_check_hostname" in self.explicit
+                and self.values["ssl_check_hostname"] != checks
+            ):
+                self.found.problem(
+                    f"ssl_endpoint_identification_algorithm={algorithm!r} and ssl_check_hostname="
+                    f"{self.values['ssl_check_hostname']} contradict each other: set only one of"
+                    " them"
+                )
+            self.values["ssl_check_hostname"] = checks
         if not self.values["ssl_verify"]:
             self.found.warn(
                 "ssl_verify=False: the client accepts every certificate, so anybody on the network"

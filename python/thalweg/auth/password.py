@@ -8,6 +8,7 @@ Like a token provider, the function never runs in the thread that does the I/O o
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from thalweg.auth.token import is_encodable
 from thalweg.auth.worker import Workers
 
 __all__ = ["PasswordSource"]
@@ -54,10 +55,12 @@ class PasswordSource:
 def _text(given: Any, name: str, takes_bytes: bool) -> str:
     text = given.reveal() if hasattr(given, "reveal") else given
     if takes_bytes and isinstance(text, bytes | bytearray):
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            raise ValueError(f"{name} must return UTF-8 if it returns bytes") from None
+        # An error of the conversion would contain the password, also as a context.
+        text = text.decode(errors="surrogateescape")
+        if not is_encodable(text):
+            raise ValueError(f"{name} must return UTF-8 if it returns bytes")
+    if isinstance(text, str) and not is_encodable(text):
+        raise ValueError(f"{name} must return a text that has a form in UTF-8")
     if not isinstance(text, str):
         kinds = "a str or bytes" if takes_bytes else "a str"
         raise TypeError(f"{name} must return {kinds}, not {type(text).__name__}")

@@ -10,6 +10,7 @@ from thalweg._client.arguments import shown
 from thalweg._config.formats.pem import unreadable
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
+from thalweg.auth.token import is_encodable
 
 __all__ = ["MECHANISMS", "ClientCertificate", "Security"]
 
@@ -108,6 +109,8 @@ class Security:
                 f"the name and the password of user {name!r} must not be empty, and must not"
                 " contain a NUL character"
             )
+        if not is_encodable(name) or not is_encodable(text):
+            raise ValueError("the name and the password of a user must have a form in UTF-8")
         self.users[name] = password
         return text
 

@@ -166,6 +166,40 @@ def test_who_knows_its_consumer_keeps_nothing_alive(broker: Broker, clients: Cli
 
 
 @one_real_broker
+@pytest.mark.parametrize("call", ["getone", "getmany", "async for"])
+def test_a_client_closed_in_the_middle_of_a_check_counts_as_stopped(
+    broker: Broker, clients: Clients, call: str
+) -> None:
+    """The consumer looked whether it was stopped just before its client was closed."""
+    topic = broker.create_topic("aio-closed")
+
+    async def program() -> None:
+        consumer = made(broker)
+        consumer.assign([TopicPartition(topic, 0)])
+        work = consumer._driver.before_poll
+
+        def closing(*arguments: Any) -> Any:
+            consumer._consumer._shutdown(5000)
+            return work(*arguments)
+
+        is_closing = False
+        consumer._driver.before_poll = lambda *given: (  # type: ignore[method-assign]
+            closing(*given) if is_closing else work(*given)
+        )
+        await consumer.start()
+        is_closing = True
+        if call == "async for":
+            assert [record async for record in consumer] == []
+        else:
+            waiting = consumer.getone() if call == "getone" else consumer.getmany(timeout_ms=5000)
+            with pytest.raises(ConsumerStoppedError):
+                await waiting
+        await consumer.stop()
+
+    run(program())
+
+
+@one_real_broker
 def test_a_loop_that_ends_in_the_middle_of_a_wait_leaves_nothing_behind(
     broker: Broker, clients: Clients
 ) -> None:

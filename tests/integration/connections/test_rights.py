@@ -33,6 +33,7 @@ from thalweg.errors import (
     AuthorizationError,
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    KafkaError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
@@ -303,7 +304,9 @@ def test_transactions_name_what_they_may_not_use(kafka: RealKafka, rights: Right
         record = producer.send(topic, b"value")
         with within(8), pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
-        error = record.exception
+        with pytest.raises(KafkaError) as failed:
+            record.get(8)
+        error = failed.value
         # Before KIP-890, the coordinator refuses the topic, and not the partition's leader.
         assert TopicAuthorizationFailedError in {type(error), type(error.__cause__)}
         assert f"User:alice needs WRITE on topic '{topic}'" in str(error)

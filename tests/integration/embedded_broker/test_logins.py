@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -379,3 +381,47 @@ def test_a_user_that_is_removed_is_refused_when_its_session_ends_until_it_is_bac
         wait_until(lambda: not is_served(), 20, what="the end of the session")
         broker.add_user("alice", PASSWORD)
         wait_until(is_served, 20, what="the login of the user that is back")
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_client_that_only_asks_for_versions_gives_its_place_up(reads: bool) -> None:
+    """Its requests are in the buffer of the broker, so the broker never waits for it."""
+    limits = {
+        "thalweg.unauthenticated.connections.max": 1,
+        "thalweg.authentication.timeout.ms": 500,
+    }
+    header = struct.pack(">hhi", API_VERSIONS, 0, 1) + struct.pack(">h", -1)
+    flood = (struct.pack(">i", len(header)) + header) * 1000
+    with secured(configs=limits) as broker:
+        host, port = broker.bootstrap_servers.split(":")
+        with socket.create_connection((host, int(port))) as greedy:
+            stop = threading.Event()
+
+            def ask() -> None:
+                with contextlib.suppress(OSError):
+                    while not stop.is_set():
+                        greedy.sendall(flood)
+
+            def read_all() -> None:
+                with contextlib.suppress(OSError):
+                    while greedy.recv(1 << 20):
+                        pass
+
+            threads = [threading.Thread(target=each) for each in (ask, read_all)[: 1 + reads]]
+            for each in threads:
+                each.start()
+            try:
+                with within(8), KafkaAdminClient(**options_of(broker, "PLAIN")) as admin:
+                    assert admin.bootstrap_connected()
+            finally:
+                stop.set()
+                with contextlib.suppress(OSError):  # the broker has closed it
+                    greedy.shutdown(socket.SHUT_RDWR)
+                for each in threads:
+                    each.join()
+
+
+def test_a_password_that_has_no_form_in_utf8_is_not_shown() -> None:
+    with pytest.raises(ValueError, match="must have a form in UTF-8") as caught:
+        secured(users={"alice": "hunter2\ud800"})
+    assert "hunter2" not in repr(caught.value) + str(caught.value.__context__)

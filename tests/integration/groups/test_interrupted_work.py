@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 import time
@@ -15,6 +16,7 @@ import thalweg.coordinator
 from tests.integration.support.clients import Clients
 from tests.support.scale import scaled
 from thalweg import EmbeddedBroker, KafkaConsumer
+from thalweg.errors import IllegalStateError
 
 COORDINATOR = thalweg.coordinator.__path__[0]
 # Every n-th line is interrupted. A full run interrupts every line of a third of them all.
@@ -172,3 +174,48 @@ def test_an_interrupted_member_reads_its_partitions_again(
     assert lines > 500
     for line in range(1, lines, STRIDE):
         interrupted_at(broker, protocol, line)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_member_that_is_interrupted_while_it_unsubscribes_leaves(
+    start_embedded: Callable[..., EmbeddedBroker], protocol: str
+) -> None:
+    broker = start_embedded(configs=QUICK)
+    broker.create_topic(TOPIC, 2)
+    for line in range(1, 400, 20):
+        pair = Pair(broker, f"{protocol}-{line}", protocol, Interrupter(None))
+        try:
+            pair.join()
+            try:
+                with Interrupter(line):
+                    pair.first.unsubscribe()
+            except KeyboardInterrupt:
+                pass
+            first, second = pair.members
+            if first.subscription():  # interrupted before anything was done
+                continue
+            deadline = time.monotonic() + LIMIT_S
+            while len(second.assignment()) < 2 or first.assignment():
+                assert time.monotonic() < deadline, f"line {line}: {second.assignment()}"
+                with contextlib.suppress(IllegalStateError):  # without a subscription
+                    first.poll(1)
+                second.poll(10)
+        finally:
+            pair.close()
+
+
+def test_a_second_interruption_does_not_stop_the_first_ones_repair(
+    start_embedded: Callable[..., EmbeddedBroker],
+) -> None:
+    broker = start_embedded(configs=QUICK)
+    broker.create_topic(TOPIC, 2)
+    for line in range(1, 60, 3):
+        pair = Pair(broker, f"twice-{line}", "classic", Interrupter(None))
+        try:
+            pair.join()
+            pair.first._driver._interruptions.is_broken = True
+            with contextlib.suppress(KeyboardInterrupt), Interrupter(line):
+                pair.first.poll(1)
+            pair.check()
+        finally:
+            pair.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,32 @@ def test_providers_are_set_up_completely(options: dict[str, Any], reason: str) -
 def test_all_problems_are_reported_at_once(env: dict[str, Any]) -> None:
     variable = "${env:HOME_PASSWORD}"
     assert len(problems("p", client_id=variable, acks="some", ssl_cafile=variable, **env)) == 3
+
+
+@pytest.mark.parametrize(
+    "variable", ["${file:/a\0b:key}", "${file:/a\ud800:key}", "${env:A\ud800}"]
+)
+def test_a_variable_that_no_file_can_have_is_named_without_the_secret_beside_it(
+    tmp_path: Path, variable: str
+) -> None:
+    options = {
+        "config_providers": "env,file",
+        "config_providers_env_param_allowlist_pattern": ".*",
+        PATHS: tmp_path,
+    }
+    (problem,) = problems("p", **LOGIN, sasl_plain_password=f"hunter2{variable}", **options)
+    assert "hunter2" not in problem
+
+
+@pytest.mark.parametrize(
+    "text", ["${:" * 300_000, "${" * 300_000, "${env:" * 200_000], ids=["colon", "brace", "env"]
+)
+def test_a_long_value_takes_linear_time(env: dict[str, Any], text: str) -> None:
+    began = time.process_time()
+    assert resolve("p", {"client_id": text, **env})["client_id"] == text
+    assert time.process_time() - began < 2
+
+
+def test_a_wrong_type_is_a_problem_of_that_option() -> None:
+    (problem,) = problems("p", config_providers=5)
+    assert problem.startswith("config_providers must be a str, or a list of str")

@@ -36,8 +36,28 @@ def test_a_context_of_the_standard_library_gives_its_authorities_and_checks():
     assert found.core()["ssl_context"] is True
 
 
-def test_without_authorities_those_of_the_system_count():
-    assert resolved(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))["ssl_cafile"] is None
+def test_a_context_without_authorities_does_not_trust_those_of_the_system(tmp_path, monkeypatch):
+    empty = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    folder = ssl.create_default_context(capath=str(tmp_path))  # OpenSSL reads it only when needed
+    monkeypatch.setenv("SSL_CERT_FILE", CA)
+    for context in (empty, folder):
+        (problem,) = problems("p", security_protocol="SSL", ssl_context=context)
+        assert problem.startswith("ssl_context has no authorities that can be read")
+
+
+def test_where_the_system_has_only_a_folder_a_context_may_mean_the_system(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+    assert resolved(ssl.create_default_context())["ssl_cafile"] is None
+
+
+def test_names_that_are_checked_and_not_checked_contradict_each_other():
+    (problem,) = problems(
+        "p",
+        security_protocol="SSL",
+        ssl_check_hostname=False,
+        ssl_endpoint_identification_algorithm="https",
+    )
+    assert "contradict each other" in problem
 
 
 def test_a_context_without_checks_warns():

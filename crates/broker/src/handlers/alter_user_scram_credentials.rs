@@ -42,11 +42,13 @@ pub(crate) fn handle(
         let name = each.name.clone();
         (name, each.mechanism, Some(each))
     });
+    let mut accepted = 0;
     for (user, mechanism, change) in deletions.chain(upsertions) {
         let error = match injected {
             Some(code) => Some(ApiError::of(code)),
-            None => checked(users, &user, mechanism, change.as_ref()).err(),
+            None => checked(users, accepted, &user, mechanism, change.as_ref()).err(),
         };
+        accepted += usize::from(error.is_none() && change.is_some());
         let is_repeated = changes.insert((user.clone(), mechanism), change).is_some();
         let first = errors.entry(user).or_insert(None);
         if is_repeated {
@@ -77,6 +79,7 @@ pub(crate) fn handle(
 
 fn checked(
     users: &Users,
+    accepted: usize,
     user: &str,
     mechanism: i8,
     change: Option<&ScramCredentialUpsertion>,
@@ -113,7 +116,7 @@ fn checked(
             "The salted password does not have the length of the hash",
         ));
     }
-    if !exists && !users.has_room() {
+    if !exists && !users.has_room_for(accepted + 1) {
         let words = "The embedded broker has too many user credentials";
         return Err(ApiError::new(ErrorCode::POLICY_VIOLATION, words));
     }

@@ -106,12 +106,20 @@ fn create(
         .topology
         .create_topic(wish, validate_only, &core.options, &mut core.random)?;
     let values = describe_configs::topic_values(&own, &core.options);
+    // Values that the client did not give are those of the broker.
+    let may_see = context.allows(Operation::DescribeConfigs, ResourceType::Topic, &name);
+    let hidden = if may_see {
+        ErrorCode::NONE
+    } else {
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED
+    };
     Ok(CreatableTopicResult {
         topic_id: id,
         error_message: None,
         num_partitions: counts.0,
         replication_factor: counts.1,
-        configs: Some(values.into_iter().map(config).collect()),
+        topic_config_error_code: hidden.0,
+        configs: may_see.then(|| values.into_iter().map(config).collect()),
         name,
         ..CreatableTopicResult::default()
     })

@@ -30,6 +30,13 @@ pub(crate) fn handle(
     request: ElectLeadersRequest,
 ) -> ElectLeadersResponse {
     let is_for_all = request.topic_partitions.is_none();
+    // The names of all topics are for those who have the right.
+    if let Some(code) = context.denied_cluster().filter(|_| is_for_all) {
+        return ElectLeadersResponse {
+            error_code: code.0,
+            ..ElectLeadersResponse::default()
+        };
+    }
     let wishes: Vec<(Str, Vec<i32>)> = match request.topic_partitions {
         Some(topics) => topics
             .into_iter()

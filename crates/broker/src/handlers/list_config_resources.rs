@@ -17,6 +17,12 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: ListConfigResourcesRequest,
 ) -> ListConfigResourcesResponse {
+    if let Some(code) = context.refusal() {
+        return ListConfigResourcesResponse {
+            error_code: code.0,
+            ..ListConfigResourcesResponse::default()
+        };
+    }
     let types = match (context.version, request.resource_types.is_empty()) {
         (0, _) => vec![CLIENT_METRICS],
         (_, true) => vec![TOPIC, BROKER],
@@ -39,7 +45,6 @@ pub(crate) fn handle(
         }));
     }
     ListConfigResourcesResponse {
-        error_code: context.refusal().unwrap_or_default().0,
         config_resources,
         ..ListConfigResourcesResponse::default()
     }

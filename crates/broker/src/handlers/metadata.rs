@@ -138,7 +138,7 @@ fn one(
     };
     match topic {
         // Kafka does not return the name of a topic that the client may not describe.
-        Ok(topic) if wish.name.is_none() && context.denied_topic(&topic.name).is_some() => {
+        Ok(topic) if !wish.topic_id.is_zero() && context.denied_topic(&topic.name).is_some() => {
             let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
             failed(code, None, wish.topic_id, context.version)
         }

@@ -48,7 +48,7 @@ impl Context<'_> {
         denied.then_some(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     }
 
-    pub(super) fn denied_cluster(&self) -> Option<ErrorCode> {
+    pub(crate) fn denied_cluster(&self) -> Option<ErrorCode> {
         let denied = self.denies(self.needs.cluster, ResourceType::Cluster, CLUSTER_NAME);
         denied.then_some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED)
     }

@@ -64,9 +64,9 @@ impl Users {
         }
     }
 
-    /// Whether another credential may be created.
-    pub(crate) fn has_room(&self) -> bool {
-        self.credentials_count < CREDENTIALS_MAX
+    /// Whether so many more credentials may be created.
+    pub(crate) fn has_room_for(&self, count: usize) -> bool {
+        self.credentials_count.saturating_add(count) <= CREDENTIALS_MAX
     }
 
     pub(crate) fn set_credential(&mut self, user: &str, hash: ScramHash, credential: Credential) {

@@ -106,8 +106,13 @@ async fn serve_connection(
         let patience = match &login {
             Some(login) => login.deadline.saturating_duration_since(Instant::now()),
             None => limits.idle,
-        };
-        let Some(frame) = requests.next(patience.min(limits.idle)).await else {
+        }
+        .min(limits.idle);
+        // A client with frames in its buffer never waits.
+        if patience.is_zero() {
+            return;
+        }
+        let Some(frame) = requests.next(patience).await else {
             return;
         };
         let outcome = lock(&core).handle(&mut connection, frame, Instant::now(), wall_clock_ms());
@@ -129,7 +134,9 @@ async fn serve_connection(
                 {
                     continue;
                 }
-                if write_answer(&mut write, &answer, limits.idle, &unread)
+                // A client that reads nothing must not stay in its login for longer, either.
+                let patience = login.as_ref().map_or(limits.idle, |_| patience);
+                if write_answer(&mut write, &answer, patience, &unread)
                     .await
                     .is_err()
                     || answer.is_last

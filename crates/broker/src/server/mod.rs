@@ -307,7 +307,7 @@ async fn serve_node(
             accepted = accept(&listener.0, &logins) => match accepted {
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
                 Ok((stream, peer, permit)) => {
-                    let connection = lock(&core).connect(node, format!("/{}", peer.ip()));
+                    let connection = lock(&core).connect(node, format!("/{}", peer.ip().to_canonical()));
                     connections.spawn(serve_stream(
                         Arc::clone(&core), connection, stream, limits, unread.clone(),
                         (tls.clone(), permit),

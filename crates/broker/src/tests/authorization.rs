@@ -12,9 +12,11 @@ use thalweg_protocol::messages::describe_configs::{
 };
 use thalweg_protocol::messages::describe_log_dirs::DescribeLogDirsRequest;
 use thalweg_protocol::messages::describe_user_scram_credentials::DescribeUserScramCredentialsRequest;
+use thalweg_protocol::messages::elect_leaders::ElectLeadersRequest;
 use thalweg_protocol::messages::end_txn::EndTxnRequest;
 use thalweg_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use thalweg_protocol::messages::init_producer_id::InitProducerIdRequest;
+use thalweg_protocol::messages::list_config_resources::ListConfigResourcesRequest;
 use thalweg_protocol::messages::list_groups::ListGroupsRequest;
 use thalweg_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use thalweg_protocol::messages::offset_commit::{
@@ -173,6 +175,61 @@ fn metadata(names: Option<&[&str]>) -> MetadataRequest {
         include_topic_authorized_operations: true,
         ..MetadataRequest::default()
     }
+}
+
+#[test]
+fn no_other_api_shows_the_names_of_topics() {
+    let mut world = World::new();
+    let id = world.ask("admin", &metadata(Some(&["t"])), 12).topics[0].topic_id;
+    let mut by_id = metadata(Some(&["x"]));
+    if let Some(topics) = &mut by_id.topics {
+        topics[0].topic_id = id;
+    }
+    let answer = world.ask("alice", &by_id, 12);
+    assert_eq!(answer.topics[0].error_code, TOPIC_DENIED.0);
+    assert_eq!(answer.topics[0].name, None);
+    let everything = ListConfigResourcesRequest::default();
+    let answer = world.ask("alice", &everything, 1);
+    assert_eq!(answer.error_code, CLUSTER_DENIED.0);
+    assert!(answer.config_resources.is_empty());
+    let all = ElectLeadersRequest {
+        topic_partitions: None,
+        ..ElectLeadersRequest::default()
+    };
+    let answer = world.ask("alice", &all, 2);
+    assert_eq!(answer.error_code, CLUSTER_DENIED.0);
+    assert!(answer.replica_election_results.is_empty());
+}
+
+#[test]
+fn a_new_topic_shows_its_options_only_to_those_who_may_see_them() {
+    let mut world = World::new();
+    world.allow(TOPIC, "new", CREATE);
+    let create = |name: &str| CreateTopicsRequest {
+        topics: vec![CreatableTopic {
+            name: name.into(),
+            num_partitions: 1,
+            replication_factor: 1,
+            ..CreatableTopic::default()
+        }],
+        validate_only: true,
+        ..CreateTopicsRequest::default()
+    };
+    let result = &world.ask("alice", &create("new"), 7).topics[0];
+    assert_eq!(
+        (result.error_code, result.topic_config_error_code),
+        (0, TOPIC_DENIED.0)
+    );
+    assert_eq!(result.configs, None);
+    world.allow(TOPIC, "new", DESCRIBE_CONFIGS);
+    let result = &world.ask("alice", &create("new"), 7).topics[0];
+    assert_eq!(result.topic_config_error_code, 0);
+    assert!(
+        result
+            .configs
+            .as_ref()
+            .is_some_and(|configs| !configs.is_empty())
+    );
 }
 
 #[test]

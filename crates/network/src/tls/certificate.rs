@@ -46,7 +46,7 @@ impl<'a> Certificate<'a> {
     pub(super) fn read(der: &'a [u8]) -> Result<Self, Malformed> {
         let mut body = Der::new(der).sequence()?.sequence()?;
         let version = match body.optional(tag::context(0))? {
-            Some(version) => Der::new(version).number()? + 1,
+            Some(version) => Der::new(version).number()?.saturating_add(1),
             None => 1,
         };
         body.expect(tag::INTEGER)?; // the serial number
@@ -92,6 +92,13 @@ impl<'a> Certificate<'a> {
             constraints.optional(tag::BOOLEAN).ok()?
         });
         authority.is_some_and(|authority| authority != [0])
+    }
+
+    /// Whether the client may trust what this certificate has signed. webpki does not ask, so a
+    /// client's own certificate beside that of its authority could sign certificates of brokers. A
+    /// certificate that signed itself is the only one of its chain.
+    pub(super) fn may_issue(&self) -> bool {
+        self.is_authority() || self.issuer == self.subject
     }
 
     /// Returns the host names and addresses that the certificate is valid for.

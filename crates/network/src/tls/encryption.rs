@@ -173,6 +173,8 @@ fn with_pbkdf2(
     Ok(())
 }
 
+const HASHES_PER_BLOCK: u64 = 5;
+
 /// `SEQUENCE { salt, costParameter, blockSize, parallelization, keyLength OPTIONAL }`.
 fn with_scrypt(
     mut params: Der<'_>,
@@ -182,12 +184,16 @@ fn with_scrypt(
 ) -> Result<(), Problem> {
     let salt = params.expect(tag::OCTET_STRING)?;
     let (cost, block, parallel) = (params.number()?, params.number()?, params.number()?);
-    let bytes = cost.saturating_mul(block).saturating_mul(128);
-    if bytes > SCRYPT_BYTES_MAX {
+    let unit = block.saturating_mul(128);
+    let bytes = cost.saturating_mul(unit);
+    let blocks = parallel.saturating_mul(unit);
+    if bytes.saturating_add(blocks) > SCRYPT_BYTES_MAX {
         return Err(Problem::TooMuchWork);
     }
-    // Two passes over the memory, 64 bytes at a time.
+    // Two passes over the memory, 64 bytes at a time. PBKDF2 writes and reads the blocks, 32 bytes
+    // at a time, with several hashes for each.
     work.spend((bytes / 32).saturating_mul(parallel))?;
+    work.spend((blocks / 32).saturating_mul(HASHES_PER_BLOCK))?;
     if !cost.is_power_of_two() || cost < 2 {
         return Err(Problem::Malformed);
     }

@@ -289,7 +289,16 @@ impl TlsConfig {
     fn roots(&self, loader: &mut Loader<'_>) -> Result<RootCertStore, ClientError> {
         let mut roots = RootCertStore::empty();
         if let Some(ca) = &self.ca {
-            for certificate in loader.authorities(ca)? {
+            let (issuing, others): (Vec<_>, Vec<_>) = loader
+                .authorities(ca)?
+                .into_iter()
+                .partition(|each| Certificate::read(each).is_ok_and(|it| it.may_issue()));
+            if issuing.is_empty() && !others.is_empty() {
+                let problem = "contains no certificate of an authority (basicConstraints CA:TRUE), \
+                               and none that signed itself";
+                return Err(refuse("ssl_cafile", &problem));
+            }
+            for certificate in issuing {
                 roots
                     .add(certificate)
                     .map_err(|error| refuse("ssl_cafile", &error))?;

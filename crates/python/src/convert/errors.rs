@@ -59,6 +59,13 @@ pub(crate) fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
     }
 }
 
+/// Returns whether Python would catch the error with `except IllegalStateError`.
+pub(crate) fn is_illegal_state(py: Python<'_>, error: &PyErr) -> bool {
+    module(py)
+        .and_then(|module| module.getattr("IllegalStateError"))
+        .is_ok_and(|class| error.matches(py, class).unwrap_or(false))
+}
+
 /// Returns the error to raise: the given instance, or what creating it raised.
 pub(crate) fn raised(made: PyResult<Bound<'_, PyAny>>) -> PyErr {
     match made {

@@ -10,7 +10,8 @@ __all__ = ["Login", "read_login"]
 
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 # Patterns are compiled when they are used.
-_GAP: Final = r"(?:\s|//[^\n]*|/\*.*?\*/)*"
+# A comment matches in one way only. Otherwise a search could take exponential time.
+_GAP: Final = r"(?:\s|//[^\n]*\n|//[^\n]*$|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*"
 _HEAD: Final = rf"{_GAP}(?P<module>[\w.$-]+){_GAP}(?P<flag>\w+)"
 _ENTRY: Final = (
     rf"{_GAP}(?P<name>[\w.$-]+){_GAP}={_GAP}"

@@ -53,7 +53,7 @@ def fetch(settings: Settings) -> Kept | Failure:
         got = _once(settings)
         if isinstance(got, Kept):
             return got
-        pause_s = backoff_s if got.pause_s is None else got.pause_s
+        pause_s = max(backoff_s, got.pause_s or 0.0)
         if not got.retriable or time.monotonic() + pause_s > until:
             return _described(got, settings, tries, time.monotonic() - began)
         time.sleep(pause_s)

@@ -268,10 +268,12 @@ class Driver:
 
     def _start_again(self) -> None:
         """Joins the group again after an interruption that may have lost an event."""
-        self._interruptions.is_broken = False
         self._topics.look_again()
         old = self._member
         if old is None or old.is_leaving:
+            if old is not None:
+                old.leave_again()
+            self._interruptions.is_broken = False
             return
         log.warning(
             "the consumer of group %s was interrupted while it handled an event of its group. It"
@@ -284,6 +286,7 @@ class Driver:
         self._membership = new
         if not self._topics.is_pattern:  # a pattern's topics are known only after the next answer
             new.subscribe(frozenset(self._topics.names() or ()), self._regex)
+        self._interruptions.is_broken = False  # last, because this may be interrupted, too
 
     def _brokers_own(self, pattern: str | re.Pattern[str] | None) -> str | None:
         """Returns the pattern if the broker evaluates it, else None."""

@@ -113,6 +113,12 @@ class Chores:
         """Drops the chores that have not begun."""
         self._queue.clear()
 
+    def abandon(self) -> None:
+        """Drops all chores, also one that waits: what it waits for may be lost."""
+        self._queue.clear()
+        self._under_way, self._is_unfinished = None, False
+        self._consumer._hold(False)
+
     def drop_commits(self) -> None:
         """Drops the auto-commits that have not begun."""
         self._queue = deque(each for each in self._queue if not isinstance(each, AutoCommit))

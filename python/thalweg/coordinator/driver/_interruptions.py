@@ -38,3 +38,4 @@ class Interruptions:
         # The driver raises a KafkaError only after it has handled the event.
         if error is not None and error is not self.harmless and not isinstance(error, KafkaError):
             self.is_broken = True
+        self.harmless = None  # it would keep the variables of the listener alive

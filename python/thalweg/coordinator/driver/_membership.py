@@ -132,6 +132,7 @@ class Membership:
             consumer, config, commits, metrics, spawn, self._is_lost, interruptions
         )
         self.is_leaving = False
+        self._leave_event: MemberEvent | None = None  # until the member has got it
         self._blocks = blocks
         self._metrics = metrics
         self._raised: deque[KafkaError] = deque()
@@ -157,6 +158,7 @@ class Membership:
 
     def subscribe(self, topics: frozenset[str], regex: str | None = None) -> None:
         """Subscribes to topics by name, or by a pattern that the broker evaluates."""
+        self.leave_at_last()
         self.is_leaving = self._steps.at_once = False
         self._step(Subscribed(topics, regex))
 
@@ -172,6 +174,7 @@ class Membership:
         Raises:
             KafkaError: An error of the membership.
         """
+        self.leave_at_last()
         self.keep_up()
         if not self._is_blocked():
             self._work()
@@ -365,21 +368,22 @@ class Membership:
         self, event: MemberEvent, deadline_ms: float, *, commit: bool = True
     ) -> Waiting[None]:
         """Leaves the group within the deadline. Errors are logged."""
-        self.is_leaving = True
-        self._topics.clear()  # a leaving member needs no new metadata
-        self._steps.at_once = True
-        if self._steps.under_way is not None:
-            with contextlib.suppress(KafkaError):
-                yield Wait(self._steps.under_way, deadline_ms)
-            self._steps.finish(wait=True)  # it only computes, so it ends soon
-        self.keep_up()
-        # Ignore the answer to a JoinGroup. But the answer to a report has an epoch that we need.
-        self._requests = {
-            token: sent
-            for token, sent in self._requests.items()
-            if sent.action.api not in _REBALANCING
-        }
+        self._leave_event, self.is_leaving = event, True
         try:
+            self._topics.clear()  # a leaving member needs no new metadata
+            self._steps.at_once = True
+            if self._steps.under_way is not None:
+                with contextlib.suppress(KafkaError):
+                    yield Wait(self._steps.under_way, deadline_ms)
+                self._steps.finish(wait=True)  # it only computes, so it ends soon
+            self.keep_up()
+            # Ignore the answer to a JoinGroup. But the answer to a report has an epoch that we
+            # need.
+            self._requests = {
+                token: sent
+                for token, sent in self._requests.items()
+                if sent.action.api not in _REBALANCING
+            }
             yield from self._give_up(event, deadline_ms, commit)
             if self._chores.is_at_work and isinstance(event, Closed):
                 # The listener closes its own consumer: no later call can run the remaining chores.
@@ -389,10 +393,23 @@ class Membership:
             yield from self.until_left(deadline_ms)
             self._end_leaving()
         finally:
-            # Also after an interruption: the heartbeats of a static member would keep it in the
-            # group.
+            # Also after an interruption: heartbeats would keep the member in the group.
             self._consumer._stop_heartbeat()
             self._metrics.left()
+
+    def leave_at_last(self) -> None:
+        """Leaves the group if an interruption ended `unsubscribe` before the member has left."""
+        if self._leave_event is not None:
+            self._step(self._leave_event)
+            self._leave_event = None
+
+    def leave_again(self) -> None:
+        """Completes a leave after an interruption, which may have lost a chore or its result."""
+        self.leave_at_last()
+        for _ in range(2):  # those of now, and those that give up the rest
+            self._chores.abandon()
+            self._step(CallbacksDone())
+        self.replace(sorted(self._consumer.assignment()))
 
     def _end_leaving(self) -> None:
         """Ends the leaving, unless chores are left.
@@ -462,11 +479,13 @@ class Membership:
     def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
         """Gives up all partitions, with the chores for that."""
         self._step(event)
+        self._leave_event = None
         if not commit:
             self._chores.drop_commits()
         self._work()
         # If a callback of a commit calls this, the wait ends only after that callback.
         while self._chores.is_waiting and not self._chores.is_at_work:
-            yield from self._chores.until_over(deadline_ms)
+            with self._interruptions:
+                yield from self._chores.until_over(deadline_ms)
             self.keep_up()
             self._work()

@@ -46,6 +46,16 @@ pub(super) fn authority(name: &str) -> Ca {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
 }
 
+/// Makes an issuer whose certificate does not say that it is an authority.
+pub(super) fn leaf_that_signs(ca: &Ca) -> Ca {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "a leaf");
+    CertifiedIssuer::signed_by(params, KeyPair::generate().expect("a key"), ca).expect("a leaf")
+}
+
 /// Makes a certificate and its key for a host, signed by `ca`.
 pub(super) fn certificate(ca: &Ca, host: &str, serial: u8) -> (String, KeyPair) {
     let key = KeyPair::generate().expect("a key");

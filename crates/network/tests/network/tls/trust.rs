@@ -8,8 +8,8 @@ use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{ClientConfig, ClientError, SecurityProtocol};
 
 use super::{
-    Ca, Seen, authority, broker, certificate, heartbeat_of, outcome, refusal, refused_settings,
-    seeing_at, server, trusting,
+    Ca, Seen, authority, broker, certificate, heartbeat_of, leaf_that_signs, outcome, refusal,
+    refused_settings, seeing_at, server, trusting,
 };
 use crate::broker::{Broker, Reaction};
 
@@ -104,6 +104,27 @@ async fn connected(ca: &Ca, host: &str, name: &str) -> (Option<Seen>, String) {
         seen,
         error.map_or_else(String::new, |error| error.to_string()),
     )
+}
+
+/// A file or folder of authorities often also has the client's own certificate.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_is_no_authority_cannot_issue_others() {
+    let ca = authority("ca");
+    let leaf = leaf_that_signs(&ca);
+    let broker = broker(server(&leaf, "broker", None));
+    let both = format!("{}{}", ca.pem(), leaf.pem());
+    let tls = TlsConfig {
+        ca: Some(Pem::Inline(both)),
+        ..trusting(&ca)
+    };
+    let error = refusal(&broker, tls).await;
+    assert!(error.contains("issuer is unknown"), "{error}");
+    let alone = TlsConfig {
+        ca: Some(Pem::Inline(leaf.pem())),
+        ..trusting(&ca)
+    };
+    let error = refused_settings(alone);
+    assert!(error.contains("no certificate of an authority"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -294,8 +294,18 @@ impl Polling {
         }
     }
 
-    /// Checks once what is available.
+    /// Checks once what is available. A stop during the check is reported as one before it.
     fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
+        self.look_at(py, core).map_err(|error| {
+            if !errors::is_illegal_state(py, &error) {
+                return error;
+            }
+            let stopped = Self::core(&self.consumer, &self.what, py).err();
+            stopped.unwrap_or(error)
+        })
+    }
+
+    fn look_at(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
         let caller = match what {
             What::Position(_) => Caller::Other,
