@@ -15,7 +15,7 @@ import pytest
 from tests.integration.support.aio import run
 from tests.support.kafka.certificates import OPENSSL_CLIENTS
 from tests.support.ports import free_port
-from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, Secret
 from thalweg._config.options import ROWS
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.auth.aws import Credentials
@@ -49,6 +49,14 @@ ENCRYPTED = {
 CASES: dict[str, dict[str, Any]] = {
     "every secret option": {row.name: SENTINEL for row in ROWS if row.secret},
     "every secret option in a list": {row.name: [SENTINEL] for row in ROWS if row.secret},
+    "every other option from a config provider": {
+        row.name: Secret(SENTINEL) for row in ROWS if not row.secret
+    },
+    "no broker, other options from a config provider": {
+        **PLAIN,
+        "sasl_plain_username": Secret(SENTINEL),
+        "sasl_plain_password": SENTINEL,
+    },
     "misspelled": {**PLAIN, "sasl_plain_pasword": SENTINEL},
     "a broken login line": {**PLAIN, "sasl.jaas.config": LINE.replace('";', "")},
     "a key that is not valid": {
