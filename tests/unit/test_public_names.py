@@ -51,7 +51,7 @@ NAMES = {
         delete_records delete_topics describe_acls describe_cluster describe_configs
         describe_consumer_groups describe_features describe_groups describe_log_dirs
         describe_metadata_quorum describe_producers describe_topic_partitions describe_topics
-        describe_transactions describe_user_scram_credentials elect_leaders
+        describe_transactions describe_user_scram_credentials elect_leaders end_transaction
         find_hanging_transactions from_config get_broker_version_data list_config_resources
         list_consumer_group_offsets list_consumer_groups list_group_offsets list_groups
         list_partition_offsets list_partition_reassignments list_topics list_transactions
@@ -69,12 +69,13 @@ NAMES = {
     "KafkaProducer": """
         DEFAULT_CONFIG abort_transaction begin_transaction bootstrap_connected close closed
         commit_transaction flush from_config init_transactions max_usable_produce_magic metrics
-        partitions_for send send_arrow send_many send_offsets_to_transaction
+        partitions_for prepare_transaction send send_arrow send_many send_offsets_to_transaction
         set_sasl_credentials transaction
     """,
     "OffsetAndMetadata": "leader_epoch metadata offset",
     "OffsetAndTimestamp": "leader_epoch offset timestamp",
     "OffsetSpec": "EARLIEST EARLIEST_LOCAL LATEST LATEST_TIERED MAX_TIMESTAMP",
+    "PreparedTransaction": "producer_epoch producer_id transactional_id",
     "ProducerInterceptor": "close configure on_acknowledgement on_send",
     "ProducerRecord": "headers key partition timestamp_ms topic value",
     "RecordMetadata": """
@@ -97,8 +98,8 @@ NAMES = {
     """,
     "AIOKafkaProducer": """
         abort_transaction begin_transaction closed commit_transaction create_batch flush
-        from_config metrics partitions_for send send_and_wait send_arrow send_batch send_many
-        send_offsets_to_transaction set_sasl_credentials start stop transaction
+        from_config metrics partitions_for prepare_transaction send send_and_wait send_arrow
+        send_batch send_many send_offsets_to_transaction set_sasl_credentials start stop transaction
     """,
     "BatchBuilder": "append close closed record_count size",
     "ConsumerStoppedError": """
