@@ -44,6 +44,7 @@ FIXTURES = {
     "RealKafka": ("Kafka",),
     "kafka: Broker": ("Kafka",),
     "start_kafka": ("Kafka",),
+    "token_servers": ("embedded", "Kafka"),
     "election: Election": ("Kafka",),
     "scripted": ("scripted",),
 }

@@ -17,12 +17,12 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from thalweg import _core
 from thalweg._client import closing
 from thalweg._client.arguments import int_given
-from thalweg._config.secret import Secret
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._config.suggestions import did_you_mean
 from thalweg.broker import _acls
 from thalweg.broker._faults import Fault, FaultRule, Faults, checked_api
@@ -31,6 +31,9 @@ from thalweg.broker._security import ClientCertificate, Pem, Security
 from thalweg.errors import KafkaConfigurationError
 
 __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
+
+# The option that holds a secret. It may be a Secret.
+_TOKEN_KEY: Final = "delegation.token.secret.key"
 
 
 class EmbeddedBroker:
@@ -83,15 +86,20 @@ class EmbeddedBroker:
         self._security = security = Security(
             security_protocol, sasl_mechanisms, users, ssl_certfile, ssl_keyfile, ssl_cafile
         )
-        self._options = options = {name: str(value) for name, value in (configs or {}).items()}
-        options |= _acls.authorizer_options(authorizer, super_users)
+        self._options: dict[str, str | Secret] = {
+            name: value if isinstance(value, Secret) else str(value)
+            for name, value in (configs or {}).items()
+        }
+        if (key := self._options.get(_TOKEN_KEY)) is not None:
+            self._options[_TOKEN_KEY] = hidden(revealed(key))
+        self._options |= _acls.authorizer_options(authorizer, super_users)
         int_given(nodes, "nodes", 1, 65535)
         int_given(port, "port", 0, 65535)
         self._native = _core.EmbeddedBroker(
             nodes,
             port,
             host,
-            options,
+            {name: revealed(value) for name, value in self._options.items()},
             security.protocol,
             security.mechanisms,
             security.passwords(),

@@ -33,6 +33,7 @@ pub(crate) struct Authentication {
     /// The end of the session. `None`: it does not end.
     session_end: Option<Instant>,
     last_reauthentication: Option<Instant>,
+    is_by_token: bool,
 }
 
 #[derive(Debug)]
@@ -80,12 +81,18 @@ impl Authentication {
             mechanism: None,
             session_end: None,
             last_reauthentication: None,
+            is_by_token: false,
         }
     }
 
     /// Whether the client has logged in once, or need not.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.stage, Stage::Authenticated) || self.mechanism.is_some()
+    }
+
+    /// Whether the client has logged in with a delegation token.
+    pub(crate) fn is_by_token(&self) -> bool {
+        self.is_by_token
     }
 
     pub(crate) fn principal(&self) -> &Principal {
@@ -204,6 +211,7 @@ impl Authentication {
             message,
             principal,
             expires_at_ms,
+            is_by_token,
         } = accepted;
         if self.mechanism.is_some() && principal != self.principal {
             let words = format!(
@@ -217,6 +225,7 @@ impl Authentication {
         self.session_end = lifetime_ms.map(|ms| at.now + Duration::from_millis(ms));
         self.stage = Stage::Authenticated;
         self.principal = principal;
+        self.is_by_token = is_by_token;
         self.mechanism = Some(mechanism);
         Ok(Progress {
             message,

@@ -18,6 +18,7 @@ mod offsets;
 mod produce;
 mod scram_users;
 mod sessions;
+mod tokens;
 mod topology;
 mod transactional;
 mod transactions;
