@@ -30,8 +30,9 @@ NAMES = {
     "Deserializer": "close deserialize",
     "EmbeddedBroker": """
         add_user allow bootstrap_servers ca_pem client_certificate client_config close
-        create_topic delete_topic deny host leader move_coordinator move_leader nodes ports
-        remove_user requests running start start_node stop_node topics
+        create_topic delete_topic deny expire_sessions host leader move_coordinator move_leader
+        nodes ports remove_user requests revoke_certificate running start start_node stop_node
+        token topics
     """,
     "FutureBatchMetadata": """
         add_both add_callback add_errback exception failed get is_done retriable succeeded value
@@ -113,7 +114,7 @@ NAMES = {
     """,
     "Fault": "hits remove",
     "FaultRule": "apply_then_disconnect then_delay then_disconnect then_fail then_silence",
-    "Faults": "clear on",
+    "Faults": "bad_server_signature clear close_in_handshake on scram_iterations tls_version",
 }
 MODULES = (thalweg, thalweg.aio, thalweg.broker)
 

@@ -174,6 +174,12 @@ impl Core {
         self.security = Security::new(config, &self.options.tokens);
     }
 
+    /// Ends the sessions of all clients that have logged in. A connection may log in again. Any
+    /// other request closes it.
+    pub fn expire_sessions(&mut self) {
+        self.security.era += 1;
+    }
+
     /// Returns the state of a new connection.
     pub fn connect(&self, node: i32, client_host: String) -> Connection {
         Connection {
@@ -202,7 +208,7 @@ impl Core {
             return Outcome::Close;
         }
         self.faults.count(key, connection.node);
-        if !connection.authentication.admits(key, now) {
+        if !connection.authentication.admits(key, &self.security, now) {
             return Outcome::Close;
         }
         let call = api::Call {

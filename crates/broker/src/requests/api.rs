@@ -194,6 +194,10 @@ impl Call<'_> {
                 FaultAction::Delay(delay) => reply_to.delay = Some(delay),
                 FaultAction::ApplyThenDisconnect => reply_to.then_close = true,
                 FaultAction::Fail(_) => injected = Injected::from_fault(fault),
+                FaultAction::BadServerSignature
+                | FaultAction::ScramIterations(_)
+                | FaultAction::CloseInTlsHandshake
+                | FaultAction::TlsVersion(_) => {} // they are not about requests
             }
         }
         let now = self.now;

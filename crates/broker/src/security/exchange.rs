@@ -5,6 +5,7 @@ use thalweg_security::scram::{Challenged, ClientFirst, Credential, ScramHash};
 use thalweg_security::{Refusal, plain};
 
 use super::{Principal, SaslMechanism, Security};
+use crate::faults::logins::LoginFaults;
 
 /// Where a login is.
 #[derive(Debug)]
@@ -48,17 +49,25 @@ impl Exchange {
         message: &[u8],
         during: &str,
         now_ms: i64,
+        faults: &mut LoginFaults<'_>,
     ) -> Step {
         let (outcome, mechanism) = match self {
             Self::Begun(SaslMechanism::Plain) => return plain(security, message),
             Self::Begun(SaslMechanism::Scram(hash)) => {
-                let first = scram_first(security, hash, message, now_ms);
+                let first = scram_first(security, hash, message, now_ms, faults);
                 (first, hash.mechanism())
             }
             Self::Scram(challenged, token) => {
                 let mechanism = challenged.hash().mechanism();
                 let user = Principal::user(challenged.user());
                 let last = challenged.finish(message);
+                let last = last.map(|message| {
+                    if faults.has_bad_signature() {
+                        forged(message)
+                    } else {
+                        message
+                    }
+                });
                 let done = last.map(|message| match token {
                     Some(token) => accepted_token(message, token),
                     None => accepted(message, user, None),
@@ -97,6 +106,14 @@ fn accepted_token(message: Vec<u8>, token: ByToken) -> Step {
     })
 }
 
+/// Changes a signature, which is in Base64 after `v=`.
+fn forged(mut message: Vec<u8>) -> Vec<u8> {
+    if let Some(byte) = message.get_mut(2) {
+        *byte = if *byte == b'A' { b'B' } else { b'A' };
+    }
+    message
+}
+
 fn plain(security: &Security, message: &[u8]) -> Step {
     match plain::parse(message) {
         Ok(login) if security.users.accepts(&login) => {
@@ -112,6 +129,7 @@ fn scram_first(
     hash: ScramHash,
     message: &[u8],
     now_ms: i64,
+    faults: &mut LoginFaults<'_>,
 ) -> Result<Step, Refusal> {
     let first = ClientFirst::parse(message)?;
     let token = if first.has_tokenauth() {
@@ -132,6 +150,10 @@ fn scram_first(
     let credential = match known {
         Some(credential) => credential.clone(),
         None => Credential::of_nobody(hash, first.user(), &security.salts),
+    };
+    let credential = match faults.iterations() {
+        Some(iterations) => credential.announcing(iterations),
+        None => credential,
     };
     let nonce = security.nonces.nonce();
     let (message, challenged) = first.challenge(credential, &nonce);

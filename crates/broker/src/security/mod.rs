@@ -32,6 +32,8 @@ pub(crate) struct Security {
     pub(crate) tokens: Tokens,
     pub(crate) salts: Salts,
     pub(crate) nonces: Nonces,
+    /// Counts how often somebody has ended all sessions.
+    pub(crate) era: u64,
 }
 
 impl Security {
@@ -52,6 +54,7 @@ impl Security {
             tokens: Tokens::new(tokens),
             nonces: Nonces::new(salts.clone()),
             salts,
+            era: 0,
         }
     }
 
