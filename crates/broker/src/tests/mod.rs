@@ -8,6 +8,7 @@ mod fetch;
 mod group_members;
 mod group_offsets;
 mod group_requests;
+mod group_rights;
 mod group_sessions;
 mod grouped;
 mod groups;
