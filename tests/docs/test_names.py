@@ -45,6 +45,7 @@ FIXTURES = {
     "RealKafka": ("Kafka",),
     "kafka: Broker": ("Kafka",),
     "start_kafka": ("Kafka",),
+    "token_servers": ("embedded", "Kafka"),
     "election: Election": ("Kafka",),
     "scripted": ("scripted",),
 }
