@@ -125,8 +125,13 @@ class Config(dict[str, Any]):
 
     @property
     def asks_for_names(self) -> bool:
-        """Whether `core` asks the name service, and so may block."""
+        """Whether `core` asks the name service."""
         return bool(self["client_dns_lookup"] == "resolve_canonical_bootstrap_servers_only")
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether `core` may block: it asks the name service, or imports botocore."""
+        return self.asks_for_names or bool(self["sasl_mechanism"] == "AWS_MSK_IAM")
 
     def core(self, loop: Any = None) -> dict[str, Any]:
         """Returns the options for the native core: the keys of the `Core*Config` TypedDicts.
