@@ -135,7 +135,9 @@ the options of an [identity provider](security.md#oauthbeareroidc). For AWS_MSK_
   without arguments that returns the password. The client calls the function for each
   authentication, in its own threads. If many connections authenticate at the same time, it makes at
   most four calls at a time.
-- **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`.
+- **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`, or the
+  options that `DelegationToken.sasl_config()` returns
+  ([admin.md](admin.md#delegation-tokens)).
 
 ### Sessions that end
 

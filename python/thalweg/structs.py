@@ -16,6 +16,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionMetadata",
+    "PreparedTransaction",
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
@@ -68,6 +69,22 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int = -1
+
+
+class PreparedTransaction(NamedTuple):
+    """A transaction whose records are in the log, and which any client may end.
+
+    `KafkaProducer.prepare_transaction` returns it, and `KafkaAdminClient.end_transaction` takes it.
+
+    Attributes:
+        transactional_id: The transactional id of the producer.
+        producer_id: The id that the coordinator has assigned to the producer.
+        producer_epoch: Its epoch.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 class RecordMetadata(NamedTuple):

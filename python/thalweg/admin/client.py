@@ -14,6 +14,7 @@ from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.configs import ConfigRequests
 from thalweg.admin.groups import GroupRequests
+from thalweg.admin.tokens import TokenRequests
 from thalweg.admin.topics import TopicRequests
 from thalweg.admin.transactions import TransactionRequests
 from thalweg.admin.users import UserRequests
@@ -33,6 +34,7 @@ class KafkaAdminClient(
     ClusterRequests,
     ConfigRequests,
     GroupRequests,
+    TokenRequests,
     TopicRequests,
     TransactionRequests,
     UserRequests,

@@ -1,4 +1,4 @@
-"""Transactions: list, describe and abort them, find hanging ones (KIP-664)."""
+"""Transactions: list, describe, end and abort them, find hanging ones (KIP-664)."""
 
 import time
 from collections import defaultdict
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from thalweg.admin.naming import FlexibleEnum
 from thalweg.admin.partitions import PartitionRequests
-from thalweg.errors import for_code
-from thalweg.structs import TopicPartition
+from thalweg.errors import ConcurrentTransactionsError, for_code
+from thalweg.structs import PreparedTransaction, TopicPartition
 
 __all__ = [
     "AbortTransactionSpec",
@@ -21,6 +21,7 @@ __all__ = [
     "TransactionState",
 ]
 
+_END_TXN_V1 = 4  # the last version of EndTxn for transaction.version 1
 _SLACK_MS = 5 * 60 * 1000  # kafka-transactions.sh also adds this to the timeout
 
 
@@ -275,6 +276,60 @@ class TransactionRequests(PartitionRequests):
                     kind = for_code(row["ErrorCode"])
                     about = f"{where.topic}-{where.partition}, producer id {spec.producer_id}"
                     raise kind(f"aborting the transaction on {about}: {kind.description}")
+
+    def end_transaction(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """Commits or aborts a transaction that a producer has prepared (EndTxn).
+
+        Repeating it is safe where the feature `transaction.version` is 2 (Kafka 4.0 and newer):
+        the same end again succeeds. With version 1, do not repeat it after another producer with
+        this transactional id has begun a transaction.
+
+        Args:
+            prepared: What `KafkaProducer.prepare_transaction` returned.
+            commit: True commits the transaction. False aborts it.
+
+        Raises:
+            ProducerFencedError: If another producer with this transactional id has started. The
+                coordinator aborts its transaction.
+            InvalidTxnStateError: If the transaction was ended the other way, or has timed out.
+            InvalidProducerEpochError, InvalidProducerIdMappingError: If the coordinator has
+                forgotten the producer or ended its transaction.
+            TransactionalIdAuthorizationFailedError: If the right WRITE on the transactional id is
+                missing.
+            KafkaTimeoutError: If no broker answers in time. The transaction may have ended.
+            KafkaConnectionError: If the connection broke after the request was sent, with version
+                1. The transaction may have ended.
+        """
+        prepared = PreparedTransaction(*prepared)
+        is_repeatable = self._transaction_version() >= 2
+        body = {
+            "TransactionalId": prepared.transactional_id,
+            "ProducerId": prepared.producer_id,
+            "ProducerEpoch": prepared.producer_epoch,
+            "Committed": commit,
+        }
+        about = f"transactional id {prepared.transactional_id!r}"
+        self._call(
+            "EndTxn",
+            body,
+            ("coordinator", "transaction", prepared.transactional_id),
+            codes=lambda answer: [(answer["ErrorCode"], None, about)],
+            # Later versions change the epoch, which only version 2 of transactions does.
+            max_version=None if is_repeatable else _END_TXN_V1,
+            again=(ConcurrentTransactionsError,),
+            is_repeatable=is_repeatable,
+        )
+
+    def _transaction_version(self) -> int:
+        """Returns the level of the cluster's feature transaction.version."""
+        answer = self._call(
+            "ApiVersions",
+            {"ClientSoftwareName": "thalweg", "ClientSoftwareVersion": "0"},
+            codes=lambda answer: [(answer["ErrorCode"], None, "ApiVersions")],
+        )
+        rows = answer.get("FinalizedFeatures", ())
+        levels = {row["Name"]: int(row["MaxVersionLevel"]) for row in rows}
+        return levels.get("transaction.version", 0)
 
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _core, _logging, metrics
-from thalweg._client import closing, transactions
+from thalweg._client import closing
 from thalweg._client.arguments import duration_given, keywords_only
 from thalweg._client.producing import Hooks, close_steps, records_failed, watched
 from thalweg._config.concealment import concealed
@@ -27,12 +27,12 @@ from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg.aio import _completions
 from thalweg.aio._core_options import core_options
-from thalweg.aio._transactions import Transaction
+from thalweg.aio._transactions import TransactionCalls
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config, configured
 from thalweg.errors import BatchSendError, IllegalStateError
 from thalweg.serializer import Serializer
-from thalweg.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
+from thalweg.structs import RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -54,7 +54,7 @@ log = logging.getLogger("thalweg.producer")
 
 
 @options_listed("p")
-class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
+class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     """Sends records to topics, in the event loop in which you await `start`.
 
         async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
@@ -227,8 +227,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        It does not close open connections. It raises the same errors as
-        `KafkaProducer.set_sasl_credentials`.
+        Connections that exist stay. It raises the same errors as that of `KafkaProducer`.
         """
         password = hidden(revealed(password))
         self.config.set_credentials(
@@ -346,85 +345,6 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             KafkaTimeoutError: If the topic's metadata does not arrive within `max_block_ms`.
         """
         return await self._partitions_for(topic)
-
-    async def begin_transaction(self) -> None:
-        """Begins a transaction. Records that you send from now on belong to it.
-
-        It sends no request. If you cancel the call, no transaction has begun.
-
-        Raises:
-            IllegalStateError: If a transaction is open, or there is no transactional_id.
-            KafkaTimeoutError: If the client's I/O thread does not respond. The transaction has not
-                begun.
-            FatalTransactionError: If the producer has failed: for example ProducerFencedError if a
-                newer producer uses the transactional_id. Every later call raises the same error.
-                Stop the producer.
-        """
-        await self._begin_transaction()
-
-    async def send_offsets_to_transaction(
-        self, offsets: Mapping[Any, Any], group_id: str | ConsumerGroupMetadata
-    ) -> None:
-        """Adds a group's offsets to the transaction, which commits them (KIP-98, KIP-447).
-
-        Args:
-            offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
-                or a tuple (int, metadata string).
-            group_id: The group ID, or the result of `consumer.group_metadata()`. With the
-                metadata, the group refuses the offsets of a member that it has removed.
-
-        Raises:
-            IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. The request continues in the background, and
-                commit_transaction waits for it.
-            TransactionCommitFailedError: If the group has rebalanced. Abort the transaction.
-            AbortableTransactionError: If the transaction has failed. Abort it.
-            FatalTransactionError: See `begin_transaction`.
-            TypeError: If an argument has a wrong type.
-            ValueError: If an offset is negative, or the group has no ID.
-        """
-        rows = transactions.offset_rows(offsets)
-        await self._send_offsets(rows, transactions.group_fields(group_id, None))
-
-    async def commit_transaction(self) -> None:
-        """Waits for all records of the transaction, then commits it.
-
-        If the await is cancelled, the commit continues. Await it again to get the result. Until
-        the result is known, any other call raises IllegalStateError.
-
-        Raises:
-            IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. The commit continues, and its result is not known
-                yet. Await it again.
-            AbortableTransactionError: If a record or request of the transaction failed (the
-                `__cause__`). Nothing is committed. Await abort_transaction.
-            FatalTransactionError: See `begin_transaction`.
-        """
-        await self._commit_transaction()
-
-    async def abort_transaction(self) -> None:
-        """Aborts the transaction. Unsent records fail with TransactionAbortedError.
-
-        Raises:
-            IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms, as in `commit_transaction`.
-            FatalTransactionError: See `begin_transaction`.
-        """
-        await self._abort_transaction()
-
-    def transaction(self) -> Transaction:
-        """Makes an `async with` block one transaction.
-
-            async with producer.transaction():
-                await producer.send("topic", b"value")
-
-        The producer commits the transaction at the end of the block. If the block raises or is
-        cancelled, or if one of its records or requests fails, the producer aborts the transaction
-        and raises the error. If the commit itself raises KafkaTimeoutError or is cancelled, the
-        result is not known yet: await `commit_transaction` to get it. Do not commit or abort inside
-        the block.
-        """
-        return Transaction(self)
 
     def metrics(self, raw: bool = False) -> Any:
         """Returns the metrics of this producer, like `KafkaProducer.metrics`."""

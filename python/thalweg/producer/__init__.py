@@ -30,7 +30,7 @@ from thalweg._core import (
 )
 from thalweg.config import Config, configured, options_of
 from thalweg.serializer import Serializer
-from thalweg.structs import RecordMetadata
+from thalweg.structs import PreparedTransaction, RecordMetadata
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -279,6 +279,28 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """
         rows = transactions.offset_rows(offsets)
         self._send_offsets(rows, transactions.group_fields(group_metadata, consumer_group_id))
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Waits for all records of the transaction, and leaves it open for any client to end.
+
+        Keep the result. Then `KafkaAdminClient.end_transaction` commits or aborts the transaction,
+        also after this process has died. This producer may do it, too. Afterwards only `close`,
+        `commit_transaction` and `abort_transaction` are allowed, and `close` leaves the transaction
+        open. The coordinator aborts it after transaction_timeout_ms. See docs/transactions.md.
+
+        Returns:
+            The prepared transaction. None if nothing was sent in it: then there is nothing to end.
+
+        Raises:
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms. The preparation continues. Call this again to
+                keep waiting.
+            AbortableTransactionError: As in `commit_transaction`.
+            FatalTransactionError: See `begin_transaction`.
+        """
+        found = self._prepare_transaction()
+        name: str = self.config["transactional_id"]
+        return None if found is None else PreparedTransaction(name, *found)
 
     def commit_transaction(self) -> None:
         """Waits for all records of the transaction, then commits it.

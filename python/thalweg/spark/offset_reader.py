@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from thalweg.errors import NoError, RetriableError, UnknownTopicOrPartitionError, for_code
+from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions, mismatch
 from thalweg.structs import TopicPartition
@@ -150,14 +151,16 @@ class OffsetReader:
         return self._consumer
 
 
-def consumer_config(options: SourceOptions) -> dict[str, Any]:
+def consumer_config(options: SourceOptions) -> ClientConfig:
     """Returns the consumer's options: the user's ``kafka.*`` options and those of the source."""
-    return {
-        **options.client_config,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "none",
-        "allow.auto.create.topics": False,
-    }
+    return ClientConfig(
+        {
+            **options.client_config,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "none",
+            "allow.auto.create.topics": False,
+        }
+    )
 
 
 def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from thalweg._version import __version__
+from thalweg.spark.client_config import ClientConfig, warn_of_visible_secrets
 from thalweg.spark.option_names import check_names
 
 LATEST = -1
@@ -114,7 +115,7 @@ class SourceOptions:
     strategy: Strategy
     starting: OffsetSpec
     ending: OffsetSpec
-    client_config: Mapping[str, str] = field(repr=False)  # may contain passwords
+    client_config: ClientConfig
     fail_on_data_loss: bool = True
     include_headers: bool = False
     timestamp_strategy: Literal["error", "latest"] = "error"
@@ -132,7 +133,7 @@ class SinkOptions:
     """All options of a write. It can be pickled, and holds no connection."""
 
     topic: str | None
-    client_config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client_config: ClientConfig = field(default_factory=ClientConfig)
     planned_by: str = __version__
 
 
@@ -150,9 +151,10 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         ValueError: For the first wrong or misspelled option, with the Kafka connector's message
             where it has one.
     """
-    given = {key.lower(): value for key, value in options.items()}
+    given = ClientConfig((key.lower(), value) for key, value in options.items())
     _refuse_unsupported(given, _REFUSED_CONSUMER)
     check_names(given, "read")
+    warn_of_visible_secrets(given)
     for name in _NOT_YET:
         if name in given:
             raise ValueError(
@@ -200,9 +202,10 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         ValueError: For the first wrong or misspelled option, with the Kafka connector's message
             where it has one.
     """
-    given = {key.lower(): value for key, value in options.items()}
+    given = ClientConfig((key.lower(), value) for key, value in options.items())
     _refuse_unsupported(given, _REFUSED_PRODUCER)
     check_names(given, "write")
+    warn_of_visible_secrets(given)
     topic = given.get("topic")
     return SinkOptions(
         topic=topic.strip() if topic is not None else None,
@@ -404,7 +407,7 @@ def _refuse_unsupported(given: Mapping[str, str], refused: Mapping[str, str]) ->
 
 def _client_config(
     given: Mapping[str, str], client: str, defaults: Mapping[str, str]
-) -> dict[str, str]:
+) -> ClientConfig:
     config = {key[6:]: value for key, value in given.items() if key.startswith("kafka.")}
     named = {key.replace("_", ".") for key in config}
     config = {key: value for key, value in defaults.items() if key not in named} | config
@@ -412,7 +415,7 @@ def _client_config(
         raise ValueError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
         )
-    return config
+    return ClientConfig(config)
 
 
 def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
