@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.brokers import Broker
 from tests.support.java import java_home
+from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
 if TYPE_CHECKING:
@@ -82,6 +83,19 @@ class Topics:
         """Adds partitions to a topic."""
         with closing(self._admin()) as admin:
             admin.create_partitions({topic: total})
+
+    def delete(self, topic: str) -> None:
+        """Deletes a topic, and waits until the broker does not report it any more."""
+        self.broker.wire.delete_topic(topic)
+        wait_until(
+            lambda: not self.broker.wire.metadata(topic).topics.get(topic),
+            what=f"the end of {topic}",
+        )
+
+    def recreate(self, topic: str, num_partitions: int = 1) -> None:
+        """Deletes a topic, and creates an empty one with the same name."""
+        self.delete(topic)
+        self.broker.wire.create_topic(topic, num_partitions, configs={"retention.ms": "-1"})
 
     def _admin(self) -> KafkaAdminClient:
         return KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
@@ -160,6 +174,10 @@ class Stream:
         self.checkpoint = checkpoint
         self.batches: dict[int, list[str]] = {}
         self.fail_next = False
+        # Called with the number of a batch that is planned, and not read yet.
+        self.before: Callable[[int], object] = lambda batch_id: None
+        # Called with the number of a batch that is read.
+        self.after: Callable[[int], object] = lambda batch_id: None
 
     def run(self) -> StreamingQuery:
         """Runs until all records that exist now are read (Trigger.AvailableNow)."""
@@ -177,10 +195,12 @@ class Stream:
         return sorted(value for batch in self.batches.values() for value in batch)
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
+        self.before(batch_id)
         if self.fail_next:
             self.fail_next = False
             raise RuntimeError("the batch fails on purpose")
         self.batches[batch_id] = texts(frame)
+        self.after(batch_id)
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ _TOGETHER = {"tests/admin", "tests/packaging"}
 _WITH_SPARK = {
     "test_batch_read.py",
     "test_identity_provider.py",
+    "test_parity_starts.py",
+    "test_parity_triggers.py",
     "test_registration.py",
     "test_stream_read.py",
     "test_write.py",
