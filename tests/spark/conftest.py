@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.brokers import Broker
 from tests.support.java import java_home
+from tests.support.paths import CACHE
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
@@ -36,10 +37,14 @@ def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     """The session's Spark: two cores of this machine, without manual registration."""
     from pyspark.sql import SparkSession
 
+    # The tests compare this source with Spark's own connector.
+    jars = sorted(str(jar) for jar in (CACHE / "spark-kafka" / "jars").glob("*.jar"))
+    assert jars, "Spark's own Kafka connector is missing: run `make spark-kafka`"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("thalweg tests")
         .config("spark.driver.memory", "1g")
+        .config("spark.jars", ",".join(jars))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
@@ -129,9 +134,9 @@ class Source:
 
     spark: SparkSession
 
-    def read(self, topics: Topics, **options: str) -> DataFrame:
-        """Makes a batch read."""
-        reader = self.spark.read.format("thalweg").options(**options)
+    def read(self, topics: Topics, *, connector: str = "thalweg", **options: str) -> DataFrame:
+        """Makes a batch read. The connector ``kafka`` is Spark's own."""
+        reader = self.spark.read.format(connector).options(**options)
         return reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).load()
 
     def stream(self, topics: Topics, **options: str) -> DataFrame:
@@ -143,9 +148,17 @@ class Source:
         """Returns the values of a batch read, sorted."""
         return texts(self.read(topics, **options))
 
-    def write(self, frame: DataFrame, topics: Topics, mode: str = "append", **options: str) -> None:
-        """Runs a batch write."""
-        writer = frame.write.format("thalweg").mode(mode).options(**options)
+    def write(
+        self,
+        frame: DataFrame,
+        topics: Topics,
+        mode: str = "append",
+        *,
+        connector: str = "thalweg",
+        **options: str,
+    ) -> None:
+        """Runs a batch write. The connector ``kafka`` is Spark's own."""
+        writer = frame.write.format(connector).mode(mode).options(**options)
         writer.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).save()
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from thalweg.config import IgnoredOptionWarning
-from thalweg.spark.durations import milliseconds
 from thalweg.spark.offset_specs import EARLIEST, LATEST, Mode, OffsetSpec
 from thalweg.spark.option_names import READ, WRITE
 from thalweg.spark.options import parse_sink, parse_source
+from thalweg.spark.trigger_delay import milliseconds
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -26,7 +26,8 @@ def test_defaults_are_the_connectors() -> None:
     assert batch.ending == OffsetSpec(everywhere=LATEST)
     assert stream.starting == OffsetSpec(everywhere=LATEST)
     assert batch.fail_on_data_loss
-    assert not batch.include_headers
+    assert batch.columns[-1] == "timestampType"
+    assert source(includeHeaders="true").columns[-1] == "headers"
     assert batch.max_offsets_per_trigger is None
     assert batch.poll_timeout_ms == 120_000
 
@@ -221,6 +222,16 @@ def test_bad_options_are_refused(mode: Mode, options: dict[str, str], message: s
 def test_a_read_without_bootstrap_servers_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'kafka\.bootstrap\.servers' must be specified"):
         parse_source({"subscribe": "t"}, "batch")
+
+
+def test_columns_are_chosen_in_their_order() -> None:
+    assert source(columns=" Value,OFFSET , headers").columns == ("value", "offset", "headers")
+
+
+@pytest.mark.parametrize("columns", ["", ",", "value,VALUE", "value,size"])
+def test_other_columns_are_refused(columns: str) -> None:
+    with pytest.raises(ValueError, match="Option 'columns'"):
+        source(columns=columns)
 
 
 def test_good_partition_counts_are_taken() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from thalweg.errors import NoError, RetriableError, UnknownTopicOrPartitionError, for_code
-from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, mismatch
+from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, flat, mismatch
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import SourceOptions
 from thalweg.structs import TopicPartition
@@ -98,10 +98,10 @@ class OffsetReader:
         if spec.timestamp_ms is not None:
             return self._by_time(dict.fromkeys(partitions, spec.timestamp_ms), option)
         if spec.timestamps is not None:
-            times = _flat(spec.timestamps)
+            times = flat(spec.timestamps)
             _check_cover(times, partitions, f"{option}OffsetsByTimestamp")
             return self._by_time(times, option)
-        offsets = _flat(spec.offsets or {})
+        offsets = flat(spec.offsets or {})
         offsets |= {tp: spec.topics[tp[0]] for tp in partitions if tp[0] in spec.topics}
         _check_topics(spec.topics, partitions, f"{option}Offsets")
         _check_cover(offsets, partitions, f"{option}Offsets")
@@ -186,10 +186,6 @@ def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
             raise error(f"topic '{topic['Name']}'")
         found.update((topic["Name"], each["PartitionIndex"]) for each in topic["Partitions"])
     return found
-
-
-def _flat(nested: Mapping[str, Mapping[int, int]]) -> Offsets:
-    return {(topic, p): value for topic, ps in nested.items() for p, value in ps.items()}
 
 
 def _check_topics(words: Mapping[str, int], partitions: set[Partition], option: str) -> None:

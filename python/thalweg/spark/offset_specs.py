@@ -66,7 +66,41 @@ def parse_specs(
     if ending.everywhere == EARLIEST:
         raise ValueError("ending offset can't be earliest for batch queries on Kafka")
     _refuse_in_batch(ending, EARLIEST, "endingOffsets", "earliest")
+    _check_order(starting, ending)
     return starting, ending
+
+
+def _check_order(starting: OffsetSpec, ending: OffsetSpec) -> None:
+    """Compares a start and an end of the same kind, before any broker is asked."""
+    if starting.timestamp_ms is not None and ending.timestamp_ms is not None:
+        if starting.timestamp_ms > ending.timestamp_ms:
+            raise _unresolved("all partitions", starting.timestamp_ms, ending.timestamp_ms)
+        return
+    if starting.topics or ending.topics:
+        return  # A word names all partitions of a topic, which only the brokers know.
+    if starting.offsets is not None and ending.offsets is not None:
+        start, end = flat(starting.offsets), flat(ending.offsets)
+    elif starting.timestamps is not None and ending.timestamps is not None:
+        start, end = flat(starting.timestamps), flat(ending.timestamps)
+    else:
+        return
+    if set(start) != set(end):
+        raise ValueError(
+            "[MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET] The start and the "
+            "end of a batch must name the same partitions. topic-partitions for start offset: "
+            f"{_names(set(start))}, topic-partitions for end offset: {_names(set(end))}"
+        )
+    for (topic, partition), begin in sorted(start.items()):
+        until = end[topic, partition]
+        if begin > until >= 0:
+            raise _unresolved(f"{topic}-{partition}", begin, until)
+
+
+def _unresolved(place: str, begin: int, until: int) -> ValueError:
+    return ValueError(
+        f"[UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The start {begin} of {place} is "
+        f"greater than its end {until}."
+    )
 
 
 def _refuse_in_batch(spec: OffsetSpec, offset: int, option: str, word: str) -> None:
@@ -167,6 +201,11 @@ def mismatch(
         "Use -1 for latest, -2 for earliest. "
         f"Specified: {_names(named)} Assigned: {_names(assigned)}"
     )
+
+
+def flat(nested: Mapping[str, Mapping[int, int]]) -> dict[tuple[str, int], int]:
+    """Returns numbers by (topic, partition)."""
+    return {(topic, p): value for topic, ps in nested.items() for p, value in ps.items()}
 
 
 def _names(partitions: set[tuple[str, int]]) -> str:

@@ -16,10 +16,11 @@ from typing import Literal
 
 from thalweg._version import __version__
 from thalweg.config import IgnoredOptionWarning
-from thalweg.spark.durations import milliseconds
+from thalweg.spark.columns import parse_columns
 from thalweg.spark.offset_specs import Mode, OffsetSpec, parse_specs
 from thalweg.spark.option_names import check_names
 from thalweg.spark.strategy import Strategy, parse_strategy
+from thalweg.spark.trigger_delay import milliseconds
 
 _DEFAULT_FETCH_RETRIES = 3
 _DEFAULT_RETRY_INTERVAL_MS = 1_000
@@ -82,7 +83,7 @@ class SourceOptions:
     ending: OffsetSpec
     client_config: Mapping[str, str] = field(repr=False)  # may contain passwords
     fail_on_data_loss: bool = True
-    include_headers: bool = False
+    columns: tuple[str, ...] = ()
     timestamp_strategy: Literal["error", "latest"] = "error"
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -131,7 +132,9 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         ending=ending,
         client_config=_client_config(given, "consumer", _SOURCE_DEFAULTS),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
-        include_headers=_boolean(given, "includeHeaders", default=False),
+        columns=parse_columns(
+            given, include_headers=_boolean(given, "includeHeaders", default=False)
+        ),
         timestamp_strategy=_timestamp_strategy(given),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,

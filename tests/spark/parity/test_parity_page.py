@@ -39,7 +39,8 @@ def named(cell: str) -> list[tuple[str, str]]:
 
 
 def signature(file: str, function: str) -> str:
-    source = (FOLDER / f"test_{file}.py").read_text(encoding="utf-8")
+    [path] = FOLDER.rglob(f"test_{file}.py")
+    source = path.read_text(encoding="utf-8")
     found = re.search(rf"^def test_{function}\((.*?)\) ?[-:]", source, re.DOTALL | re.MULTILINE)
     assert found is not None, f"test_{file}.py has no test_{function}"
     return found[1]
@@ -65,7 +66,7 @@ def test_each_row_names_tests_that_exist_and_what_they_run_on() -> None:
 def test_tests_with_a_number_are_in_the_row_of_that_number() -> None:
     cells = {number: named(row["tests"]) for row in rows() for number in numbers(row)}
     stray = []
-    for path in sorted(FOLDER.glob("test_*.py")):
+    for path in sorted(FOLDER.rglob("test_*.py")):
         source = path.read_text(encoding="utf-8")
         for function, first, last in re.findall(
             r"^def test_(parity_(\d+)(?:_to_(\d+))?_\w+)", source, re.MULTILINE

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.spark.conftest import Source, Stream, Topics
-from tests.spark.engine import Engine
+from tests.spark.parity.engine import Engine
 from thalweg.spark.data_loss import DataLossError
 
 StreamOf = Callable[..., Stream]

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from tests.spark.conftest import Source, Stream, Topics
-from tests.spark.engine import Engine
+from tests.spark.parity.engine import Engine
 from tests.support.waiting import wait_until
 from thalweg.spark import stream_reader
 from thalweg.spark.data_loss import PartitionsChangedError
@@ -253,6 +254,28 @@ def test_parity_37_a_failed_batch_and_new_partitions_do_not_stop_available_now(
     assert query.batches == {0: ["a"], 1: ["b"]}
 
 
+def test_available_now_in_spark_fails_if_the_topic_changes_and_recovers_after_a_restart(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    topic = topics.create()
+    topics.send(topic, numbers(0, 9))
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
+    lax = {**options, "failOnDataLoss": "false", "kafkaConsumer.pollTimeoutMs": "1000"}
+    stream = stream_of(lambda: source.stream(topics, subscribe=topic, **lax))
+
+    def change(batch_id: int) -> None:
+        topics.recreate(topic)
+        topics.send(topic, numbers(20, 6))
+
+    stream.after = change
+    with pytest.raises(StreamingQueryException, match="THAN_LATEST_WITH_TRIGGER_AVAILABLENOW"):
+        stream.run()
+    stream.after = lambda batch_id: None
+    stream.run()
+    # The second batch is planned for the offsets 5 to 8. The new topic has the offsets 0 to 5.
+    assert stream.values() == [*numbers(0, 5), *numbers(25, 1)]
+
+
 # ---------------------------------------------------------------- topics that go
 
 
@@ -274,3 +297,27 @@ def test_parity_44_without_any_topic_no_empty_offset_is_logged(both: Topics, fai
         # The new topic's first record has the offset of a record that was read before.
         assert query.values() == ["a", "c"]
     query.stop()
+
+
+def test_parity_48_a_topic_made_again_while_a_batch_runs(
+    source: Source, both: Topics, stream_of: StreamOf
+) -> None:
+    topic = both.create()
+    both.send(topic, numbers(0, 10))
+    stream = stream_of(
+        lambda: source.stream(
+            both,
+            subscribe=topic,
+            startingOffsets="earliest",
+            failOnDataLoss="false",
+            **{"kafkaConsumer.pollTimeoutMs": "1000"},
+        )
+    )
+    stream.before = lambda batch_id: both.recreate(topic) if batch_id == 0 else None
+    query = stream.start(processingTime="50 milliseconds")
+    wait_until(lambda: 0 in stream.batches or query.exception(), 60, what="the first batch")
+    both.send(topic, numbers(20, 12))
+    wait_until(lambda: len(stream.batches) > 1 or query.exception(), 60, what="another batch")
+    assert query.exception() is None
+    query.stop()
+    assert stream.values() == numbers(30, 2)
