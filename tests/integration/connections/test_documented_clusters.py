@@ -52,7 +52,7 @@ def examples() -> dict[str, dict[str, Any]]:
     }
 
 
-# Those of Kerberos need a realm: test_kerberos.py.
+# Those of Kerberos need a realm: kerberos/test_logins.py.
 EXAMPLES = {
     name: options
     for name, options in examples().items()

@@ -6,7 +6,8 @@
         realm.ticket("alice", cache, lifetime_s=3600)      what kinit does
 
 The client's library finds the realm by the environment variables in `environment`. Principals of
-brokers have the host "localhost".
+brokers have the host "localhost". The KDC keeps its principals in memory, so it cannot be started
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
+
 from tests.support import java
+from tests.support.kafka.cluster import RealKafka
 from tests.support.paths import CACHE, made
 from tests.support.ports import free_port
 
@@ -35,6 +39,7 @@ _CONF = """\
     rdns = false
     udp_preference_limit = 1
     forwardable = false
+    ticket_lifetime = {lifetime_s}s
 [realms]
     {realm} = {{
         kdc = 127.0.0.1:{port}
@@ -49,20 +54,20 @@ class Realm:
 
     Args:
         folder: for its files.
-        lifetime_s: the maximum lifetime of tickets.
+        skew_s: the difference between clocks that the KDC accepts. It accepts none below 0.
     """
 
-    def __init__(self, folder: Path, *, lifetime_s: int = 36_000) -> None:
+    def __init__(self, folder: Path, *, skew_s: int = 300) -> None:
         self.folder = folder
-        self.lifetime_s = lifetime_s
+        self.skew_s = skew_s
         self.port = free_port()
         self.conf = folder / "krb5.conf"
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Realm:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.conf.write_text(_CONF.format(realm=REALM, port=self.port), encoding="utf-8")
-        self.start()
+        self.write_conf(self.conf)
+        self._start()
         return self
 
     def __exit__(
@@ -73,8 +78,18 @@ class Realm:
     ) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Starts the KDC. One that was stopped has forgotten its principals."""
+    def write_conf(self, path: Path, *, port: int | None = None, lifetime_s: int = 36_000) -> None:
+        """Writes a krb5.conf for this realm.
+
+        Args:
+            path: of the file.
+            port: that of the KDC. A port where nothing listens makes the KDC unreachable.
+            lifetime_s: the lifetime of the tickets that a client requests.
+        """
+        text = _CONF.format(realm=REALM, port=port or self.port, lifetime_s=lifetime_s)
+        path.write_text(text, encoding="utf-8")
+
+    def _start(self) -> None:
         work = self.folder / "kdc"
         work.mkdir(exist_ok=True)
         libs = sorted(map(str, made(CACHE / "kerby" / "libs", "kerby").glob("*.jar")))
@@ -89,7 +104,7 @@ class Realm:
             REALM,
             str(self.port),
             str(work),
-            str(self.lifetime_s),
+            str(self.skew_s),
         ]
         with (self.folder / "kdc.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -103,7 +118,7 @@ class Realm:
         self._expect("ready")
 
     def stop(self) -> None:
-        """Ends the KDC. New tickets are not available after that."""
+        """Ends the KDC."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -183,3 +198,28 @@ class Realm:
                 return
         log = (self.folder / "kdc.log").read_text(encoding="utf-8", errors="replace")
         raise RuntimeError(f"the KDC ended before it was {word}:\n{log[-4000:]}")
+
+
+def use_cache(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Makes the library use a ticket cache."""
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
+
+
+def keytab(realm: Realm, user: str = "alice") -> dict[str, str]:
+    """Returns the option with a keytab of a user."""
+    return {"sasl_kerberos_keytab": realm.keytab(user)}
+
+
+def options_of(
+    kafka: RealKafka, protocol: str = "SASL_PLAINTEXT", **changes: Any
+) -> dict[str, Any]:
+    """Returns the options of a client that logs in with GSSAPI."""
+    found: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap(protocol),
+        "security_protocol": protocol,
+        "sasl_mechanism": "GSSAPI",
+        "bootstrap_timeout_ms": 15_000,
+    }
+    if protocol == "SASL_SSL":
+        found["ssl_cafile"] = str(kafka.certificates / "ca.pem")
+    return found | changes

@@ -12,7 +12,7 @@ import org.apache.kerby.kerberos.kerb.type.ticket.TgtTicket;
 /**
  * A Kerberos KDC on loopback (Apache Kerby), for one realm.
  *
- * <p>Arguments: realm, port, folder, the maximum lifetime of tickets in seconds. It prints "ready", and then obeys
+ * <p>Arguments: realm, port, folder, the difference between clocks that it accepts, in seconds. It prints "ready", and then obeys
  * lines on stdin, each with a line on stdout:
  *
  * <pre>
@@ -31,7 +31,7 @@ public final class Kdc {
         kdc.setAllowUdp(false);
         kdc.setKdcTcpPort(Integer.parseInt(arguments[1]));
         kdc.setWorkDir(new File(arguments[2]));
-        kdc.getKdcConfig().setLong(KdcConfigKey.MAXIMUM_TICKET_LIFETIME, Long.parseLong(arguments[3]));
+        kdc.getKdcConfig().setLong(KdcConfigKey.ALLOWABLE_CLOCKSKEW, Long.parseLong(arguments[3]));
         kdc.getKdcConfig().setLong(KdcConfigKey.MINIMUM_TICKET_LIFETIME, 1L);
         kdc.init();
         kdc.start();

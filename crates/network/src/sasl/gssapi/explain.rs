@@ -76,16 +76,18 @@ pub(super) fn explain(
 }
 
 fn hint(failure: &Failure, stage: Stage, has_keytab: bool) -> &'static str {
-    by_number(failure, has_keytab).unwrap_or_else(|| match (failure.major & ROUTINE_ERROR, stage) {
-        (NO_CRED, _) => missing(has_keytab),
-        (CREDENTIALS_EXPIRED, _) => expired(has_keytab),
-        (BAD_NAME, _) => {
+    if stage == Stage::Broker {
+        return "Check that the address belongs to a broker that you trust";
+    }
+    by_number(failure, has_keytab).unwrap_or_else(|| match failure.major & ROUTINE_ERROR {
+        NO_CRED => missing(has_keytab),
+        CREDENTIALS_EXPIRED => expired(has_keytab),
+        BAD_NAME => {
             "Check sasl_kerberos_principal, sasl_kerberos_service_name and \
              sasl_kerberos_domain_name"
         }
-        (_, Stage::Broker) => "Check that the address belongs to a broker that you trust",
-        (_, Stage::Credentials) => missing(has_keytab),
-        (_, Stage::Ticket) => {
+        _ if stage == Stage::Credentials => missing(has_keytab),
+        _ => {
             "Check the realms in krb5.conf. To see what the Kerberos library does, set the \
              environment variable KRB5_TRACE=/dev/stderr"
         }

@@ -430,6 +430,8 @@ fn every_error_of_gssapi_says_what_to_do() {
         ),
         (routine(6), None, Broker, "a broker that you trust"),
         (routine(9), KEYTAB, Broker, "a broker that you trust"),
+        // The broker sent a ticket that does not decrypt. The keytab of the client is good.
+        (failure(31), KEYTAB, Broker, "a broker that you trust"),
     ]);
 }
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 from tests.integration.connections.test_documented_clusters import examples
 from tests.integration.support.aio import run
 from tests.integration.support.clients import read, within
-from tests.support.identity.kerberos import REALM, Realm
-from tests.support.kafka.cluster import VERSIONS, RealKafka
+from tests.support.identity.kerberos import REALM, Realm, keytab, options_of, use_cache
+from tests.support.kafka.cluster import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
@@ -26,52 +25,7 @@ from thalweg.errors import (
     SaslAuthenticationFailedError,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="GSSAPI works on Linux only")
 PROTOCOLS = ["SASL_PLAINTEXT", "SASL_SSL"]
-SESSION_S = 2
-
-
-@pytest.fixture(scope="module")
-def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
-    with Realm(tmp_path_factory.mktemp("realm")) as started:
-        started.ticket("alice", started.folder / "alice.cache")
-        yield started
-
-
-@pytest.fixture(scope="module", params=[f"kafka-{version}" for version in VERSIONS])
-def kafka(request: pytest.FixtureRequest, realm: Realm) -> Iterator[RealKafka]:
-    """A node of Kafka 4.3 and one of 3.9. Sessions end soon on its listener with TLS."""
-    version = request.param.removeprefix("kafka-")
-    ends = {"listener.name.sasl_ssl.connections.max.reauth.ms": str(SESSION_S * 1000)}
-    with RealKafka(version, heap="512m", **realm.broker(version, **ends)) as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def no_tickets(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library finds the realm, but no ticket. A test gives it a cache or a keytab."""
-    for name, value in realm.environment().items():
-        monkeypatch.setenv(name, value)
-
-
-def use_cache(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
-
-
-def options_of(kafka: RealKafka, protocol: str = "SASL_PLAINTEXT", **changes: Any) -> Any:
-    found: dict[str, Any] = {
-        "bootstrap_servers": kafka.bootstrap(protocol),
-        "security_protocol": protocol,
-        "sasl_mechanism": "GSSAPI",
-        "bootstrap_timeout_ms": 15_000,
-    }
-    if protocol == "SASL_SSL":
-        found["ssl_cafile"] = str(kafka.certificates / "ca.pem")
-    return found | changes
-
-
-def keytab(realm: Realm, user: str = "alice") -> dict[str, str]:
-    return {"sasl_kerberos_keytab": realm.keytab(user)}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -268,20 +222,3 @@ def test_a_keytab_that_is_not_there_is_a_problem_of_the_configuration(kafka: Rea
     options = options_of(kafka, sasl_kerberos_keytab="/not/there.keytab")
     with pytest.raises(KafkaConfigurationError, match=r"sasl_kerberos_keytab: .*/not/there"):
         KafkaProducer(**options)
-
-
-def test_sessions_end_and_nobody_notices(kafka: RealKafka, realm: Realm) -> None:
-    kafka.create_topic("kerberos-sessions")
-    options = options_of(kafka, "SASL_SSL", **keytab(realm))
-
-    def renewed(client: Any) -> float:
-        metrics = client.metrics()["producer-metrics"]
-        return float(metrics["successful-reauthentication-total"])
-
-    sent = 0
-    with KafkaProducer(**options, linger_ms=0) as producer:
-        deadline = time.monotonic() + 30
-        while renewed(producer) < 3 and time.monotonic() < deadline:
-            assert producer.send("kerberos-sessions", b"%d" % sent).get(10).offset == sent
-            sent += 1
-        assert renewed(producer) >= 3
