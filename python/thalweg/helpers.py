@@ -30,7 +30,7 @@ def create_ssl_context(
 
     Args:
         cafile: PEM file of the certificate authorities to trust. None: the system's.
-        capath: Folder with PEM files of authorities.
+        capath: Folder with PEM files of authorities, as `openssl rehash` prepares it.
         cadata: The authorities themselves: PEM text or certificates in DER.
         certfile: PEM file of the client's certificate and its chain.
         keyfile: PEM file of the client's private key, if it is not in `certfile`.

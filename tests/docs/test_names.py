@@ -41,6 +41,7 @@ FIXTURES = {
     "EmbeddedBroker": ("embedded",),
     "embedded:": ("embedded",),
     "start_embedded": ("embedded",),
+    "login: Login": ("embedded",),
     "RealKafka": ("Kafka",),
     "kafka: Broker": ("Kafka",),
     "start_kafka": ("Kafka",),

@@ -13,8 +13,8 @@ __all__ = ["core_options"]
 async def core_options(config: Config, loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     """Returns `config.core(loop)`, with all that takes time done in another thread.
 
-    It may ask the name service. It may also read certificates and keys, and derive keys from
-    passwords for seconds.
+    It may ask the name service, and import botocore. It may also read certificates and keys, and
+    derive keys from passwords for seconds.
 
     Args:
         config: The options of a client.
@@ -24,7 +24,7 @@ async def core_options(config: Config, loop: asyncio.AbstractEventLoop) -> dict[
         KafkaConfigurationError: If certificates or keys cannot be used.
     """
     make = functools.partial(config.core, loop)
-    core = await asyncio.to_thread(make) if config.asks_for_names else make()
+    core = await asyncio.to_thread(make) if config.takes_time else make()
     if config["security_protocol"].endswith("SSL"):
         core["tls"] = await asyncio.to_thread(_core.PreparedTls, core)
     return core

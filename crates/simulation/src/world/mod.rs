@@ -1,5 +1,11 @@
 //! A broker, a network and a clock for clients to run in.
 
+pub(crate) mod broker;
+pub(crate) mod disturbance;
+pub(crate) mod faults;
+pub(crate) mod lanes;
+pub(crate) mod sessions;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,11 +18,11 @@ use thalweg_network::transport::MemoryNetwork;
 use thalweg_network::{ClientConfig, Parts, SecurityProtocol, WallClock};
 use thalweg_producer::ProducerConfig;
 
-use crate::broker::{Broker, host, now};
-use crate::faults::FaultPlan;
-use crate::lanes::{Lanes, topic_name};
 use crate::random::Random;
-use crate::sessions::{SessionCounts, credentials};
+use crate::world::broker::{Broker, host, now};
+use crate::world::faults::FaultPlan;
+use crate::world::lanes::{Lanes, topic_name};
+use crate::world::sessions::{SessionCounts, credentials};
 
 /// The start of virtual time: 2030-01-01.
 const START_MS: i64 = 1_893_456_000_000;

@@ -9,12 +9,12 @@ use thalweg_producer::Appended;
 
 use tokio::time::timeout;
 
-use crate::clients::{RUN_MAX, Topics, append};
 use crate::history::{History, RecordId, Told};
-use crate::lanes::Lanes;
 use crate::random::Random;
-use crate::scenario::Scenario;
+use crate::scenarios::clients::{RUN_MAX, Topics, append};
+use crate::scenarios::one_reader::Scenario;
 use crate::world::World;
+use crate::world::lanes::Lanes;
 
 pub(crate) struct Sending<'a> {
     world: &'a World,

@@ -6,11 +6,11 @@ use thalweg_network::producer::ProducerClient;
 use thalweg_network::{ClientConfig, ClientError};
 use thalweg_producer::{ProducerConfig, ProducerError};
 
-use crate::atomicity::{Broken, Ending, Ledger, TransactionId};
-use crate::clients::{RUN_MAX, Topics, append, close, done};
-use crate::group_offset;
+use crate::history::atomicity::{Broken, Ending, Ledger, TransactionId};
 use crate::random::Random;
-use crate::transactional::TransactionalScenario;
+use crate::scenarios::clients::{RUN_MAX, Topics, append, close, done};
+use crate::scenarios::group_offset;
+use crate::scenarios::transactional::TransactionalScenario;
 use crate::world::World;
 
 /// A producer that has its producer id.

@@ -16,9 +16,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
-use crate::faults::{Fate, FaultPlan};
 use crate::random::Random;
-use crate::sessions::{Login, SessionCounts, Taken, with_sasl};
+use crate::world::faults::{Fate, FaultPlan};
+use crate::world::sessions::{Login, SessionCounts, Taken, with_sasl};
 
 const PORT: u16 = 9092;
 

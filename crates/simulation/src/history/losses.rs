@@ -6,8 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use thalweg_records::{Decompressor, batches};
 
-use crate::content::number_in;
 use crate::history::RecordId;
+use crate::history::content::number_in;
 
 /// The records that one event took, with their offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use thalweg_consumer::{
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_records::RecordRef;
 
-use crate::content::number_in;
-use crate::lanes::Lanes;
+use crate::history::content::number_in;
 use crate::random::Random;
 use crate::world::World;
+use crate::world::lanes::Lanes;
 
 /// What a partition must hand out next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,12 @@
 //! The history of a run: what was sent, acknowledged and read, and which promises must hold.
 
+pub(crate) mod atomicity;
+pub(crate) mod content;
+pub(crate) mod losses;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::losses::Losses;
+use crate::history::losses::Losses;
 
 /// The id of a record: its lane (a partition of a topic) and its number among those sent to the
 /// lane.

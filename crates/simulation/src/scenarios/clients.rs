@@ -13,10 +13,10 @@ use thalweg_network::{ClientError, ClientView, Operation};
 use thalweg_producer::{AppendRefusal, Appended, TopicEntry};
 use thalweg_records::RecordRef;
 
-use crate::content::{Content, number_in};
+use crate::history::content::{Content, number_in};
 use crate::history::{History, RecordId};
-use crate::lanes::{Lanes, topic_name};
 use crate::world::World;
+use crate::world::lanes::{Lanes, topic_name};
 
 /// Limit of the virtual time for sending and reading.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(3600);

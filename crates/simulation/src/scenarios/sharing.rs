@@ -18,14 +18,14 @@ use thalweg_network::ClientConfig;
 use thalweg_network::producer::ProducerClient;
 use thalweg_producer::ProducerConfig;
 
-use crate::clients::Topics;
-use crate::lanes::Lanes;
-use crate::member::Member;
 use crate::random::Random;
-use crate::scenario::Scenario;
-use crate::sending::Sending;
-use crate::sessions::SessionCounts;
+use crate::scenarios::clients::Topics;
+use crate::scenarios::member::Member;
+use crate::scenarios::one_reader::Scenario;
+use crate::scenarios::sending::Sending;
 use crate::world::World;
+use crate::world::lanes::Lanes;
+use crate::world::sessions::SessionCounts;
 
 /// The longest time between two actions of the application.
 const PAUSE_MAX: Duration = Duration::from_millis(400);

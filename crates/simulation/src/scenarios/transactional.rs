@@ -16,16 +16,16 @@ use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
 use thalweg_network::ClientConfig;
 use thalweg_producer::ProducerConfig;
 
-use crate::atomicity::Ledger;
-use crate::clients::{RUN_MAX, close, read_all};
-use crate::faults::FaultPlan;
 use crate::history::History;
-use crate::lanes::Lanes;
+use crate::history::atomicity::Ledger;
 use crate::random::Random;
-use crate::scenario::Scenario;
-use crate::sessions::SessionCounts;
+use crate::scenarios::clients::{RUN_MAX, close, read_all};
+use crate::scenarios::one_reader::Scenario;
+use crate::scenarios::writers::Writers;
 use crate::world::World;
-use crate::writers::Writers;
+use crate::world::faults::FaultPlan;
+use crate::world::lanes::Lanes;
+use crate::world::sessions::SessionCounts;
 
 /// One run. Everything else follows from the seed.
 #[derive(Debug, Clone)]

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use thalweg_broker::Refusals;
 use thalweg_protocol::ErrorCode;
 
-use crate::broker::now;
-use crate::faults::{FETCH_REFUSALS, FaultPlan, PRODUCE_REFUSALS};
-use crate::lanes::{Lanes, topic_name};
-use crate::losses::{Loss, Losses};
+use crate::history::losses::{Loss, Losses};
 use crate::random::Random;
 use crate::world::World;
+use crate::world::broker::now;
+use crate::world::faults::{FETCH_REFUSALS, FaultPlan, PRODUCE_REFUSALS};
+use crate::world::lanes::{Lanes, topic_name};
 
 /// The longest time between the deletion of a topic and its new creation.
 const ABSENCE_MAX: Duration = Duration::from_secs(2);

@@ -11,14 +11,14 @@ use thalweg_network::consumer::ConsumerClient;
 use thalweg_producer::ProducerConfig;
 use thalweg_records::Compression;
 
-use crate::clients::{Topics, close, read_all};
-use crate::faults::FaultPlan;
 use crate::history::History;
-use crate::lanes::Lanes;
 use crate::random::Random;
-use crate::sending::Sending;
-use crate::sessions::SessionCounts;
+use crate::scenarios::clients::{Topics, close, read_all};
+use crate::scenarios::sending::Sending;
 use crate::world::World;
+use crate::world::faults::FaultPlan;
+use crate::world::lanes::Lanes;
+use crate::world::sessions::SessionCounts;
 
 /// This long after the last fault, clients have noticed all broken connections.
 const CALM: Duration = Duration::from_secs(120);
