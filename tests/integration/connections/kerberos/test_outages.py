@@ -60,7 +60,7 @@ def test_records_wait_until_the_kdc_is_back(
     kafka.create_topic("kerberos-outage")
     options = options_of(kafka, "SASL_SSL", **keytab(realm), linger_ms=0)
     with KafkaProducer(**options, reconnect_backoff_max_ms=300) as producer:
-        futures = []
+        futures: list[Any] = []
 
         def sessions() -> float:
             futures.append(producer.send("kerberos-outage", b"%d" % len(futures)))
