@@ -25,6 +25,7 @@ KINDS = {
     "count": "float",
     "float": "float",
     "int": "int",
+    "kerberos_name": "str",
     "object": "Any",
     "password": "str",
     "pem": "str | Secret",
@@ -109,18 +110,20 @@ mechanism that you name.
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
 | `OAUTHBEARER` | a token, until it expires | nothing |
 | `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
+| `GSSAPI` | a ticket of Kerberos for this broker | that it has the key of its principal |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
   network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
   warns about this, unless all `bootstrap_servers` are loopback addresses.
-- **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
-  records do not. An attacker between the client and the broker can also forward the authentication,
-  and then use the authenticated connection.
+- **Use SCRAM and GSSAPI with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret,
+  but the records do not. An attacker between the client and the broker can also forward the
+  authentication, and then use the authenticated connection.
 - **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
   broker's message. If the client itself refuses the broker, `by_client` of this error is true. If
-  your token provider or your function for the password fails, the error is a `NoCredentialsError`.
+  your token provider or your function for the password fails, or there is no ticket of
+  [Kerberos](security.md#kerberos), the error is a `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists the mechanisms that it offers. If the listener does not use SASL, calls raise
   `IllegalSaslStateError`.
