@@ -49,7 +49,7 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build build-release venv peers compat kafka-python-suite kafka spark-kafka spark-4.0 wheel sdist fuzz \
+        build build-release venv peers compat kafka-python-suite kafka kerby spark-kafka spark-4.0 wheel sdist fuzz \
         clean \
         doctor-build doctor-demo doctor-test
 
@@ -63,14 +63,14 @@ demo: doctor-demo $(STAMPS)/extension
 	@mkdir -p artifacts
 	$(PY) -m thalweg demo --output artifacts $(DEMO)
 
-test: doctor-test build kafka peers compat lint schema
+test: doctor-test build kafka kerby spark-kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
 	$(BIN)/pytest $(PROCESSES) --ignore $(FULL_ONLY) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka peers compat kafka-python-suite lint schema
+test-full: doctor-test build kafka kerby spark-kafka spark-4.0 peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
@@ -198,6 +198,13 @@ $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	$(say) "Kafka $* into .cache/kafka-$* (about 120 MB)"
 	@mkdir -p $(STAMPS) && rm -rf .cache/kafka-$*
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kafka-$*/libs)
+	@touch $@
+
+kerby: $(STAMPS)/kerby
+$(STAMPS)/kerby: tools/kafka/pom-kerby.xml
+	$(say) "a Kerberos KDC (Apache Kerby) into .cache/kerby (about 15 MB)"
+	@mkdir -p $(STAMPS) && rm -rf .cache/kerby
+	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kerby/libs)
 	@touch $@
 
 spark-kafka: $(STAMPS)/spark-kafka

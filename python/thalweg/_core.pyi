@@ -1573,7 +1573,7 @@ class PartitionReader:
         start: int,
         end: int,
         *,
-        include_headers: bool = False,
+        columns: Sequence[str] | None = None,
         fail_on_data_loss: bool = True,
         batch_rows: int = 65536,
         batch_bytes: int = 16777216,

@@ -159,7 +159,7 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
 _RUST_IO = "thalweg's native core reads and writes the sockets, not Python"
 _METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
-_KERBEROS = "GSSAPI is not supported yet"
+_LIBRARY = "the Kerberos library decides when to get new tickets"
 _OPENSSL: Final = "the client does not use OpenSSL"
 _JVM = "only a Java virtual machine uses it"
 _VALIDATION = "the broker validates tokens, not the client"
@@ -534,11 +534,11 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
-        " OAUTHBEARER and AWS_MSK_IAM. PLAIN sends the password itself, and OAUTHBEARER the token,"
-        " so use them only with SASL_SSL.",
+        "The SASL mechanism, for SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256,"
+        " SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM and GSSAPI (Kerberos). PLAIN sends the password"
+        " itself, and OAUTHBEARER sends the token. So use these two only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
-        differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
+        differs="Kafka's default is GSSAPI. With SASL, you must set a mechanism.",
     ),
     _text(
         "sasl_plain_username",
@@ -559,9 +559,11 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "JAAS configuration of a Java client. For PLAIN and SCRAM, the client reads user name,"
-        " password and tokenauth from it. For OAUTHBEARER, it creates tokens without a signature,"
-        " and reads their claims from it.",
+        "JAAS configuration of a Java client. The client reads from it: for PLAIN and SCRAM, the"
+        " user name, the password and tokenauth. For OAUTHBEARER, clientId, clientSecret and scope"
+        " if you set sasl_oauthbearer_token_endpoint_url, and otherwise the claims of tokens"
+        " without a signature. For AWS_MSK_IAM, awsProfileName and awsRoleArn. For GSSAPI, keyTab,"
+        " principal and serviceName.",
         core=False,
         secret=True,
     ),
@@ -655,16 +657,84 @@ _SECURITY: tuple[Option, ...] = (
         " this long before it expires.",
         high=3600,
     ),
-    _object("sasl_kerberos_name", "pca", "Kerberos name.", kafka=None, ignored=_KERBEROS),
-    _object(
+)
+
+_KERBEROS: tuple[Option, ...] = (
+    _text(
         "sasl_kerberos_service_name",
         "pca",
-        "Kerberos service name.",
+        "Service name of the brokers. It is the first part of their Kerberos principals, such as"
+        " kafka in kafka/broker1.example.com@EXAMPLE.COM. See [Kerberos"
+        " on premises](security.md#kerberos-on-premises).",
         default="kafka",
-        ignored=_KERBEROS,
-        differs="This is kafka-python's. It has no effect.",
+        nullable=False,
+        differs="Kafka has none. This is kafka-python's.",
     ),
-    _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
+    _text(
+        "sasl_kerberos_domain_name",
+        "pca",
+        "Host in the Kerberos principal of every broker. None: the host that the client connects"
+        " to.",
+        kafka=None,
+    ),
+    Option(
+        name="sasl_kerberos_name",
+        kind="kerberos_name",
+        default=None,
+        nullable=True,
+        clients="pca",
+        doc="Complete Kerberos name of the brokers' service. It replaces"
+        " sasl_kerberos_service_name and sasl_kerberos_domain_name. It is a str such as"
+        " 'kafka@host', a principal such as 'kafka/host@REALM', or a gssapi.Name of the package"
+        " gssapi.",
+        kafka=None,
+        annotation="Any",
+    ),
+    _text(
+        "sasl_kerberos_principal",
+        "pca",
+        "Kerberos principal of the client. None: the first one in the keytab, or that of the ticket"
+        " cache.",
+        kafka=None,
+        aliases=("sasl.kerberos.principal",),
+    ),
+    _text(
+        "sasl_kerberos_keytab",
+        "pca",
+        "File with the keys of the client's principal. The client gets tickets with them, and keeps"
+        " the tickets in memory. None: the client uses the ticket cache that kinit fills.",
+        kafka=None,
+        aliases=("sasl.kerberos.keytab",),
+    ),
+    _object(
+        "sasl_kerberos_kinit_cmd",
+        "pca",
+        "Command that gets new tickets.",
+        refused="the client never runs a command from its configuration. Set"
+        " sasl_kerberos_keytab, or run kinit outside of the client",
+        differs="The client runs no command.",
+    ),
+    _object(
+        "sasl_kerberos_min_time_before_relogin",
+        "pca",
+        "Minimum time between two logins.",
+        default=60000,
+        ignored=_LIBRARY,
+    ),
+    _object(
+        "sasl_kerberos_ticket_renew_window_factor",
+        "pca",
+        "When to get new tickets, as a fraction of their lifetime.",
+        default=0.8,
+        ignored=_LIBRARY,
+    ),
+    _object(
+        "sasl_kerberos_ticket_renew_jitter",
+        "pca",
+        "Maximum random delay of new tickets, as a fraction of their lifetime.",
+        default=0.05,
+        ignored=_LIBRARY,
+    ),
 )
 
 _OIDC: tuple[Option, ...] = (
@@ -1664,6 +1734,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Security", _SECURITY),
     ("Tokens from an identity provider (OIDC)", _OIDC),
     ("AWS", _AWS),
+    ("Kerberos", _KERBEROS),
     ("Values from the environment and files", _PROVIDERS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),

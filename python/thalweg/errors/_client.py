@@ -147,10 +147,11 @@ class NoBrokersAvailable(KafkaTimeoutError):
 
 
 class NoCredentialsError(RetriableError, SaslAuthenticationFailedError):
-    """A token provider or password function raised, did not answer, or returned a wrong value.
+    """The client has nothing to log in with: no token, no password, or no ticket of Kerberos.
 
-    The `__cause__` is what the provider or function raised. The client calls it again when it next
-    needs a token or password, so a later call can succeed.
+    A token provider or password function raised, did not answer, or returned a wrong value. Then
+    the `__cause__` is what it raised. Or the Kerberos library got no ticket. The client tries again
+    when it next authenticates, so a later call can succeed.
     """
 
     def __init__(self, *args: object, by_client: bool = True) -> None:

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_cluster::Address;
 use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
-use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
+use thalweg_network::sasl::{GssapiConfig, SaslConfig, ScramConfig, ScramHash, Secret};
 use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{ClientConfig, SecurityProtocol};
 use thalweg_producer::{Acks, Partitioner, ProducerConfig};
@@ -142,6 +142,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;
     let logins = aws::logins(options)?;
+    let gssapi = gssapi(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
@@ -155,6 +156,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
             let without = || PyValueError::new_err("AWS_MSK_IAM needs sasl_aws_credentials");
             return Ok(Some(SaslConfig::AwsMskIam(logins.ok_or_else(without)?)));
         }
+        Some("GSSAPI") => return Ok(Some(SaslConfig::Gssapi(gssapi))),
         Some(other) => return Err(unknown("sasl_mechanism", other)),
         None => return Ok(None),
     };
@@ -162,6 +164,16 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     scram.tokenauth = tokenauth.unwrap_or(scram.tokenauth);
     scram.iterations_max = iterations_max.unwrap_or(scram.iterations_max);
     Ok(Some(SaslConfig::Scram(scram)))
+}
+
+fn gssapi(options: &mut Options<'_>) -> PyResult<GssapiConfig> {
+    let mut config = GssapiConfig::default();
+    options.set("sasl_kerberos_service_name", &mut config.service_name)?;
+    config.host = options.get("sasl_kerberos_domain_name")?;
+    config.name = options.get("sasl_kerberos_name")?;
+    config.principal = options.get("sasl_kerberos_principal")?;
+    config.keytab = options.get("sasl_kerberos_keytab")?;
+    Ok(config)
 }
 
 /// Reads PEM text, or the path of a file with it.
