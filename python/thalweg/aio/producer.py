@@ -339,7 +339,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Returns the partition numbers of a topic.
+        """Returns the partition IDs of a topic.
 
         Raises:
             KafkaTimeoutError: If the topic's metadata does not arrive within `max_block_ms`.
