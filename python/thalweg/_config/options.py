@@ -1610,10 +1610,10 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "metric_group_prefix",
         "ca",
-        "Prefix of the metrics' groups.",
+        "Prefix of the names of metric groups.",
         default="consumer",
         kafka=None,
-        ignored=_METRICS,
+        ignored="metric groups have the names of Kafka's Java clients",
     ),
     _object(
         "enable_metrics_push",
