@@ -91,7 +91,10 @@ class PartitionProducerState(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """An open transaction on a partition. The coordinator epoch -1 skips the check of the epoch."""
+    """An open transaction in one partition.
+
+    If the coordinator epoch is -1, the broker does not check the epoch.
+    """
 
     topic_partition: TopicPartition
     producer_id: int
@@ -110,15 +113,15 @@ class TransactionRequests(PartitionRequests):
         duration_filter_ms: float | None = None,
         transactional_id_pattern: str | None = None,
     ) -> dict[int, list[TransactionListing]]:
-        """Lists the transactional ids of each coordinator (ListTransactions).
+        """Lists the transactional IDs of each coordinator (ListTransactions).
 
         Args:
-            broker_ids: Ids of the nodes to ask. None: all nodes.
-            producer_id_filters: Only these producer ids.
+            broker_ids: IDs of the nodes to ask. None: all nodes.
+            producer_id_filters: Only these producer IDs.
             state_filters: Only these states.
             duration_filter_ms: Only transactions that are open for longer than this (brokers of
                 3.8 and newer).
-            transactional_id_pattern: Only ids that match (brokers of 4.1 and newer, KIP-1152).
+            transactional_id_pattern: Only IDs that match (brokers of 4.1 and newer, KIP-1152).
 
         Returns:
             {node id: [TransactionListing]}.
@@ -155,13 +158,13 @@ class TransactionRequests(PartitionRequests):
     def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Describes the transactions of transactional ids (DescribeTransactions).
+        """Describes the transactions of transactional IDs (DescribeTransactions).
 
         Returns:
             {transactional id: TransactionDescription}.
 
         Raises:
-            TransactionalIdNotFoundError: If a coordinator does not know a transactional id.
+            TransactionalIdNotFoundError: If a coordinator does not know a transactional ID.
         """
         found = {}
         for name in transactional_ids:
@@ -254,7 +257,7 @@ class TransactionRequests(PartitionRequests):
         """Writes an abort marker for an open transaction (WriteTxnMarkers).
 
         Raises:
-            BrokerResponseError: If the partition's leader refuses.
+            BrokerResponseError: If the partition's leader refuses the request.
         """
         where = TopicPartition(*spec.topic_partition)
         marker = {
@@ -331,12 +334,12 @@ class TransactionRequests(PartitionRequests):
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000
     ) -> list[dict[str, Any]]:
-        """Finds transactions that are open for too long, as kafka-transactions.sh does.
+        """Finds transactions that have been open for too long, like kafka-transactions.sh.
 
-        These are open for at least 5 minutes more than `max_transaction_timeout_ms`.
+        These have been open for at least 5 minutes longer than `max_transaction_timeout_ms`.
 
         Args:
-            broker_ids: Ids of the nodes to ask. None: all nodes.
+            broker_ids: IDs of the nodes to ask. None: all nodes.
             max_transaction_timeout_ms: The brokers' transaction.max.timeout.ms.
 
         Returns:

@@ -81,7 +81,7 @@ class TransactionCalls(_core.AsyncProducer[K, V], Generic[K, V]):
     async def begin_transaction(self) -> None:
         """Begins a transaction. Records that you send from now on belong to it.
 
-        It sends no request. If it is cancelled, no transaction has begun.
+        It sends no request. If you cancel the call, no transaction has begun.
 
         Raises:
             IllegalStateError: If a transaction is open, or there is no transactional_id.
@@ -101,7 +101,7 @@ class TransactionCalls(_core.AsyncProducer[K, V], Generic[K, V]):
         Args:
             offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
                 or a tuple (int, metadata string).
-            group_id: The group's id, or the result of `consumer.group_metadata()`. With the
+            group_id: The group ID, or the result of `consumer.group_metadata()`. With the
                 metadata, the group refuses the offsets of a member that it has removed.
 
         Raises:
@@ -112,7 +112,7 @@ class TransactionCalls(_core.AsyncProducer[K, V], Generic[K, V]):
             AbortableTransactionError: If the transaction has failed. Abort it.
             FatalTransactionError: See `begin_transaction`.
             TypeError: If an argument has a wrong type.
-            ValueError: If an offset is negative, or the group has no id.
+            ValueError: If an offset is negative, or the group has no ID.
         """
         rows = transactions.offset_rows(offsets)
         await self._send_offsets(rows, transactions.group_fields(group_id, None))
@@ -153,7 +153,7 @@ class TransactionCalls(_core.AsyncProducer[K, V], Generic[K, V]):
         await self._commit_transaction()
 
     async def abort_transaction(self) -> None:
-        """Aborts the transaction. Records not sent yet fail with TransactionAbortedError.
+        """Aborts the transaction. Unsent records fail with TransactionAbortedError.
 
         Raises:
             IllegalStateError: Outside a transaction.
@@ -168,9 +168,10 @@ class TransactionCalls(_core.AsyncProducer[K, V], Generic[K, V]):
             async with producer.transaction():
                 await producer.send("topic", b"value")
 
-        The end of the block commits the transaction. If the block raises or is cancelled, or part
-        of the transaction fails, it aborts the transaction and raises the error. If the commit
-        itself raises KafkaTimeoutError or is cancelled, the result is not known yet: await
-        `commit_transaction` to get it. Do not commit or abort inside the block.
+        The producer commits the transaction at the end of the block. If the block raises or is
+        cancelled, or if one of its records or requests fails, the producer aborts the transaction
+        and raises the error. If the commit itself raises KafkaTimeoutError or is cancelled, the
+        result is not known yet: await `commit_transaction` to get it. Do not commit or abort inside
+        the block.
         """
         return Transaction(self)

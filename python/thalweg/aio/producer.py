@@ -61,8 +61,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
             future = await producer.send("topic", b"value", key=b"key")
             (await future).offset
 
-    The defaults are acks='all' and idempotence (KIP-98, KIP-679). The options are those of
-    KafkaProducer: see docs/configuration.md. aiokafka's `max_batch_size` is another name of
+    By default, acks is 'all' and idempotence is on (KIP-98, KIP-679). The options are those of
+    KafkaProducer: see docs/configuration.md. aiokafka's `max_batch_size` is another name for
     `batch_size`, and `loop` is deprecated.
 
     Raises:
@@ -143,13 +143,14 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     async def start(self) -> None:
         """Connects to the cluster. Await it once, before any other call.
 
-        With a transactional_id it also prepares transactions, as `KafkaProducer.init_transactions`:
-        it fences older producers with the same transactional_id.
+        With a transactional_id, it also prepares transactions, like
+        `KafkaProducer.init_transactions`: it fences older producers with the same transactional_id.
 
         Raises:
-            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. You
-                may then await `start` again, also if it was cancelled before it had connected.
-            IllegalStateError: If it was already started.
+            NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`. You
+                may then await `start` again. You may also do this if `start` was cancelled before
+                it had connected.
+            IllegalStateError: If the producer was already started.
             KafkaTimeoutError: If transactions are not ready within max_block_ms. This stops the
                 producer.
             FatalTransactionError: If the brokers refuse the transactional_id. This stops the
@@ -183,8 +184,9 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     async def stop(self, timeout: float | None = None) -> None:
         """Sends the remaining records, then closes the producer. You may call it again.
 
-        If the await is cancelled, stopping continues in the background: the producer takes no more
-        records, and delivers or fails those that it has. Await `stop` again to wait for the end.
+        If the await is cancelled, the producer continues to stop in the background: it accepts no
+        more records, and the records that it has are written or fail. Await `stop` again to wait
+        for the end.
 
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is
@@ -225,7 +227,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. It raises the same errors as that of `KafkaProducer`.
+        It does not close open connections. It raises the same errors as
+        `KafkaProducer.set_sasl_credentials`.
         """
         password = hidden(revealed(password))
         self.config.set_credentials(
@@ -260,10 +263,11 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         partition: int | Sequence[int | None] | None = None,
         timestamps_ms: Sequence[int | None] | None = None,
     ) -> asyncio.Future[BatchMetadata]:
-        """Sends a list of records, as `KafkaProducer.send_many`.
+        """Sends a list of records, like `KafkaProducer.send_many`.
 
         If the buffer is full, it waits at most `max_block_ms` for each part of the list. If the
-        await is cancelled, the records that were added so far are sent, and the others are not.
+        await is cancelled, the producer sends the records that it has added so far, and not the
+        others.
 
         Returns:
             A future whose result says where each row was written. It raises a BatchSendError if
@@ -278,16 +282,16 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     async def send_arrow(
         self, topic: str, data: object, partition: int | None = None
     ) -> asyncio.Future[BatchMetadata]:
-        """Sends Arrow columns, as `KafkaProducer.send_arrow`.
+        """Sends Arrow columns, like `KafkaProducer.send_arrow`.
 
         Args:
             topic: The topic of all rows.
-            data: Any object with `__arrow_c_stream__`. Its columns are found by name: value, key,
+            data: Any object with `__arrow_c_stream__`. The names of its columns are value, key,
                 partition, timestamp and headers.
-            partition: One partition for all rows, in place of the column `partition`.
+            partition: One partition for all rows, instead of the column `partition`.
 
         Returns:
-            A future, as that of `send_many`.
+            A future, as in `send_many`.
         """
         return await self._send_arrow(topic, data, partition)
 
@@ -323,10 +327,10 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         return first
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Waits until every record sent before has its result, success or failure.
+        """Waits until every record that you sent before the call is written or has failed.
 
         Args:
-            timeout: The limit in seconds. None: without limit.
+            timeout: The limit in seconds. None: no limit.
 
         Raises:
             KafkaTimeoutError: After the timeout.
@@ -336,7 +340,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Returns the partition ids of a topic.
+        """Returns the partition numbers of a topic.
 
         Raises:
             KafkaTimeoutError: If the topic's metadata does not arrive within `max_block_ms`.
@@ -344,7 +348,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         return await self._partitions_for(topic)
 
     def metrics(self, raw: bool = False) -> Any:
-        """Returns the metrics of this producer, as `KafkaProducer.metrics`."""
+        """Returns the metrics of this producer, like `KafkaProducer.metrics`."""
         return metrics.snapshot(super().metrics(), self.config, raw)
 
     async def __aenter__(self) -> Self:

@@ -41,31 +41,33 @@ class EmbeddedBroker:
     """A Kafka cluster of one or more nodes in this process.
 
     Args:
-        nodes: The number of nodes, each of which is a broker.
-        port: The port of the first node. The other nodes use the ports after it. 0: any free ports.
-        host: The address to listen on.
-        configs: Kafka's broker options by their dotted names. start() checks them. Two options
-            exist only here: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2),
-            which Kafka has as the feature `transaction.version`.
+        nodes: The number of nodes. Each node is a broker.
+        port: The port of the first node. The other nodes use the next ports. 0: any free ports.
+        host: The address on which the nodes listen, and which they announce to clients.
+        configs: Kafka's broker options by their dotted names. start() checks them. Options whose
+            names begin with `thalweg.` exist only in this broker: see docs/testing.md.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL". With SASL, clients
             must log in. With SSL, connections use TLS.
-        sasl_mechanisms: How clients may log in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" (these
-            are the default), and "OAUTHBEARER". With "OAUTHBEARER", the broker accepts tokens
-            without a signature, as Kafka does by default: everybody can make a token for any user.
-        users: The users of PLAIN and SCRAM, with their passwords.
-        ssl_certfile: The broker's certificate and those between it and the authority, as the path
-            of a PEM file or as PEM text. None: the broker makes an authority for itself.
-        ssl_keyfile: The key of the certificate, not encrypted.
-        ssl_cafile: The authorities of clients, if the option `ssl.client.auth` is "requested" or
-            "required". The user of a client without SASL is the subject of its certificate.
-        authorizer: Whether ACLs decide what users may do. Without ACLs, they may do nothing.
+        sasl_mechanisms: The mechanisms with which clients may log in: "PLAIN", "SCRAM-SHA-256",
+            "SCRAM-SHA-512" (these three are the default), and "OAUTHBEARER". With "OAUTHBEARER",
+            the broker accepts tokens without a signature, as Kafka does by default: everybody can
+            create a token for any user.
+        users: The users of PLAIN and SCRAM, as {name: password}.
+        ssl_certfile: The broker's certificate and its chain, as the path of a PEM file or as a PEM
+            string. None: the broker creates its own authority and certificates.
+        ssl_keyfile: The private key of the certificate, not encrypted.
+        ssl_cafile: The authorities of client certificates, if the option `ssl.client.auth` is
+            "requested" or "required". Without SASL, the user of a client is the subject of its
+            certificate.
+        authorizer: Whether ACLs decide what users may do. A user may do nothing until an ACL
+            allows it.
         super_users: The users who may do everything. "alice" and "User:alice" are the same.
 
     Raises:
         TypeError: If an argument has a wrong type.
-        ValueError: If nodes is below 1, port is not from 0 to 65535, the broker does not have the
-            protocol or mechanism, a name or password is empty or contains a NUL character, a file
-            cannot be read, or an argument has no effect with this protocol.
+        ValueError: If nodes is below 1, port is not from 0 to 65535, the broker does not support
+            the protocol or mechanism, a name or password is empty or contains a NUL character, a
+            file cannot be read, or an argument has no effect with this protocol.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class EmbeddedBroker:
             raise KafkaConfigurationError(text, problems=problems)
 
     def close(self) -> None:
-        """Stops all nodes. A second call does nothing, nor does a call in a forked child."""
+        """Stops all nodes. A second call does nothing. A call in a forked child does nothing."""
         if os.getpid() != self._pid:
             return
         if self._end is not None:
@@ -212,10 +214,10 @@ class EmbeddedBroker:
             KafkaProducer(**broker.client_config("alice"))
 
         The mechanism is the first of the broker's mechanisms that uses a password. If the broker
-        offers only OAUTHBEARER, the options make a token for the user. The dict contains the
-        password as a `Secret`, which all clients of thalweg accept. With TLS, it contains the
-        broker's authority. If `ssl.client.auth` is not "none" and the broker makes its own
-        certificates, it also contains a client certificate for the user.
+        offers only OAUTHBEARER, the client creates a token for the user. The dict contains the
+        password as a `Secret`, which all clients of thalweg accept. With TLS, the dict contains the
+        certificate of the broker's authority. If `ssl.client.auth` is not "none" and the broker
+        creates its own certificates, the dict also contains a client certificate for the user.
 
         Args:
             user: The name of the user. None: the first one, or "client" without SASL.
