@@ -9,6 +9,7 @@
 mod aws;
 #[cfg(test)]
 mod both_sides;
+pub(crate) mod fuzzing;
 mod oauthbearer;
 mod password;
 mod plain;
