@@ -63,14 +63,14 @@ demo: doctor-demo $(STAMPS)/extension
 	@mkdir -p artifacts
 	$(PY) -m thalweg demo --output artifacts $(DEMO)
 
-test: doctor-test build kafka kerby peers compat lint schema
+test: doctor-test build kafka kerby spark-kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
 	$(BIN)/pytest $(PROCESSES) --ignore $(FULL_ONLY) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka kerby peers compat kafka-python-suite lint schema
+test-full: doctor-test build kafka kerby spark-kafka spark-4.0 peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"

@@ -6,7 +6,7 @@ The caller gives the offsets, so it uses no group, commit or reset. The schema i
 Kafka connector.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +30,7 @@ class PartitionReader:
         start: int,
         end: int,
         *,
-        include_headers: bool = False,
+        columns: Sequence[str] | None = None,
         fail_on_data_loss: bool = True,
         batch_rows: int = 65536,
         batch_bytes: int = 16 * 1024 * 1024,
@@ -44,7 +44,8 @@ class PartitionReader:
             partition: The partition's number.
             start: The first offset to read.
             end: The offset to stop before.
-            include_headers: Whether the batches have a column of headers.
+            columns: The columns of the batches, in this order. None means all columns but the
+                headers. Values of other columns are not copied out of the fetched batches.
             fail_on_data_loss: True raises an error if the log no longer has some offsets. False
                 skips them.
             batch_rows: The maximum number of rows of a batch.
@@ -52,6 +53,7 @@ class PartitionReader:
             timeout_ms: How long to wait for each batch.
 
         Raises:
+            ValueError: If a column does not exist.
             KafkaConfigurationError: If options are wrong. The error names all problems.
             NoBrokersAvailable: If no bootstrap server answers.
         """
@@ -64,7 +66,7 @@ class PartitionReader:
             partition,
             start,
             end,
-            include_headers=include_headers,
+            columns=columns,
             fail_on_data_loss=fail_on_data_loss,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,

@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.brokers import Broker
 from tests.support.java import java_home
+from tests.support.paths import CACHE
+from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
 if TYPE_CHECKING:
@@ -35,10 +37,14 @@ def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     """The session's Spark: two cores of this machine, without manual registration."""
     from pyspark.sql import SparkSession
 
+    # The tests compare this source with Spark's own connector.
+    jars = sorted(str(jar) for jar in (CACHE / "spark-kafka" / "jars").glob("*.jar"))
+    assert jars, "Spark's own Kafka connector is missing: run `make spark-kafka`"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("thalweg tests")
         .config("spark.driver.memory", "1g")
+        .config("spark.jars", ",".join(jars))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
@@ -83,6 +89,19 @@ class Topics:
         with closing(self._admin()) as admin:
             admin.create_partitions({topic: total})
 
+    def delete(self, topic: str) -> None:
+        """Deletes a topic, and waits until the broker does not report it any more."""
+        self.broker.wire.delete_topic(topic)
+        wait_until(
+            lambda: not self.broker.wire.metadata(topic).topics.get(topic),
+            what=f"the end of {topic}",
+        )
+
+    def recreate(self, topic: str, num_partitions: int = 1) -> None:
+        """Deletes a topic, and creates an empty one with the same name."""
+        self.delete(topic)
+        self.broker.wire.create_topic(topic, num_partitions, configs={"retention.ms": "-1"})
+
     def _admin(self) -> KafkaAdminClient:
         return KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
 
@@ -115,9 +134,9 @@ class Source:
 
     spark: SparkSession
 
-    def read(self, topics: Topics, **options: str) -> DataFrame:
-        """Makes a batch read."""
-        reader = self.spark.read.format("thalweg").options(**options)
+    def read(self, topics: Topics, *, connector: str = "thalweg", **options: str) -> DataFrame:
+        """Makes a batch read. The connector ``kafka`` is Spark's own."""
+        reader = self.spark.read.format(connector).options(**options)
         return reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).load()
 
     def stream(self, topics: Topics, **options: str) -> DataFrame:
@@ -129,9 +148,17 @@ class Source:
         """Returns the values of a batch read, sorted."""
         return texts(self.read(topics, **options))
 
-    def write(self, frame: DataFrame, topics: Topics, mode: str = "append", **options: str) -> None:
-        """Runs a batch write."""
-        writer = frame.write.format("thalweg").mode(mode).options(**options)
+    def write(
+        self,
+        frame: DataFrame,
+        topics: Topics,
+        mode: str = "append",
+        *,
+        connector: str = "thalweg",
+        **options: str,
+    ) -> None:
+        """Runs a batch write. The connector ``kafka`` is Spark's own."""
+        writer = frame.write.format(connector).mode(mode).options(**options)
         writer.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).save()
 
 
@@ -160,6 +187,10 @@ class Stream:
         self.checkpoint = checkpoint
         self.batches: dict[int, list[str]] = {}
         self.fail_next = False
+        # Called with the number of a batch that is planned, and not read yet.
+        self.before: Callable[[int], object] = lambda batch_id: None
+        # Called with the number of a batch that is read.
+        self.after: Callable[[int], object] = lambda batch_id: None
 
     def run(self) -> StreamingQuery:
         """Runs until all records that exist now are read (Trigger.AvailableNow)."""
@@ -177,10 +208,12 @@ class Stream:
         return sorted(value for batch in self.batches.values() for value in batch)
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
+        self.before(batch_id)
         if self.fail_next:
             self.fail_next = False
             raise RuntimeError("the batch fails on purpose")
         self.batches[batch_id] = texts(frame)
+        self.after(batch_id)
 
 
 @pytest.fixture

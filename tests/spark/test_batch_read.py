@@ -21,6 +21,9 @@ from pyspark.sql.types import (
 
 from tests.spark.conftest import Source, Topics, first
 from tests.support.scale import scaled
+from thalweg.spark.options import parse_source
+from thalweg.spark.ranges import OffsetRange
+from thalweg.spark.reader import read_range
 
 COLUMNS = [
     StructField("key", BinaryType(), True),
@@ -233,11 +236,45 @@ def test_offsets_must_cover_the_partitions_and_be_in_order(source: Source, topic
         )
 
 
-def test_a_schema_of_ones_own_is_refused(source: Source, topics: Topics) -> None:
-    reader = source.spark.read.format("thalweg").schema("value string")
+@pytest.mark.parametrize("schema", ["value string", "value binary not null", "size long"])
+def test_a_schema_of_other_types_or_columns_is_refused(
+    source: Source, topics: Topics, schema: str
+) -> None:
+    reader = source.spark.read.format("thalweg").schema(schema)
     reader = reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers)
     with pytest.raises(PySparkException, match="Kafka source has a fixed schema"):
         reader.option("subscribe", "t").load().count()
+
+
+def test_a_read_of_some_columns(source: Source, both: Topics) -> None:
+    topic = both.create()
+    both.send(topic, [b"a", b"b"], key=b"k", headers=[("h", b"1")])
+    frame = source.read(both, subscribe=topic, columns="offset,headers,value")
+    assert frame.columns == ["offset", "headers", "value"]
+    rows = [
+        (row.offset, bytes(row.value), [tuple(h) for h in row.headers]) for row in frame.collect()
+    ]
+    assert rows == [(0, b"a", [("h", b"1")]), (1, b"b", [("h", b"1")])]
+    # A schema chooses columns, too. It takes precedence over the option.
+    reader = source.spark.read.format("thalweg").schema("partition int, offset long")
+    reader = reader.option("kafka.bootstrap.servers", both.broker.bootstrap_servers)
+    chosen = reader.option("subscribe", topic).option("columns", "key").load()
+    assert sorted(map(tuple, chosen.collect())) == [(0, 0), (0, 1)]
+
+
+def test_columns_that_are_not_read_are_not_decoded(topics: Topics) -> None:
+    # Nothing that the fetched batches hold of a value of 100 kB reaches the Arrow batches.
+    topic = topics.create()
+    topics.send(topic, [b"x" * 100_000])
+    given = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers, "subscribe": topic}
+    sizes = {}
+    for columns in ("value", "offset,timestamp"):
+        options = parse_source({**given, "columns": columns}, "batch")
+        [rows] = read_range(options, OffsetRange(topic, 0, 0, 1))
+        assert rows.schema.names == columns.split(",")
+        sizes[columns] = rows.nbytes
+    assert sizes["value"] >= 100_000
+    assert sizes["offset,timestamp"] <= 100
 
 
 def test_min_partitions_splits_the_large_ones(source: Source, topics: Topics) -> None:
@@ -281,8 +318,9 @@ def test_an_end_beyond_the_log_is_bounded_in_time(source: Source, topics: Topics
         "endingOffsets": json_of(topic, p0=5),
         "kafkaConsumer.pollTimeoutMs": "500",
     }
-    with pytest.raises(PySparkException, match="KafkaTimeoutError"):
+    with pytest.raises(PySparkException, match=r"DataLossError.*the log ends before them"):
         source.values(topics, **options)
+    assert source.values(topics, **options, failOnDataLoss="false") == ["a"]
 
 
 def test_client_options_reach_the_client(source: Source, topics: Topics) -> None:

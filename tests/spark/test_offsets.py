@@ -38,6 +38,11 @@ def test_an_end_without_a_start_has_none() -> None:
     assert embedded_start(to_json({("a", 0): 3})) is None
 
 
+def test_parity_46_a_checkpoint_of_a_newer_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="'@lag', which this version of thalweg does not know"):
+        from_json({"a": {"0": 3}, "@lag": {"a": {"0": 1}}})
+
+
 @pytest.mark.parametrize("value", [{"a": 1}, {"a": {"x": 1}}, {"a": {"0": None}}, {"a": [1]}])
 def test_a_foreign_checkpoint_is_refused(value: dict) -> None:
     with pytest.raises(ValueError, match="Expected checkpoint offsets of the form"):

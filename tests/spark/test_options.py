@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from thalweg.config import IgnoredOptionWarning
+from thalweg.spark.offset_specs import EARLIEST, LATEST, Mode, OffsetSpec
 from thalweg.spark.option_names import READ, WRITE
-from thalweg.spark.options import EARLIEST, LATEST, Mode, OffsetSpec, parse_sink, parse_source
+from thalweg.spark.options import parse_sink, parse_source
+from thalweg.spark.trigger_delay import milliseconds
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -24,7 +26,8 @@ def test_defaults_are_the_connectors() -> None:
     assert batch.ending == OffsetSpec(everywhere=LATEST)
     assert stream.starting == OffsetSpec(everywhere=LATEST)
     assert batch.fail_on_data_loss
-    assert not batch.include_headers
+    assert batch.columns[-1] == "timestampType"
+    assert source(includeHeaders="true").columns[-1] == "headers"
     assert batch.max_offsets_per_trigger is None
     assert batch.poll_timeout_ms == 120_000
 
@@ -182,9 +185,14 @@ def test_the_users_own_size_of_fetches_replaces_ours(name: str) -> None:
         ("batch", {"subscribe": "t", "failOnDataLoss": "yes"}, "must be true or false"),
         (
             "stream",
-            {"subscribe": "t", "minOffsetsPerTrigger": "5"},
-            "not supported by thalweg yet",
+            {"subscribe": "t", "minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "15"},
+            r"minOffsetPerTrigger\(20\) is higher than the maxOffsetsPerTrigger\(15\)",
         ),
+        ("stream", {"subscribe": "t", "maxTriggerDelay": "soon"}, "Time must be specified as"),
+        ("batch", {"subscribe": "t", "startingOffsets": '{"t":"latest"}'}, "for t can't be latest"),
+        ("batch", {"subscribe": "t", "endingOffsets": '{"t":"earliest"}'}, "t can't be earliest"),
+        ("batch", {"subscribe": "t", "startingOffsets": '{"t":"first"}'}, "Expected e"),
+        ("batch", {"subscribe": "t", "startingOffsetsByTimestamp": '{"t":"earliest"}'}, "Expect"),
         (
             "batch",
             {"subscribe": "t", "startingOffsetsByTimestampStrategy": "x"},
@@ -216,9 +224,54 @@ def test_a_read_without_bootstrap_servers_is_refused() -> None:
         parse_source({"subscribe": "t"}, "batch")
 
 
+def test_columns_are_chosen_in_their_order() -> None:
+    assert source(columns=" Value,OFFSET , headers").columns == ("value", "offset", "headers")
+
+
+@pytest.mark.parametrize("columns", ["", ",", "value,VALUE", "value,size"])
+def test_other_columns_are_refused(columns: str) -> None:
+    with pytest.raises(ValueError, match="Option 'columns'"):
+        source(columns=columns)
+
+
 def test_good_partition_counts_are_taken() -> None:
     assert source(minPartitions="4").min_partitions == 4
-    assert source(maxOffsetsPerTrigger="9223372036854775807").max_offsets_per_trigger == 2**63 - 1
+    largest = source("stream", maxOffsetsPerTrigger="9223372036854775807")
+    assert largest.max_offsets_per_trigger == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("15m", 900_000),
+        ("2 ", 2),
+        ("90S", 90_000),
+        ("1min", 60_000),
+        ("3h", 10_800_000),
+        ("1d", 86_400_000),
+        ("2500us", 2),
+        ("7ms", 7),
+    ],
+)
+def test_times_are_read_as_spark_reads_them(text: str, expected: int) -> None:
+    assert milliseconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1s", "1 s", "1w", "1.5s", "9" * 30])
+def test_other_times_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="Time must be specified as seconds"):
+        milliseconds(text)
+
+
+def test_the_limits_of_a_trigger_default_to_sparks() -> None:
+    parsed = source("stream", minOffsetsPerTrigger="5")
+    assert (parsed.min_offsets_per_trigger, parsed.max_trigger_delay_ms) == (5, 15 * 60_000)
+
+
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+def test_a_batch_ignores_the_limits_of_a_trigger_with_a_warning(name: str) -> None:
+    with pytest.warns(IgnoredOptionWarning, match=f"{name} option ignored in batch queries"):
+        source("batch", **{name: "5"})
 
 
 def test_the_sink_refuses_serializers() -> None:

@@ -25,6 +25,10 @@ _TOGETHER = {"tests/admin", "tests/packaging"}
 _WITH_SPARK = {
     "test_batch_read.py",
     "test_identity_provider.py",
+    "test_parity_batch.py",
+    "test_parity_starts.py",
+    "test_parity_transactions.py",
+    "test_parity_triggers.py",
     "test_registration.py",
     "test_stream_read.py",
     "test_write.py",
@@ -53,8 +57,8 @@ def group(test: str) -> str:
         return folder
     if file in _ALONE:
         return test
-    if folder == "tests/spark" and file in _WITH_SPARK:
-        return folder
+    if folder in ("tests/spark", "tests/spark/parity") and file in _WITH_SPARK:
+        return "tests/spark"
     found = _BROKER.search(test) if file in _BY_BROKER else None
     return f"{path}[{found[1]}]" if found else path
 

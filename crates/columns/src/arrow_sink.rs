@@ -188,8 +188,12 @@ impl RecordSink for ArrowSink {
         if self.rows >= self.rows_max || (self.rows > 0 && self.bytes + bytes > self.bytes_max) {
             return Offer::Refused;
         }
-        let Some(timestamp) = self.timestamp(record.timestamp) else {
-            return self.refuse_timestamp(record);
+        let timestamp = match self.columns.timestamp {
+            None => 0,
+            Some(_) => match self.timestamp(record.timestamp) {
+                Some(timestamp) => timestamp,
+                None => return self.refuse_timestamp(record),
+            },
         };
         let columns = &mut self.columns;
         if let Some(key) = &mut columns.key {

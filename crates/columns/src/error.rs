@@ -47,8 +47,13 @@ pub enum ColumnsError {
     #[error("the Arrow stream failed: {reason}")]
     Stream { reason: String },
 
-    /// The timestamp in milliseconds does not fit into 64 bits as microseconds.
-    #[error("{partition}, offset {offset}: timestamp {timestamp_ms} ms is out of range")]
+    /// The timestamp in milliseconds does not fit into 64 bits as microseconds. Spark's own connector
+    /// has the same name for it.
+    #[error(
+        "[KAFKA_MALFORMED_RECORD_TIMESTAMP] {partition}, offset {offset}: the timestamp \
+         {timestamp_ms} ms does not fit into microseconds. To read the record, leave out the \
+         column timestamp"
+    )]
     MalformedTimestamp {
         partition: TopicPartition,
         offset: i64,

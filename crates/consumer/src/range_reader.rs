@@ -57,13 +57,23 @@ pub enum RangeStep {
     Done,
 }
 
+/// Why the ends of the log are looked up.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// The range starts or ends at a constant.
+    Named,
+    /// This position was out of range.
+    OutOfRange(i64),
+    /// Nothing arrived at this position within the timeout.
+    TimedOut(i64),
+}
+
 #[derive(Debug)]
 enum Stage {
-    /// Both ends of the log are being looked up. With `lost_at`, the position that was out of
-    /// range.
+    /// Both ends of the log are being looked up.
     Resolving {
         pending: Pending<Vec<ListedOffset>>,
-        lost_at: Option<i64>,
+        reason: Reason,
     },
     Reading,
     Done,
@@ -100,7 +110,7 @@ impl RangeReader {
             lost: Vec::new(),
         };
         if reader.range.start < 0 || reader.range.end < 0 {
-            reader.resolve(None, now);
+            reader.resolve(Reason::Named, now);
         } else {
             reader.begin(reader.range.start);
         }
@@ -136,16 +146,18 @@ impl RangeReader {
         self.progress_at + self.range.timeout
     }
 
-    fn resolve(&mut self, lost_at: Option<i64>, now: Instant) {
+    fn resolve(&mut self, reason: Reason, now: Instant) {
         let partition = &self.range.partition;
         let targets = vec![
             (partition.clone(), OffsetSpec::Earliest),
             (partition.clone(), OffsetSpec::Latest),
         ];
-        let pending = self
-            .consumer
-            .list_offsets(targets, now + self.range.timeout);
-        self.stage = Stage::Resolving { pending, lost_at };
+        let limit = match reason {
+            Reason::TimedOut(_) => self.range.timeout.min(PATIENCE),
+            _ => self.range.timeout,
+        };
+        let pending = self.consumer.list_offsets(targets, now + limit);
+        self.stage = Stage::Resolving { pending, reason };
     }
 
     fn begin(&mut self, offset: i64) {
@@ -198,7 +210,7 @@ impl RangeReader {
                 ConsumerError::OffsetOutOfRange { offset, .. }
                 | ConsumerError::LogTruncation { offset, .. },
             ) => {
-                self.resolve(Some(offset), now);
+                self.resolve(Reason::OutOfRange(offset), now);
                 self.resolved(waker, now)?;
                 return Ok(RangeStep::Pending);
             }
@@ -247,17 +259,31 @@ impl RangeReader {
         match log_end {
             // All responses of this time show that the leader's log ends at the position.
             Some(log_end) if log_end <= self.position => {
-                self.lose(self.position, self.range.end, "the log ends before them")?;
-                self.stage = Stage::Done;
+                self.log_ends_early(self.position)?;
                 Ok(RangeStep::Done)
             }
-            _ => Err(ConsumerError::Timeout {
-                what: "reading a range",
-                last: Some(format!(
-                    "{} is at offset {}",
-                    self.range.partition, self.position
-                )),
-            }),
+            // A short timeout has too few responses, so the brokers are asked directly.
+            _ => {
+                self.went_on(now);
+                self.resolve(Reason::TimedOut(self.position), now);
+                Ok(RangeStep::Pending)
+            }
+        }
+    }
+
+    fn log_ends_early(&mut self, position: i64) -> Result<(), ConsumerError> {
+        self.lose(position, self.range.end, "the log ends before them")?;
+        self.stage = Stage::Done;
+        Ok(())
+    }
+
+    fn timed_out(&self) -> ConsumerError {
+        ConsumerError::Timeout {
+            what: "reading a range",
+            last: Some(format!(
+                "{} is at offset {}",
+                self.range.partition, self.position
+            )),
         }
     }
 
@@ -276,41 +302,49 @@ impl RangeReader {
 
     /// Uses the ends of the log once they are known: begins, or continues after the lost offsets.
     fn resolved(&mut self, waker: &Waker, now: Instant) -> Result<(), ConsumerError> {
-        let Stage::Resolving { pending, lost_at } = &self.stage else {
+        let Stage::Resolving { pending, reason } = &self.stage else {
             return Ok(());
         };
         let Poll::Ready(listed) = pending.poll(waker) else {
             return Ok(());
         };
-        let lost_at = *lost_at;
-        let listed = listed?;
+        let reason = *reason;
+        let listed = match (listed, reason) {
+            (Err(_), Reason::TimedOut(_)) => return Err(self.timed_out()),
+            (listed, _) => listed?,
+        };
         let [earliest, latest] = listed.as_slice() else {
             // Two offsets were requested, and a lookup returns all of them or fails.
             return Err(ConsumerError::Closed);
         };
         let (earliest, latest) = (earliest.offset, latest.offset);
         self.went_on(now);
-        let Some(lost_at) = lost_at else {
-            let named = |offset| match offset {
-                RANGE_EARLIEST => earliest,
-                RANGE_LATEST => latest,
-                offset => offset,
-            };
-            (self.range.start, self.range.end) = (named(self.range.start), named(self.range.end));
-            self.begin(self.range.start);
-            return Ok(());
-        };
-        if lost_at < earliest {
-            let to = earliest.min(self.range.end);
-            self.lose(lost_at, to, "they were deleted")?;
-            self.begin(to);
-        } else {
-            self.lose(
-                lost_at,
-                self.range.end,
-                "the log was truncated or the topic was created again",
-            )?;
-            self.stage = Stage::Done;
+        match reason {
+            Reason::Named => {
+                let named = |offset| match offset {
+                    RANGE_EARLIEST => earliest,
+                    RANGE_LATEST => latest,
+                    offset => offset,
+                };
+                (self.range.start, self.range.end) =
+                    (named(self.range.start), named(self.range.end));
+                self.begin(self.range.start);
+            }
+            Reason::OutOfRange(at) | Reason::TimedOut(at) if at < earliest => {
+                let to = earliest.min(self.range.end);
+                self.lose(at, to, "they were deleted")?;
+                self.begin(to);
+            }
+            Reason::OutOfRange(at) => {
+                self.lose(
+                    at,
+                    self.range.end,
+                    "the log was truncated or the topic was created again",
+                )?;
+                self.stage = Stage::Done;
+            }
+            Reason::TimedOut(at) if latest <= at => self.log_ends_early(at)?,
+            Reason::TimedOut(_) => return Err(self.timed_out()),
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use crate::asyncio::record_future::RecordFuture;
     #[pymodule_export]
-    use crate::broker::EmbeddedBroker;
+    use crate::broker::{BrokerFaults, BrokerGroups, BrokerSecurity, EmbeddedBroker};
     #[pymodule_export]
     use crate::client::cluster::ClusterMetadata;
     #[pymodule_export]

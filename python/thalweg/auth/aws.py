@@ -1,4 +1,4 @@
-"""Logins at Amazon MSK with AWS credentials (IAM).
+"""Logins to Amazon MSK with AWS credentials (IAM).
 
     AWS_MSK_IAM    core ── host ──> Logins ── Identity ──> signed JSON ──> the broker
     OAUTHBEARER    core ──> MskTokenProvider ── Identity ──> signed URL in base64 ──> the broker
@@ -183,7 +183,7 @@ class _OfApplication:
 
 
 class MskTokenProvider:
-    """Supplies tokens for OAUTHBEARER at Amazon MSK, as the aws-msk-iam-sasl-signer does.
+    """Supplies tokens for OAUTHBEARER to log in to Amazon MSK, like aws-msk-iam-sasl-signer.
 
     KafkaProducer(
         security_protocol="SASL_SSL",
@@ -199,7 +199,15 @@ class MskTokenProvider:
         role_arn: str | None = None,
         credentials: Any = None,
     ) -> None:
-        """Takes the region, and where the credentials come from: see `Identity`.
+        """Creates a provider. See "AWS MSK" in docs/security.md.
+
+        Args:
+            region: The AWS region. None: the region in the environment variables AWS_REGION and
+                AWS_DEFAULT_REGION, or in AWS's configuration files.
+            profile: A profile in AWS's configuration files.
+            role_arn: A role to assume.
+            credentials: A `Credentials`, an object with `get_frozen_credentials()`, or a function
+                that returns one of these. None: botocore finds the credentials.
 
         Raises:
             AwsError: If botocore is needed and not installed.

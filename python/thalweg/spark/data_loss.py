@@ -21,6 +21,10 @@ _ADVICE = (
 )
 
 
+class PartitionsChangedError(KafkaError):
+    """The topics of a query with ``Trigger.AvailableNow`` changed while it ran."""
+
+
 class DataLossError(KafkaError):
     """The topic no longer has records that the query should read (KAFKA_DATA_LOSS)."""
 

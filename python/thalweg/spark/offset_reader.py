@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from thalweg.errors import NoError, RetriableError, UnknownTopicOrPartitionError, for_code
+from thalweg.spark.client_config import ClientConfig
+from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, flat, mismatch
 from thalweg.spark.offsets import Offsets, Partition
-from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions, mismatch
+from thalweg.spark.options import SourceOptions
 from thalweg.structs import TopicPartition
 
 T = TypeVar("T")
@@ -57,6 +59,16 @@ class OffsetReader:
             return set(strategy.assigned)
         return self._retried(self._subscribed)
 
+    def existing(self, wanted: Iterable[Partition]) -> set[Partition]:
+        """Returns those of the partitions that exist now."""
+        asked = set(wanted)
+        topics = sorted({topic for topic, _ in asked})
+        if not topics:
+            return set()
+        return asked & self._retried(
+            lambda: _partitions_of(self._open()._core_client.metadata(topics))
+        )
+
     def earliest(self, partitions: Iterable[Partition]) -> Offsets:
         """Returns the first available offset of each partition."""
         return self._ask("beginning_offsets", partitions)
@@ -87,10 +99,12 @@ class OffsetReader:
         if spec.timestamp_ms is not None:
             return self._by_time(dict.fromkeys(partitions, spec.timestamp_ms), option)
         if spec.timestamps is not None:
-            times = _flat(spec.timestamps)
+            times = flat(spec.timestamps)
             _check_cover(times, partitions, f"{option}OffsetsByTimestamp")
             return self._by_time(times, option)
-        offsets = _flat(spec.offsets or {})
+        offsets = flat(spec.offsets or {})
+        offsets |= {tp: spec.topics[tp[0]] for tp in partitions if tp[0] in spec.topics}
+        _check_topics(spec.topics, partitions, f"{option}Offsets")
         _check_cover(offsets, partitions, f"{option}Offsets")
         earliest = self.earliest(tp for tp, at in offsets.items() if at == EARLIEST)
         latest = self.latest(tp for tp, at in offsets.items() if at == LATEST)
@@ -150,14 +164,16 @@ class OffsetReader:
         return self._consumer
 
 
-def consumer_config(options: SourceOptions) -> dict[str, Any]:
+def consumer_config(options: SourceOptions) -> ClientConfig:
     """Returns the consumer's options: the user's ``kafka.*`` options and those of the source."""
-    return {
-        **options.client_config,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "none",
-        "allow.auto.create.topics": False,
-    }
+    return ClientConfig(
+        {
+            **options.client_config,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "none",
+            "allow.auto.create.topics": False,
+        }
+    )
 
 
 def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
@@ -175,8 +191,13 @@ def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
     return found
 
 
-def _flat(nested: Mapping[str, Mapping[int, int]]) -> Offsets:
-    return {(topic, p): value for topic, ps in nested.items() for p, value in ps.items()}
+def _check_topics(words: Mapping[str, int], partitions: set[Partition], option: str) -> None:
+    unknown = sorted(set(words).difference(topic for topic, _ in partitions))
+    if unknown:
+        raise ValueError(
+            f"{option} names the topic '{unknown[0]}', which the query does not read. "
+            "Remove it, or add the topic to the query."
+        )
 
 
 def _check_cover(given: Offsets, partitions: set[Partition], option: str) -> None:

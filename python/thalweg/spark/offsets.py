@@ -35,8 +35,15 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
     """Returns the offsets of a checkpoint's value, without the start of batch 0.
 
     Raises:
-        ValueError: If the value does not have the form ``{"topic": {"0": 123}}``.
+        ValueError: If the value does not have the form ``{"topic": {"0": 123}}``. Or if a newer
+            version of thalweg has written it.
     """
+    unknown = [name for name in value if name.startswith("@") and name != START_KEY]
+    if unknown:
+        raise ValueError(
+            f"The checkpoint contains '{unknown[0]}', which this version of thalweg does not know. "
+            "A newer version has probably written it. Use that version to continue the query."
+        )
     try:
         return {
             (topic, int(partition)): int(offset)

@@ -110,7 +110,7 @@ def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa
         offset_range.partition,
         offset_range.start,
         offset_range.end,
-        include_headers=options.include_headers,
+        columns=options.columns,
         fail_on_data_loss=options.fail_on_data_loss,
         batch_rows=BATCH_ROWS,
         batch_bytes=BATCH_BYTES,

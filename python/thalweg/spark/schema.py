@@ -16,52 +16,64 @@ headers  array<struct<key: string, value: binary>>     with ``includeHeaders``; 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
     IntegerType,
     LongType,
+    NullType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
+from thalweg.spark.columns import HEADERS
+
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
 
 
-def source_schema(*, include_headers: bool) -> StructType:
+_TYPES: Mapping[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    HEADERS: HEADERS_TYPE,
+}
+
+
+def source_schema(columns: Iterable[str]) -> StructType:
     """Returns the schema of a read. Every column is nullable, as in the connector."""
-    fields = [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-    if include_headers:
-        fields.append(StructField("headers", HEADERS_TYPE))
-    return StructType(fields)
+    return StructType([StructField(name, _TYPES[name]) for name in columns])
 
 
-def check_source_schema(schema: StructType, expected: StructType) -> None:
-    """Refuses a custom schema, as the connector does.
+def wanted_columns(schema: StructType) -> tuple[str, ...]:
+    """Returns the columns of a schema that the user may have given.
 
     Raises:
-        ValueError: If ``schema`` is not the schema of the source.
+        ValueError: If it is not a choice of the source's columns with their types.
     """
-    if [(f.name, f.dataType) for f in schema.fields] != [
-        (f.name, f.dataType) for f in expected.fields
-    ]:
-        raise ValueError(
-            "Kafka source has a fixed schema and cannot be set with a custom one; expected "
-            f"{expected.simpleString()}, got {schema.simpleString()}"
-        )
+    for field in schema.fields:
+        expected = _TYPES.get(field.name)
+        if field != StructField(field.name, expected or NullType()):
+            known = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _TYPES.items())
+            raise ValueError(
+                "Kafka source has a fixed schema and cannot be set with a custom one. A schema can "
+                f"only choose columns of: {known}. All are nullable. It has "
+                f"{field.name} {field.dataType.simpleString()}"
+                f"{'' if field.nullable else ' not null'}."
+            )
+    if not schema.fields or len(set(schema.names)) < len(schema.names):
+        raise ValueError("A schema must have at least one column, and none twice.")
+    return tuple(schema.names)
 
 
 def check_sink_schema(schema: StructType, topic_option: str | None) -> None:

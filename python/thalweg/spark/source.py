@@ -5,12 +5,15 @@ Spark pickles this class, its readers and its writers, so none of them holds a c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from thalweg.spark.columns import parse_columns
 from thalweg.spark.options import parse_sink, parse_source
 from thalweg.spark.reader import BatchReader
-from thalweg.spark.schema import check_source_schema, source_schema
+from thalweg.spark.schema import source_schema, wanted_columns
 from thalweg.spark.stream_reader import StreamReader
 from thalweg.spark.writer import BatchWriter, StreamWriter
 
@@ -27,21 +30,20 @@ class ThalwegDataSource(DataSource):
         return "thalweg"
 
     def schema(self) -> StructType:
-        """Returns the fixed columns of a read. ``includeHeaders`` adds the column headers."""
+        """Returns the columns of a read. ``includeHeaders`` adds one, ``columns`` chooses some."""
         include = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
-        return source_schema(include_headers=include)
+        given = {name.lower(): value for name, value in self.options.items()}
+        return source_schema(parse_columns(given, include_headers=include))
 
     def reader(self, schema: StructType) -> BatchReader:
         """Creates a batch reader. The driver checks the options here."""
         options = parse_source(self.options, "batch")
-        check_source_schema(schema, source_schema(include_headers=options.include_headers))
-        return BatchReader(options)
+        return BatchReader(replace(options, columns=wanted_columns(schema)))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Creates a stream reader. The driver checks the options here."""
         options = parse_source(self.options, "stream")
-        check_source_schema(schema, source_schema(include_headers=options.include_headers))
-        return StreamReader(options)
+        return StreamReader(replace(options, columns=wanted_columns(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Creates a batch writer."""

@@ -18,16 +18,19 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
 from thalweg.errors import KafkaError
 from thalweg.spark import data_loss
+from thalweg.spark.data_loss import PartitionsChangedError
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.offsets import Offsets, Partition, embedded_start, from_json, to_json
 from thalweg.spark.options import SourceOptions
 from thalweg.spark.ranges import plan, rate_limit
 from thalweg.spark.reader import RangePartition, read_range
+from thalweg.spark.trigger_delay import TriggerDelay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +51,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._offsets = OffsetReader(options)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
+        # The ends of this run. Only they can be compared with the target: the first batch may be
+        # one that an earlier run has planned.
+        self._planned: Offsets | None = None
+        least = options.min_offsets_per_trigger
+        self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the start of a new query. It is looked up once, although Spark calls it often."""
@@ -59,9 +67,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial, self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Returns ``maxOffsetsPerTrigger`` if it is set, else no limit."""
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        """Returns ``maxOffsetsPerTrigger`` or ``minOffsetsPerTrigger`` if set, else no limit.
+
+        Spark returns it with each trigger, or ``ReadAllAvailable`` if the query has one batch. It
+        cannot hold both limits, so ``latestOffset`` takes the values from the options.
+        """
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fixes the end of the query now. Later records are for the next run."""
@@ -81,6 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._limited(begin, self._known(begin), limit)
         if not end or end == begin:
             return start
+        self._planned = end
         # Only the first batch of a query starts at the initial offset, so only its end includes
         # the start. Every later batch starts at an end that Spark has logged.
         first = self._initial is not None and begin == self._initial
@@ -110,6 +127,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLossError: If partitions or offsets between the two are gone, and ``failOnDataLoss``
                 is true.
+            PartitionsChangedError: If the trigger is ``AvailableNow``, and partitions or offsets
+                of the batch are gone since it was planned.
         """
         if start == end:
             return []
@@ -117,6 +136,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin is None:
             begin = from_json(start)
         until = from_json(end)
+        if self._target is not None and until == self._planned:
+            _check_available(until, self._latest_of(until))
         begin = {**self._added(begin, until), **begin}
         self._check_loss(begin, until)
         options = self._options
@@ -157,10 +178,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest or begin
 
     def _limited(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
-        if not isinstance(limit, ReadMaxRows):
+        if isinstance(limit, ReadAllAvailable):
             return latest
-        new = [tp for tp in latest if tp not in begin]
-        return rate_limit(limit.max_rows, begin, latest, self._offsets.earliest(new))
+        first = self._offsets.earliest(tp for tp in latest if tp not in begin)
+        if self._waits({**first, **begin}, latest):
+            return begin
+        most = self._options.max_offsets_per_trigger
+        return latest if most is None else rate_limit(most, begin, latest, first)
+
+    def _waits(self, begin: Offsets, latest: Offsets) -> bool:
+        """Whether ``minOffsetsPerTrigger`` holds this trigger back.
+
+        With ``Trigger.AvailableNow`` nothing waits: Spark would end the query, and records that
+        it should read would be left.
+        """
+        if self._delay is None or self._target is not None:
+            return False
+        new = sum(max(until - begin[tp], 0) for tp, until in latest.items())
+        return self._delay.waits(new, time.monotonic() * 1_000)
+
+    def _latest_of(self, until: Offsets) -> Offsets:
+        """Returns the latest offsets of those partitions that still exist."""
+        return self._offsets.latest(self._offsets.existing(until))
 
     def _added(self, begin: Offsets, until: Offsets) -> Offsets:
         """Returns the earliest offsets of partitions that are new since the start.
@@ -195,6 +234,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"{until[tp]}."
                     ),
                 )
+
+
+def _check_available(until: Offsets, latest: Offsets) -> None:
+    """Checks the end of a batch of ``Trigger.AvailableNow``, also if data may be lost.
+
+    Raises:
+        PartitionsChangedError: If partitions or offsets of the batch are gone.
+    """
+    if set(until) != set(latest):
+        raise PartitionsChangedError(
+            "[LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW] Some of partitions in "
+            "Kafka topic(s) have been lost during running query with Trigger.AvailableNow. The "
+            "error could be transient - restart your query, and report if you still see the same "
+            f"issue. topic-partitions for latest offset: {_names(latest)}, topic-partitions for "
+            f"end offset: {_names(until)}"
+        )
+    if _is_behind(latest, until):
+        raise PartitionsChangedError(
+            "[END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_"
+            "AVAILABLENOW] Some of partitions in Kafka topic(s) report available offset which is "
+            "less than end offset during running query with Trigger.AvailableNow. The error could "
+            "be transient - restart your query, and report if you still see the same issue. "
+            f"latest offset: {_names(latest)}, end offset: {_names(until)}"
+        )
 
 
 def _is_behind(latest: Offsets, begin: Offsets) -> bool:

@@ -163,6 +163,13 @@ fn spark_times_are_microseconds_and_an_impossible_one_stops_before_it() {
     let table = sink.take().expect("the rows before it");
     let times = table.column(5).as_primitive::<TimestampMicrosecondType>();
     assert_eq!(times.values(), &[1_000_000, 2_000_000]);
+    // A layout without the column does not read it.
+    let layout = Layout::spark(false).project(&["offset", "value"]);
+    let mut projected = self::sink(layout.expect("it has these columns"), UNLIMITED);
+    assert_eq!(feed(&mut projected, "t", 0, &batch(5, &rows)), rows.len());
+    assert!(projected.take_failure().is_none());
+    let table = projected.take().expect("two columns");
+    assert_eq!((table.num_columns(), table.num_rows()), (2, rows.len()));
 }
 
 #[test]

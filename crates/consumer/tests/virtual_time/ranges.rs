@@ -197,6 +197,34 @@ fn a_log_that_ends_inside_of_the_range_is_waited_for_within_the_timeout() {
 }
 
 #[test]
+fn a_short_timeout_distinguishes_the_logs_end_from_a_slow_broker() {
+    // Shorter than a broker waits for records: no fetch response arrives within it.
+    let short = Range {
+        timeout: Duration::from_millis(300),
+        ..range(30, 45)
+    };
+    let mut ended = world(IsolationLevel::ReadUncommitted, forty);
+    let error = read(&mut ended, short.clone()).expect_err("40 to 45 never come");
+    assert!(
+        matches!(error, ConsumerError::DataLoss { from: 40, .. }),
+        "{error}"
+    );
+    let tolerant = Range {
+        fail_on_data_loss: false,
+        ..short.clone()
+    };
+    let (offsets, _, reader) = read(&mut ended, tolerant).expect("the rest is passed over");
+    assert_eq!(offsets, (30..40).collect::<Vec<_>>());
+    assert_eq!(reader.lost(), [(40, 45)]);
+    let mut slow = world(IsolationLevel::ReadUncommitted, forty);
+    slow.run();
+    let errors = &mut slow.broker.log("t", 0).errors;
+    errors.extend(vec![ErrorCode::KAFKA_STORAGE_ERROR; 200]);
+    let error = read(&mut slow, short).expect_err("its records cannot be fetched");
+    assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
+}
+
+#[test]
 fn a_silent_broker_ends_in_a_timeout() {
     let mut world = world(IsolationLevel::ReadUncommitted, forty);
     world.run();

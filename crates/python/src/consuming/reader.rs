@@ -47,11 +47,20 @@ impl PartitionReader {
     }
 }
 
+/// Returns the layout of these columns in this order, or of all columns but the headers.
+fn layout(columns: Option<Vec<String>>) -> PyResult<Layout> {
+    let Some(columns) = columns else {
+        return Ok(Layout::spark(false));
+    };
+    let projected = Layout::spark(true).project(&columns);
+    projected.map_err(|error| capsules::columns_error(&error))
+}
+
 #[pymethods]
 impl PartitionReader {
     #[new]
     #[pyo3(signature = (
-        config, topic, partition, start, end, *, include_headers = false, fail_on_data_loss = true,
+        config, topic, partition, start, end, *, columns = None, fail_on_data_loss = true,
         batch_rows = 65536, batch_bytes = 16_777_216, timeout_ms = 120_000.0
     ))]
     #[allow(clippy::too_many_arguments)]
@@ -62,12 +71,13 @@ impl PartitionReader {
         partition: i32,
         start: i64,
         end: i64,
-        include_headers: bool,
+        columns: Option<Vec<String>>,
         fail_on_data_loss: bool,
         batch_rows: usize,
         batch_bytes: usize,
         timeout_ms: f64,
     ) -> PyResult<Self> {
+        let layout = layout(columns)?;
         let mut options = Options::new(config)?;
         let mut client_config = settings::client(&mut options)?;
         let mut consumer_config = settings::consumer(&mut options)?;
@@ -106,7 +116,7 @@ impl PartitionReader {
             bytes_max: batch_bytes,
         };
         let pool = SlabPool::new(SLAB_BATCHES * batch_bytes);
-        let sink = ArrowSink::new(Layout::spark(include_headers), limits, pool);
+        let sink = ArrowSink::new(layout, limits, pool);
         Ok(Self(Mutex::new(Some(Reading {
             reader,
             sink,

@@ -9,6 +9,8 @@
 
 #![allow(clippy::disallowed_methods)] // reads the broker's start time and opens its listeners
 
+mod security;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,21 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use ring::rand::SecureRandom as _;
 use thalweg_protocol::ApiKey;
-use thalweg_security::acl::Acl;
-use thalweg_security::{SEED_BYTES, Secret};
 
 use crate::core::NodeAddress;
 use crate::error::ApiError;
 use crate::faults::builder::Faults;
-use crate::options::{BrokerOptions, ClientAuth};
-use crate::security::users;
+use crate::options::BrokerOptions;
 use crate::server::authority::Authority;
-use crate::server::{BoundPort, Server, SharedCore, TlsAcceptor, lock, tls};
+use crate::server::{BoundPort, Server, SharedCore, Tls, lock};
 use crate::topology::NewTopic;
 use crate::topology::assignment::NewReplicas;
-use crate::{BrokerConfig, BrokerError, Core, GroupService, SecurityConfig, TlsFiles, handlers};
+use crate::{BrokerConfig, BrokerError, Core, GroupService, SecurityConfig, handlers};
+use security::{check_user, random_bytes, tls_of};
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -45,6 +44,7 @@ pub struct EmbeddedBroker {
     is_closed: AtomicBool,
     /// With TLS, unless the certificates were given.
     authority: Option<Authority>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl EmbeddedBroker {
@@ -67,7 +67,7 @@ impl EmbeddedBroker {
         };
         let nodes: Vec<NodeAddress> = addresses.iter().map(advertise).collect();
         let seed = config.seed.unwrap_or_else(any_seed);
-        let (acceptor, authority) = tls_of(&config, &advertised, options.ssl_client_auth)?;
+        let (tls, authority) = tls_of(&config, &advertised, options.ssl_client_auth)?;
         let mut core = Core::new(&nodes, options, seed, Instant::now());
         core.secure(&SecurityConfig {
             seed: random_bytes()?,
@@ -77,7 +77,7 @@ impl EmbeddedBroker {
         let listeners = listeners
             .into_iter()
             .map(|(node, _, listener)| (node, listener));
-        let server = Server::start(Arc::clone(&core), listeners.collect(), acceptor)?;
+        let server = Server::start(Arc::clone(&core), listeners.collect(), tls.clone())?;
         Ok(Self {
             host: config.host,
             addresses,
@@ -86,6 +86,7 @@ impl EmbeddedBroker {
             server,
             is_closed: AtomicBool::new(false),
             authority,
+            tls,
         })
     }
 
@@ -276,54 +277,6 @@ impl EmbeddedBroker {
         lock(&self.core).options.of_groups()
     }
 
-    /// Adds a user of PLAIN and SCRAM, or changes the password of one.
-    pub fn set_user(&self, user: &str, password: &Secret) -> Result<(), BrokerError> {
-        self.check_open()?;
-        check_user(user, password)?;
-        let (mechanisms, salts) = lock(&self.core).security.for_deriving();
-        // Without the lock, because this takes milliseconds.
-        let derived = users::derive(user, password, &mechanisms, &salts);
-        lock(&self.core).security.users.set(user, derived);
-        Ok(())
-    }
-
-    /// Removes a user. Returns whether it existed. Its connections stay until their sessions end.
-    pub fn remove_user(&self, user: &str) -> Result<bool, BrokerError> {
-        self.check_open()?;
-        Ok(lock(&self.core).security.users.remove(user))
-    }
-
-    /// Creates an ACL. Fails without an authorizer.
-    pub fn create_acl(&self, acl: Acl) -> Result<(), BrokerError> {
-        self.check_open()?;
-        let mut core = lock(&self.core);
-        let Some(acls) = &mut core.acls else {
-            let problem = "the broker has no authorizer: start it with authorizer=True";
-            return Err(BrokerError::Config(problem.to_owned()));
-        };
-        if acls.create(acl) {
-            return Ok(());
-        }
-        Err(BrokerError::Config(
-            "the broker has too many ACLs".to_owned(),
-        ))
-    }
-
-    /// Returns the certificate of the authority that this broker has made, as PEM text.
-    pub fn authority_pem(&self) -> Option<String> {
-        self.authority.as_ref().map(Authority::pem)
-    }
-
-    /// Returns a certificate and its key for a client, as PEM texts. The user is `User:CN=name`.
-    pub fn client_certificate(&self, name: &str) -> Result<(String, Secret), BrokerError> {
-        let Some(authority) = &self.authority else {
-            let problem = "only a broker with TLS that makes its own certificates can sign one";
-            return Err(BrokerError::Config(problem.to_owned()));
-        };
-        let signed = authority.client(name)?;
-        Ok((signed.certificate, Secret::new(signed.key)))
-    }
-
     /// Closes all sockets and ends the broker's thread. It may be called repeatedly, and waits only
     /// for a limited time.
     pub fn close(&self) {
@@ -405,56 +358,6 @@ fn join_address(host: &str, port: u16) -> String {
         return format!("[{host}]:{port}");
     }
     format!("{host}:{port}")
-}
-
-/// Returns what accepts connections with TLS, and the authority that the broker has made for it.
-fn tls_of(
-    config: &BrokerConfig,
-    advertised: &str,
-    client_auth: ClientAuth,
-) -> Result<(Option<TlsAcceptor>, Option<Authority>), BrokerError> {
-    if !config.security.protocol.has_tls() {
-        return Ok((None, None));
-    }
-    if let Some(files) = &config.security.tls {
-        return Ok((Some(tls::acceptor(files, client_auth)?), None));
-    }
-    let authority = Authority::new()?;
-    let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1", &config.host, advertised]
-        .map(|host| host.trim_matches(['[', ']']).to_owned())
-        .into();
-    hosts.sort_unstable();
-    hosts.dedup();
-    hosts.retain(|host| !host.is_empty());
-    let signed = authority.broker(hosts)?;
-    let files = TlsFiles {
-        chain: signed.certificate,
-        key: Secret::new(signed.key),
-        client_authorities: Some(authority.pem()),
-    };
-    Ok((Some(tls::acceptor(&files, client_auth)?), Some(authority)))
-}
-
-/// Refuses names and passwords with which nobody could log in.
-fn check_user(user: &str, password: &Secret) -> Result<(), BrokerError> {
-    let problem = if user.is_empty() {
-        "the name of a user must not be empty".to_owned()
-    } else if user.contains('\0') || password.reveal().contains('\0') {
-        format!("the name or the password of user {user:?} contains a NUL character")
-    } else if password.reveal().is_empty() {
-        format!("the password of user {user:?} is empty")
-    } else {
-        return Ok(());
-    };
-    Err(BrokerError::Config(problem))
-}
-
-/// Returns bytes that nobody can guess.
-fn random_bytes() -> Result<[u8; SEED_BYTES], BrokerError> {
-    let mut bytes = [0; SEED_BYTES];
-    let filled = ring::rand::SystemRandom::new().fill(&mut bytes);
-    let problem = |_| BrokerError::Config("the system has no random bytes for nonces".to_owned());
-    filled.map_err(problem).map(|()| bytes)
 }
 
 fn any_seed() -> u64 {
