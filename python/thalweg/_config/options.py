@@ -1598,7 +1598,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "Version of the brokers (kafka-python). `config` of a client shows the version that the"
         " client found.",
         kafka=None,
-        ignored="the versions of each API are negotiated with each broker",
+        ignored="the client negotiates the versions of each API with each broker",
     ),
     _object(
         "metrics_recording_level",
@@ -1644,7 +1644,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Name of bootstrap_timeout_ms in kafka-python 2.",
         kafka=None,
-        deprecated="use its new name, bootstrap_timeout_ms. The client uses the value for it",
+        deprecated="use the new name, bootstrap_timeout_ms. The client uses your value for it",
     ),
     _object(
         "proxy_url",
