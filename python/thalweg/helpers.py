@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from thalweg._config.secret import Secret
+
 __all__ = ["create_ssl_context"]
 
 _Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-_Password: TypeAlias = Callable[[], str | bytes | bytearray] | str | bytes | bytearray
+_Text: TypeAlias = "str | bytes | bytearray | Secret"
+_Password: TypeAlias = "Callable[[], _Text] | _Text"
 
 
 def create_ssl_context(
@@ -20,7 +23,7 @@ def create_ssl_context(
     cadata: str | bytes | None = None,
     certfile: _Path | None = None,
     keyfile: _Path | None = None,
-    password: _Password | None = None,
+    password: "_Password | None" = None,
 ) -> "SSLContext":
     """Creates a context for the option `ssl_context`, like aiokafka's function of the same name.
 
@@ -36,8 +39,9 @@ def create_ssl_context(
         cadata: The authorities themselves: a PEM string, or certificates in DER.
         certfile: PEM file of the client's certificate and its chain.
         keyfile: PEM file of the client's private key, if it is not in `certfile`.
-        password: The password of the private key, or a function that returns the password. This
-            function needs the password now, and the client each time it reads the file.
+        password: The password of the private key, or a function that returns the password. It may
+            be a `Secret`. This function needs the password now, and the client each time it reads
+            the file.
 
     Raises:
         ValueError: If you give more than one of `cafile`, `capath` and `cadata`, because the client
@@ -47,7 +51,6 @@ def create_ssl_context(
     """
     import ssl
 
-    from thalweg._config.secret import hidden, revealed
     from thalweg._config.ssl_context import RememberingContext
 
     if sum(each is not None for each in (cafile, capath, cadata)) > 1:
@@ -56,7 +59,7 @@ def create_ssl_context(
             " them"
         )
     # No frame of an error has the password.
-    secret = password if password is None or callable(password) else hidden(password)
+    secret: Any = password if password is None or callable(password) else _hidden(password)
     del password
     context = RememberingContext(ssl.PROTOCOL_TLS_CLIENT)
     options: dict[str, Any] = {}
@@ -72,7 +75,7 @@ def create_ssl_context(
     else:
         context.load_default_certs()
     if certfile is not None:
-        context.load_cert_chain(certfile, keyfile, revealed(secret))
+        context.load_cert_chain(certfile, keyfile, _for_openssl(secret))
         options["ssl_certfile"] = os.fsdecode(certfile)
     if keyfile is not None:
         options["ssl_keyfile"] = os.fsdecode(keyfile)
@@ -81,3 +84,16 @@ def create_ssl_context(
     if authorities is not None:
         options["ssl_cafile"] = authorities
     return context
+
+
+def _hidden(password: Any) -> Any:
+    from thalweg._config.secret import hidden, revealed
+
+    return hidden(revealed(password))
+
+
+def _for_openssl(secret: Any) -> Any:
+    """Returns the password or the function in the form that the module ssl takes."""
+    from thalweg._config.secret import revealed
+
+    return (lambda: revealed(secret())) if callable(secret) else revealed(secret)

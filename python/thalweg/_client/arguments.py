@@ -26,6 +26,7 @@ __all__ = [
     "int_given",
     "keywords_only",
     "mapping_given",
+    "names_given",
     "number_given",
     "offsets_given",
     "partition_given",
@@ -63,6 +64,22 @@ def mapping_given(given: Any, name: str, expected: str) -> Mapping[Any, Any]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be {expected}, got {shown(given)}")
     return given
+
+
+def names_given(given: Any, name: str, kinds: type | tuple[type, ...] = str) -> list[Any]:
+    """Returns names as a list. One str would otherwise be a list of its letters.
+
+    Raises:
+        TypeError: If the argument is one str, or an element is not of `kinds`.
+    """
+    if isinstance(given, str | bytes):
+        hint = f": use [{reprlib.repr(given)}]" if isinstance(given, str) else ""
+        raise TypeError(f"{name} must be a list of names, not one {type(given).__name__}{hint}")
+    found = _listed(given, name, "a list of names")
+    for index, each in enumerate(found):
+        if not isinstance(each, kinds):
+            raise TypeError(f"{name} must be a list of names, but {name}[{index}] is {shown(each)}")
+    return found
 
 
 # ---------------------------------------------------------------------- constructors

@@ -27,8 +27,8 @@ from thalweg.admin.configs import (
     ConfigType,
 )
 from thalweg.admin.groups import GroupState, GroupType, MemberToRemove
+from thalweg.admin.new_partitions import NewPartitions
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec, OffsetTimestamp
-from thalweg.admin.partitions import NewPartitions
 from thalweg.admin.tokens import DelegationToken
 from thalweg.admin.topics import NewTopic
 from thalweg.admin.transactions import (

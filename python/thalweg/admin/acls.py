@@ -1,5 +1,6 @@
 """Access control lists: who may do what (KIP-11, KIP-290)."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
@@ -55,6 +56,9 @@ class ACLOperation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+
+
+_log = logging.getLogger("thalweg.admin")
 
 
 class ACLPermissionType(IntEnum):
@@ -222,6 +226,14 @@ def _acl_of(resource: dict[str, Any], acl: dict[str, Any]) -> ACL:
     )
 
 
+def _check_principal(principal: str) -> None:
+    if not all(principal.partition(":")):
+        raise IllegalArgumentError(
+            f"{principal!r} is not a principal. Write its type and its name, as in"
+            f" 'User:{principal.strip(':') or 'alice'}'"
+        )
+
+
 class AclRequests(Requests):
     """Calls about ACLs. They raise SecurityDisabledError if the brokers have no authorizer."""
 
@@ -243,13 +255,16 @@ class AclRequests(Requests):
         """Adds ACLs (CreateAcls).
 
         Returns:
-            {"succeeded": [ACL], "failed": [error class]}.
+            {"succeeded": [ACL], "failed": [error class]}, as in kafka-python. For each ACL that
+            failed, the client logs a warning with the ACL and the reason.
 
         Raises:
-            IllegalArgumentError: If an element is not an ACL.
+            IllegalArgumentError: If an element is not an ACL, or its principal has no type.
         """
         if not all(isinstance(each, ACL) for each in acls):
             raise IllegalArgumentError("acls must contain ACL objects")
+        for each in acls:
+            _check_principal(each.principal or "")
         creations = [
             {
                 "ResourceType": int(each.resource_pattern.resource_type),
@@ -269,6 +284,8 @@ class AclRequests(Requests):
                 results["succeeded"].append(acl)
             else:
                 results["failed"].append(for_code(row["ErrorCode"]))
+                text = self._refusal("CreateAcls", row["ErrorCode"], row["ErrorMessage"])
+                _log.warning("%r was not created: %s", acl, text)
         return results
 
     def delete_acls(

@@ -189,6 +189,12 @@ def _resources_given(given: Any) -> list[ConfigResource]:
                 f"config_resources must be {expected}, but config_resources[{index}] is"
                 f" {shown(each)}{hint}"
             )
+        # One str would be a list of its letters.
+        if isinstance(getattr(each, "configs", None), str | bytes):
+            raise TypeError(
+                f"config_resources[{index}]: configs must be a list of option names or a dict, not"
+                f" {shown(each.configs)}: use [{each.configs!r}]"
+            )
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from thalweg._client.arguments import names_given, shown
 from thalweg.admin.acls import operation_names
 from thalweg.admin.group_offsets import GroupOffsetRequests
 from thalweg.admin.naming import FlexibleEnum, snake_keys
@@ -106,6 +107,18 @@ def _decoded(kind: Any, data: bytes) -> Any:
         return data
 
 
+def _members_given(members: Any) -> list[MemberToRemove]:
+    expected = "members must be a list of MemberToRemove"
+    if isinstance(members, str | bytes | MemberToRemove) or not isinstance(members, Iterable):
+        raise TypeError(f"{expected}, got {shown(members)}")
+    found = list(members)
+    for each in found:
+        if not (hasattr(each, "member_id") and hasattr(each, "group_instance_id")):
+            hint = f": use MemberToRemove({each!r})" if isinstance(each, str) else ""
+            raise TypeError(f"{expected}, but one element is {shown(each)}{hint}")
+    return found
+
+
 class GroupRequests(GroupOffsetRequests):
     """Calls about groups."""
 
@@ -160,9 +173,12 @@ class GroupRequests(GroupOffsetRequests):
             authorized_operations}}. The member_metadata of a member is {topics, user_data,
             owned_partitions, generation_id, rack_id}. Its member_assignment is
             {assigned_partitions, user_data}. Partitions are [{topic, partitions}].
+
+        Raises:
+            TypeError: If `group_ids` is one str.
         """
         found: dict[str, dict[str, Any]] = {}
-        for group_id in group_ids:
+        for group_id in names_given(group_ids, "group_ids"):
             group, error = self._described(
                 group_id, group_coordinator_id, include_authorized_operations
             )
@@ -203,9 +219,12 @@ class GroupRequests(GroupOffsetRequests):
 
         Returns:
             {group: "OK", or the name of its error class}.
+
+        Raises:
+            TypeError: If `group_ids` is one str.
         """
         found = {}
-        for group_id in group_ids:
+        for group_id in names_given(group_ids, "group_ids"):
             answer = self._call(
                 "DeleteGroups",
                 {"GroupsNames": [group_id]},
@@ -233,8 +252,9 @@ class GroupRequests(GroupOffsetRequests):
 
         Raises:
             IncompatibleBrokerVersion: If a member is static, and the broker is older than 2.4.
+            TypeError: If an element of `members` is not a MemberToRemove.
         """
-        chosen = list(members)
+        chosen = _members_given(members)
         if not chosen:
             return {}
         node = self._coordinator(group_id, group_coordinator_id)
@@ -291,9 +311,10 @@ class GroupRequests(GroupOffsetRequests):
 
         Raises:
             BrokerResponseError: The first group's error (GroupIdNotFoundError, ...).
+            TypeError: If `group_ids` is one str.
         """
         found = []
-        for group_id in group_ids:
+        for group_id in names_given(group_ids, "group_ids"):
             group, error = self._described(
                 group_id, group_coordinator_id, include_authorized_operations
             )
@@ -316,9 +337,13 @@ class GroupRequests(GroupOffsetRequests):
     def delete_consumer_groups(
         self, group_ids: Sequence[str], group_coordinator_id: int | None = None
     ) -> list[tuple[str, type[BrokerResponseError]]]:
-        """Deletes groups and returns [(group, error class)] (kafka-python 2)."""
+        """Deletes groups and returns [(group, error class)] (kafka-python 2).
+
+        Raises:
+            TypeError: If `group_ids` is one str.
+        """
         found = []
-        for group_id in group_ids:
+        for group_id in names_given(group_ids, "group_ids"):
             answer = self._call(
                 "DeleteGroups",
                 {"GroupsNames": [group_id]},

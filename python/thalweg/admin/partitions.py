@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg._client.arguments import mapping_given, shown
+from thalweg._client.arguments import mapping_given, names_given, shown
 from thalweg.admin.acls import operation_names
 from thalweg.admin.answers import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.admin.naming import snake_keys
+from thalweg.admin.new_partitions import EXPECTED, new_partitions
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec
 from thalweg.admin.requests import Requests, first_error
 from thalweg.errors import (
@@ -23,7 +24,7 @@ from thalweg.errors import (
 )
 from thalweg.structs import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["NewPartitions", "PartitionRequests", "by_topic"]
+__all__ = ["PartitionRequests", "by_topic"]
 
 # The least version of ListOffsets for each named offset (KIP-734, KIP-405, KIP-1005).
 _SPEC_VERSIONS: dict[int, int] = {
@@ -33,44 +34,12 @@ _SPEC_VERSIONS: dict[int, int] = {
 }
 
 
-class NewPartitions:
-    """The new number of partitions of a topic, for `create_partitions`.
-
-    Args:
-        total_count: The new number of partitions, including the existing ones.
-        new_assignments: For each new partition, the node IDs of its replicas. None: the controller
-            chooses.
-    """
-
-    def __init__(
-        self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None
-    ) -> None:
-        self.total_count = total_count
-        self.new_assignments = new_assignments
-
-
 def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     """Groups partitions by topic: {topic: [partition]}."""
     found: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         found[topic].append(partition)
     return found
-
-
-def _new_partitions(name: str, given: Any) -> dict[str, Any]:
-    """Returns a topic of the request; `given` is a value of `create_partitions`' mapping."""
-    if isinstance(given, int):
-        given = NewPartitions(given)
-    elif isinstance(given, Mapping):
-        given = NewPartitions(given["count"], given.get("assignments"))
-    assignments = given.new_assignments
-    return {
-        "Name": name,
-        "Count": given.total_count,
-        "Assignments": None
-        if assignments is None
-        else [{"BrokerIds": list(nodes)} for nodes in assignments],
-    }
 
 
 class PartitionRequests(Requests):
@@ -98,11 +67,13 @@ class PartitionRequests(Requests):
         Raises:
             InvalidPartitionsError: If the topic already has this number of partitions, or more.
             BrokerResponseError: Any other error of CreatePartitions.
+            TypeError: If `topic_partitions` is not such a mapping.
         """
+        mapping_given(topic_partitions, "topic_partitions", EXPECTED)
         answer = self._call(
             "CreatePartitions",
             {
-                "Topics": [_new_partitions(*each) for each in topic_partitions.items()],
+                "Topics": [new_partitions(*each) for each in topic_partitions.items()],
                 "TimeoutMs": self._timeout(timeout_ms),
                 "ValidateOnly": validate_only,
             },
@@ -319,6 +290,7 @@ class PartitionRequests(Requests):
 
         Raises:
             IncompatibleBrokerVersion: On brokers before 3.7.
+            TypeError: If `topics` is one str.
         """
         where = None
         if cursor is not None:
@@ -326,7 +298,7 @@ class PartitionRequests(Requests):
         answer = self._call(
             "DescribeTopicPartitions",
             {
-                "Topics": [{"Name": name} for name in sorted(topics)],
+                "Topics": [{"Name": name} for name in sorted(names_given(topics, "topics"))],
                 "ResponsePartitionLimit": response_partition_limit,
                 "Cursor": where,
             },
@@ -348,7 +320,7 @@ class PartitionRequests(Requests):
         if given is None:
             return None
         if not isinstance(given, Mapping):
-            given = list(given)
+            given = names_given(given, "topic_partitions", (str, tuple))
             if given and all(isinstance(each, str) for each in given):
                 answer = self._metadata(given)
                 given = {

@@ -132,10 +132,19 @@ class Requests:
             time.sleep(wait_s)
         if error is not None and raise_errors:
             if isinstance(error, AuthorizationError) and error.errno is not None:
-                text = self._client.explained(str(error.args[0]), api, error.errno, "")
-                raise type(error)(text)
+                raise type(error)(self._with_right(str(error.args[0]), api, error.errno))
             raise error
         return answer
+
+    def _refusal(self, api: str, code: int, message: str | None) -> str:
+        """Returns the text of an item's error, which brokers may send without one."""
+        if message is None or message.startswith(_JAVA_REQUEST):
+            message = str(for_code(code).description)
+        return self._with_right(message, api, code)
+
+    def _with_right(self, text: str, api: str, code: int) -> str:
+        """Adds the missing right to the text of an error, if the error is about rights."""
+        return self._client.explained(text, api, code, "")
 
     def _metadata(self, topics: Iterable[str] | None) -> dict[str, Any]:
         """Requests metadata of topics, of all topics (None), or of the brokers only ([])."""

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from thalweg._client.arguments import names_given, shown
 from thalweg._uuids import to_base64
 from thalweg.admin.acls import operation_names
 from thalweg.admin.configs import describe_entry
@@ -52,6 +53,12 @@ class NewTopic:
         )
 
 
+def _named(name: Any) -> NewTopic:
+    if not isinstance(name, str):
+        raise TypeError(f"new_topics must contain names or NewTopics, got {shown(name)}")
+    return NewTopic(name)
+
+
 def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
     """Returns the request's topics; `new_topics` is as for `create_topics`."""
     if isinstance(new_topics, str):
@@ -69,7 +76,7 @@ def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
                 )
             )
     else:
-        found += [each if isinstance(each, NewTopic) else NewTopic(each) for each in new_topics]
+        found += [each if isinstance(each, NewTopic) else _named(each) for each in new_topics]
     if not found:
         raise ValueError(f"No valid topics found in new_topics: {new_topics}")
     return [
@@ -126,12 +133,15 @@ class TopicRequests(Requests):
             partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
             offline_replicas, error_code) and authorized_operations. It also has kafka-python 2's
             keys (topic, partition, leader, replicas, isr). An unknown topic has error_code 3.
+
+        Raises:
+            TypeError: If `topics` is one str.
         """
         asked: list[dict[str, Any]] | None = None
         by_id = False
         if topics is not None:
             asked = []
-            for each in topics:
+            for each in names_given(topics, "topics", (str, uuid.UUID)):
                 by_id = by_id or isinstance(each, uuid.UUID)
                 asked.append(
                     {"Name": None, "TopicId": to_base64(each)}
@@ -209,8 +219,9 @@ class TopicRequests(Requests):
 
         Raises:
             KafkaTimeoutError: After timeout_ms. The message says what is missing.
+            TypeError: If `topic_names` is one str.
         """
-        names = list(topic_names)
+        names = names_given(topic_names, "topic_names")
         deadline = time.monotonic() + timeout_ms / 1000
         while names:
             try:
@@ -246,9 +257,7 @@ class TopicRequests(Requests):
             BrokerResponseError: Any other error of DeleteTopics.
             TypeError: If `topics` is one str.
         """
-        if isinstance(topics, str):
-            raise TypeError(f"topics must be a list of names, not one str: use [{topics!r}]")
-        names = list(topics)
+        names = names_given(topics, "topics", (str, uuid.UUID))
         body: dict[str, Any] = {"TimeoutMs": self._timeout(timeout_ms)}
         if self._client.negotiate("DeleteTopics", "controller") >= _ID_DELETE_VERSION:
             body["Topics"] = [

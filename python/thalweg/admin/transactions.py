@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from thalweg._client.arguments import names_given, partitions_given
 from thalweg.admin.naming import FlexibleEnum
 from thalweg.admin.partitions import PartitionRequests
 from thalweg.errors import ConcurrentTransactionsError, for_code
@@ -165,9 +166,10 @@ class TransactionRequests(PartitionRequests):
 
         Raises:
             TransactionalIdNotFoundError: If a coordinator does not know a transactional ID.
+            TypeError: If `transactional_ids` is one str.
         """
         found = {}
-        for name in transactional_ids:
+        for name in names_given(transactional_ids, "transactional_ids"):
             where = ("coordinator", "transaction", name)
             answer = self._call(
                 "DescribeTransactions",
@@ -216,8 +218,9 @@ class TransactionRequests(PartitionRequests):
 
         Raises:
             BrokerResponseError: If a partition fails.
+            TypeError: If `partitions` is not a list of TopicPartitions.
         """
-        chosen = list(partitions)
+        chosen = partitions_given(partitions)
         if not chosen:
             return {}
         leaders = self._leaders(chosen) if broker_id is None else {broker_id: set(chosen)}

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
+from thalweg._client.arguments import names_given
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg.admin.naming import FlexibleEnum
 from thalweg.admin.requests import Requests
 from thalweg.errors import IllegalArgumentError
@@ -45,12 +47,13 @@ class UserScramCredentialUpsertion:
     Args:
         user: The name of the user.
         mechanism: The hash function.
-        password: The password, as str or bytes.
+        password: The password, as str, bytes or `Secret`.
         iterations: The number of hash iterations, at least 4096. None: 4096.
         salt: The salt. None: a random one.
 
     Raises:
         IllegalArgumentError: If the mechanism is UNKNOWN.
+        TypeError: If the password has another type.
     """
 
     DEFAULT_ITERATIONS = 4096
@@ -59,23 +62,43 @@ class UserScramCredentialUpsertion:
         self,
         user: str,
         mechanism: ScramMechanism | str | int,
-        password: str | bytes,
+        password: str | bytes | Secret,
         iterations: int | None = None,
         salt: bytes | None = None,
     ) -> None:
+        password = hidden(revealed(password))  # no frame of an error has it
         self.user = user
         self.mechanism = ScramMechanism.build_from(mechanism)
         if self.mechanism is ScramMechanism.UNKNOWN:
             raise IllegalArgumentError("SCRAM mechanism must not be UNKNOWN")
         self.iterations = self.DEFAULT_ITERATIONS if iterations is None else iterations
         self.salt = os.urandom(24) if salt is None else salt
-        secret = password.encode() if isinstance(password, str) else password
-        self.salted_password = hashlib.pbkdf2_hmac(
-            self.mechanism.hash_name, secret, self.salt, self.iterations
+        if not isinstance(password.reveal(), str | bytes | bytearray):
+            raise TypeError(
+                f"password must be a str, bytes or Secret, not {type(password.reveal()).__name__}"
+            )
+        self._salted_password = _salted(
+            self.mechanism.hash_name, password, self.salt, self.iterations
         )
+
+    @property
+    def salted_password(self) -> bytes:
+        """The salted hash, with which anybody can log in as the user."""
+        found: bytes = revealed(self._salted_password)
+        return found
 
     def __repr__(self) -> str:
         return f"UserScramCredentialUpsertion({self.user!r}, {self.mechanism.name}, <hidden>)"
+
+
+def _salted(hash_name: str, password: Secret, salt: bytes, iterations: int) -> Secret:
+    """Returns the salted hash as a Secret, so that neither vars() nor pickle shows it."""
+    text: Any = password.reveal()
+    return hidden(
+        hashlib.pbkdf2_hmac(
+            hash_name, text.encode() if isinstance(text, str) else text, salt, iterations
+        )
+    )
 
 
 class UserRequests(Requests):
@@ -87,7 +110,7 @@ class UserRequests(Requests):
         """Sets and deletes credentials (AlterUserScramCredentials).
 
         Returns:
-            {user: None, or the error's message}.
+            {user: None, or the error's message}. A message about rights names the missing right.
 
         Raises:
             IllegalArgumentError: If an element is neither a deletion nor an upsertion.
@@ -118,7 +141,11 @@ class UserRequests(Requests):
             "controller",
         )
         return {
-            row["User"]: row["ErrorMessage"] if row["ErrorCode"] else None
+            row["User"]: self._refusal(
+                "AlterUserScramCredentials", row["ErrorCode"], row["ErrorMessage"]
+            )
+            if row["ErrorCode"]
+            else None
             for row in answer["Results"]
         }
 
@@ -132,10 +159,14 @@ class UserRequests(Requests):
 
         Returns:
             {user: {"error": None or message, "credential_infos": [{mechanism, iterations}]}}.
+
+        Raises:
+            TypeError: If `users` is one str.
         """
         # An empty list asks for all users. null would too, but brokers (4.3) do not answer it when
         # they refuse.
-        asked = [{"Name": name} for name in users or ()]
+        names = [] if users is None else names_given(users, "users")
+        asked = [{"Name": name} for name in names]
         answer = self._call(
             "DescribeUserScramCredentials",
             {"Users": asked},

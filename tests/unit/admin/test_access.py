@@ -1,8 +1,12 @@
 """The admin client's requests for ACLs and users (on a fake core)."""
 
+import pickle
+import traceback
+
 import pytest
 
 from tests.unit.admin.answers import answers, last
+from thalweg import Secret
 from thalweg.admin.acls import (
     ACL,
     ACLFilter,
@@ -18,7 +22,7 @@ from thalweg.admin.users import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from thalweg.errors import IllegalArgumentError, NoError
+from thalweg.errors import ClusterAuthorizationFailedError, IllegalArgumentError, NoError
 
 PATTERN = ResourcePattern(ResourceType.TOPIC, "t")
 ENTRY = ACL("User:a", "*", ACLOperation.READ, ACLPermissionType.ALLOW, PATTERN)
@@ -105,3 +109,53 @@ def test_scram_credentials_send_no_password(admin):
         admin.alter_user_scram_credentials(["x"])
     with pytest.raises(IllegalArgumentError, match="UNKNOWN"):
         UserScramCredentialUpsertion("u", 0, "p")
+
+
+def test_nothing_shows_the_hash_of_a_password():
+    made = UserScramCredentialUpsertion("u", 1, Secret("hunter2"), salt=b"salt")
+    of_str = UserScramCredentialUpsertion("u", 1, "hunter2", salt=b"salt")
+    assert made.salted_password == of_str.salted_password
+    assert len(made.salted_password) == 32
+    assert repr(made.salted_password) not in repr(vars(made)) + repr(made)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(made)
+
+
+def test_a_password_of_a_wrong_type_is_not_shown():
+    with pytest.raises(
+        TypeError, match="password must be a str, bytes or Secret, not list"
+    ) as seen:
+        UserScramCredentialUpsertion("u", 1, ["hunter2"])  # type: ignore[arg-type]
+    shown = traceback.TracebackException.from_exception(seen.value, capture_locals=True)
+    frames = [each for each in shown.stack if each.name == "__init__"]
+    assert frames
+    assert "hunter2" not in repr([each.locals for each in frames])
+
+
+def test_an_acl_that_failed_is_logged_with_the_reason(admin, caplog):
+    row = {"ErrorCode": 31, "ErrorMessage": None}
+    answers(admin, CreateAcls={"Results": [row]})
+    assert admin.create_acls([ENTRY]) == {
+        "succeeded": [],
+        "failed": [ClusterAuthorizationFailedError],
+    }
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("thalweg.admin", "WARNING")
+    assert "User:a" in record.getMessage()
+    assert "was not created" in record.getMessage()
+    assert ClusterAuthorizationFailedError.description in record.getMessage()
+
+
+@pytest.mark.parametrize("principal", ["carol", ":carol", "User:"])
+def test_a_principal_needs_its_type(admin, principal):
+    acl = ACL(principal, "*", ACLOperation.READ, ACLPermissionType.ALLOW, PATTERN)
+    with pytest.raises(IllegalArgumentError, match="as in 'User:"):
+        admin.create_acls([acl])
+    assert admin._client.requests == []
+
+
+def test_a_refused_user_has_an_error_even_if_the_broker_sends_no_text(admin):
+    row = {"User": "u", "ErrorCode": 31, "ErrorMessage": None}
+    answers(admin, AlterUserScramCredentials={"Results": [row]})
+    found = admin.alter_user_scram_credentials([UserScramCredentialDeletion("u", 1)])
+    assert found["u"].startswith(ClusterAuthorizationFailedError.description)

@@ -96,9 +96,52 @@ def test_it_is_made_named_and_closed(fake):
         (lambda a: a.reset_configs([5]), r"\[0\] is int 5$"),
         (lambda a: a.delete_records([ZERO]), "records_to_delete must be .*got list"),
         (lambda a: a.list_partition_offsets([ZERO]), "topic_partition_specs must be .*got list"),
+        (lambda a: a.create_topics([5]), "new_topics must contain .*got int 5"),
+        (lambda a: a.create_partitions({"t": "x"}), "the value of 't' is str 'x'"),
+        (lambda a: a.create_partitions(["t"]), "topic_partitions must be .*got list"),
+        (lambda a: a.describe_producers("ab"), "partitions must be .*got str 'ab'"),
+        (
+            lambda a: a.remove_group_members("g", ["m"]),
+            r"one element is str 'm': use MemberToRemove\('m'\)",
+        ),
+        (lambda a: a.remove_group_members("g", "m"), "members must be .*got str 'm'"),
+        (
+            lambda a: a.reset_configs([ConfigResource("topic", "t", "retention.ms")]),
+            r"\[0\]: configs must be .*use \['retention.ms'\]",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named_before_a_broker_is_asked(admin, call, problem):
     with pytest.raises(TypeError, match=problem):
         call(admin)
+    assert admin._client.requests == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: a.create_topics("ab"),
+        lambda a: a.delete_topics("ab"),
+        lambda a: a.describe_topics("ab"),
+        lambda a: a.describe_topic_partitions("ab"),
+        lambda a: a.wait_for_topics("ab"),
+        lambda a: a.elect_leaders(0, "ab"),
+        lambda a: a.list_partition_reassignments("ab"),
+        lambda a: a.delete_groups("ab"),
+        lambda a: a.delete_consumer_groups("ab"),
+        lambda a: a.describe_groups("ab"),
+        lambda a: a.describe_consumer_groups("ab"),
+        lambda a: a.describe_transactions("ab"),
+        lambda a: a.describe_user_scram_credentials("ab"),
+    ],
+)
+def test_one_str_is_not_a_list_of_letters(admin, call):
+    with pytest.raises(TypeError, match=r"not one str: use \['ab'\]"):
+        call(admin)
+    assert admin._client.requests == []
+
+
+def test_an_element_that_is_not_a_name_is_refused_before_anything_is_deleted(admin):
+    with pytest.raises(TypeError, match=r"group_ids\[1\] is None"):
+        admin.delete_groups(["a", None])
     assert admin._client.requests == []

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.admin.answers import ONE, ZERO, answers, last, listed, metadata
+from thalweg.admin.new_partitions import NewPartitions
 from thalweg.admin.offsets import OffsetSpec
-from thalweg.admin.partitions import NewPartitions
 from thalweg.errors import InvalidPartitionsError, UnknownTopicOrPartitionError
 from thalweg.structs import OffsetAndTimestamp
 

@@ -69,6 +69,15 @@ def test_a_context_without_checks_warns():
         assert resolved(context)["ssl_verify"] is False
 
 
+@pytest.mark.parametrize(
+    "password", [Secret(PASSWORD), lambda: Secret(PASSWORD)], ids=["secret", "function"]
+)
+def test_the_password_of_a_key_may_be_a_secret(password):
+    context = create_ssl_context(cafile=CA, certfile=CHAIN, keyfile=KEY, password=password)
+    found = resolved(context)["ssl_password"]
+    assert (found() if callable(found) else found) == Secret(PASSWORD)
+
+
 def test_versions_and_suites_are_taken():
     context = ssl.create_default_context(cafile=CA)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
