@@ -16,7 +16,8 @@ from tests.spark.conftest import Source, Stream, Topics
 from tests.spark.parity.engine import Engine
 from tests.support.waiting import wait_until
 from thalweg.spark import stream_reader
-from thalweg.spark.data_loss import PartitionsChangedError
+from thalweg.spark.data_loss import DataLossError, PartitionsChangedError
+from thalweg.spark.options import parse_source
 from thalweg.spark.trigger_delay import TriggerDelay
 
 StreamOf = Callable[..., Stream]
@@ -321,3 +322,34 @@ def test_parity_48_a_topic_made_again_while_a_batch_runs(
     assert query.exception() is None
     query.stop()
     assert stream.values() == numbers(30, 2)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_is_deleted_while_its_first_batch_is_planned(
+    topics: Topics, fail: str
+) -> None:
+    prefix = topics.broker.unused_name("planned")
+    kept, gone = f"{prefix}-kept", f"{prefix}-gone"
+    topics.broker.wire.create_topic(kept)
+    given = {
+        "kafka.bootstrap.servers": topics.broker.bootstrap_servers,
+        "subscribePattern": f"{prefix}-.*",
+        "startingOffsets": "earliest",
+        "failOnDataLoss": fail,
+    }
+    reader = stream_reader.StreamReader(parse_source(given, "stream"))
+    try:
+        start = reader.initialOffset()
+        topics.broker.wire.create_topic(gone)
+        for topic in (kept, gone):
+            topics.send(topic, [topic])
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        topics.delete(gone)
+        if fail == "true":
+            with pytest.raises(DataLossError, match=f"INITIAL_OFFSET_NOT_FOUND.*{gone}-0"):
+                reader.partitions(start, end)
+        else:
+            [part] = reader.partitions(start, end)
+            assert part.value.topic == kept
+    finally:
+        reader.stop()
