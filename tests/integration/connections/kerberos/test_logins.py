@@ -147,6 +147,23 @@ def test_options_name_the_service_and_the_principal(
         assert admin.bootstrap_connected()
 
 
+@pytest.mark.parametrize("user", ["alice", "etl/batch.example.com"])
+def test_the_broker_sees_the_principal_that_the_client_chooses(
+    kafka: RealKafka, realm: Realm, user: str
+) -> None:
+    both = realm.keytab("bob", user)
+    options = options_of(kafka, sasl_kerberos_keytab=both, sasl_kerberos_principal=user)
+    log = kafka.nodes[0].log
+    before = log.stat().st_size
+    with KafkaAdminClient(**options) as admin:
+        assert admin.bootstrap_connected()
+    with KafkaAdminClient(**options_of(kafka, sasl_kerberos_keytab=both)) as admin:
+        assert admin.bootstrap_connected()
+    new = log.read_bytes()[before:].decode()
+    for principal in (user, "bob"):  # bob is the first one in the file
+        assert f"authenticationID={principal}@{REALM};" in new
+
+
 def refused(options: dict[str, Any]) -> str:
     """Returns the error of a client that gets no ticket. It comes in seconds."""
     with within(10), pytest.raises(NoCredentialsError) as caught:
