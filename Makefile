@@ -49,7 +49,7 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build build-release venv peers compat kafka-python-suite kafka spark-kafka spark-4.0 wheel sdist fuzz \
+        build build-release venv peers compat kafka-python-suite kafka kerby spark-kafka spark-4.0 wheel sdist fuzz \
         clean \
         doctor-build doctor-demo doctor-test
 
@@ -63,14 +63,14 @@ demo: doctor-demo $(STAMPS)/extension
 	@mkdir -p artifacts
 	$(PY) -m thalweg demo --output artifacts $(DEMO)
 
-test: doctor-test build kafka spark-kafka peers compat lint schema
+test: doctor-test build kafka kerby spark-kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
 	$(BIN)/pytest $(PROCESSES) --ignore $(FULL_ONLY) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka spark-kafka spark-4.0 peers compat kafka-python-suite lint schema
+test-full: doctor-test build kafka kerby spark-kafka spark-4.0 peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
@@ -200,6 +200,13 @@ $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kafka-$*/libs)
 	@touch $@
 
+kerby: $(STAMPS)/kerby
+$(STAMPS)/kerby: tools/kafka/pom-kerby.xml
+	$(say) "a Kerberos KDC (Apache Kerby) into .cache/kerby (about 15 MB)"
+	@mkdir -p $(STAMPS) && rm -rf .cache/kerby
+	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kerby/libs)
+	@touch $@
+
 spark-kafka: $(STAMPS)/spark-kafka
 SPARK_KAFKA_JARS := spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2
 $(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
@@ -230,9 +237,11 @@ sdist: doctor-build venv
 	$(BIN)/maturin sdist --out dist
 
 # `make test` runs the same functions over their corpus. This target searches for new inputs, with a
-# nightly Rust. All fuzz targets start from the same corpus, and write what they find to their own
-# folders.
-CORPUS := crates/protocol/tests/corpus
+# nightly Rust. The targets write what they find to their own folders.
+CORPUS = $(firstword $(wildcard crates/*/tests/corpus/$(TARGET)) $(CORPUS_$(TARGET)) \
+    crates/protocol/tests/corpus)
+CORPUS_private_key := crates/network/tests/keys
+CORPUS_key_store := crates/network/tests/stores
 CORPUS_FOUND = fuzz/corpus-found/$(TARGET)
 fuzz: doctor-build
 	@cargo fuzz --version >/dev/null 2>&1 || { \

@@ -25,6 +25,7 @@ KINDS = {
     "count": "float",
     "float": "float",
     "int": "int",
+    "kerberos_name": "str",
     "object": "Any",
     "password": "str",
     "pem": "str | Secret",
@@ -79,15 +80,17 @@ with KafkaConsumer.from_config(settings, "events") as consumer:
 broker.close()
 ```
 
-Times are in milliseconds and sizes in bytes. The client converts strings to the option's type. If
-options are wrong, the constructor raises one `KafkaConfigurationError` that names all problems.
+Times are in milliseconds and sizes in bytes, unless the option says otherwise. The client converts
+strings to the option's type. If options are wrong, the constructor raises one
+`KafkaConfigurationError` that lists all problems.
 
 The defaults are those of Kafka 4.3, unless the column "meaning" gives a reason after *Default:*.
 [migrating-from-kafka-python.md](migrating-from-kafka-python.md) lists the defaults that differ from
-kafka-python's. The column also uses these words:
+kafka-python's. In the column "meaning", *None: ...* says what None means. The column also uses
+these words:
 
 - **Secret**: no log, error, repr or traceback shows the value. You may give a `thalweg.Secret` in
-  place of the str, so that your own variables do not show it either.
+  place of the str, so that your own variables do not show the value either.
 - **Ignored**: the option has no effect. If you set it, you get an `IgnoredOptionWarning`.
 - **Deprecated**: the option has no purpose in thalweg. If you set it, you get a
   `DeprecationWarning`.
@@ -98,59 +101,64 @@ To see what the clients log, configure Python's `logging` ([see below](#logging)
 PAGE_END = """\
 ## Authentication
 
-Set `security_protocol` to `SASL_SSL`, and give `sasl_mechanism` and its credentials:
-`sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, give `sasl_oauth_token_provider`
-or the options of an [identity provider](security.md#oauthbeareroidc). The client only tries the
-mechanism that you name.
+Set `security_protocol` to `SASL_SSL`, and set `sasl_mechanism`. For PLAIN and SCRAM, also set
+`sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, set `sasl_oauth_token_provider` or
+the options of an [identity provider](security.md#oauthbeareroidc). For AWS_MSK_IAM, see
+[AWS MSK](security.md#aws-msk), and for GSSAPI, see [Kerberos](security.md#kerberos). The client
+only tries the mechanism that you set.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
 | `PLAIN` | the password | nothing |
-| `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
+| `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it has the user's keys |
 | `OAUTHBEARER` | a token, until it expires | nothing |
 | `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
+| `GSSAPI` | a ticket of Kerberos for this broker | that it has the key of its principal |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
   network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
   warns about this, unless all `bootstrap_servers` are loopback addresses.
-- **Use SCRAM with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret, but the
-  records do not. An attacker between the client and the broker can also forward the authentication,
-  and then use the authenticated connection.
+- **Use SCRAM and GSSAPI with TLS, too.** Without TLS (`SASL_PLAINTEXT`) the password stays secret,
+  but the records do not. An attacker between the client and the broker can also forward the
+  authentication, and then use the authenticated connection.
 - **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
-  broker's message. If the client itself refuses the broker, `by_client` of this error is true. If
-  your token provider or your function for the password fails, the error is a `NoCredentialsError`.
+  broker's message. If the client itself refuses the broker, `by_client` of this error is True. If
+  your token provider or your function for the password fails, or there is no ticket of
+  [Kerberos](security.md#kerberos), calls raise `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists the mechanisms that it offers. If the listener does not use SASL, calls raise
   `IllegalSaslStateError`.
-- **After such an error** the client keeps trying in the background. It works again as soon as a
-  broker accepts its credentials.
+- **After one of these errors**, the client keeps trying in the background. It works again as soon
+  as a broker accepts its credentials.
 - **To change a password while a client runs**, call `set_sasl_credentials(username, password)`. The
-  client uses the new user name and password when it next authenticates a connection. Connections
-  that are open stay open.
+  client uses the new user name and password when it next authenticates a connection. It does not
+  close open connections.
 - **To supply the password when the client needs it**, set `sasl_plain_password` to a function
   without arguments that returns the password. The client calls the function for each
-  authentication, in its own threads. If many connections authenticate at the same time, it makes at
-  most four calls at a time.
-- **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`.
+  authentication, in separate threads. If many connections authenticate at the same time, the client
+  makes at most four calls at a time.
+- **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`, or the
+  options that `DelegationToken.sasl_config()` returns ([admin.md](admin.md#delegation-tokens)).
 
 ### Sessions that end
 
-A broker can limit how long an authentication is valid, with its option `connections.max.reauth.ms`
-or because a token expires (KIP-368). After 85 to 95% of that time, the client waits for the
-responses of the requests in flight, and authenticates again on the same connection, with the
-current password or token. Meanwhile it holds further requests. You see no error. A connection that
-nobody uses does not authenticate again until somebody uses it.
+A broker can limit how long an authentication is valid (KIP-368). Its option
+`connections.max.reauth.ms` sets this time. If the client's token expires earlier, the session ends
+with the token. After 85 to 95% of this time, the client waits for the responses of the requests in
+flight. Then it authenticates again on the same connection, with the current password or token.
+Meanwhile, it holds back further requests. Your calls raise no error. An idle connection
+authenticates again only when the client uses it again.
 
-If the broker refuses, or does not answer within `request_timeout_ms`, the client logs a warning and
-opens a new connection. Calls raise an error only if this fails, too. The metrics
-`*reauthentication-*` count successes and failures.
+If the broker refuses the client, or does not respond within `request_timeout_ms`, the client logs a
+warning and opens a new connection. Calls raise an error only if this connection fails, too. The
+metrics `*reauthentication-*` count successes and failures.
 
 ### Tokens
 
 For `OAUTHBEARER` (KIP-255), the client can request tokens from an identity provider
-([OAUTHBEARER/OIDC](security.md#oauthbeareroidc)). Or your code supplies them:
+([OAUTHBEARER/OIDC](security.md#oauthbeareroidc)). Or your code supplies the tokens:
 
 ```python
 import time
@@ -160,8 +168,8 @@ from thalweg.auth import Token
 
 
 def fetch_token(config: str | None) -> Token:
-    answer = {"access_token": "eyJ...", "expires_in": 3600}  # ask your identity provider here
-    return Token(answer["access_token"], expires_at=time.time() + answer["expires_in"])
+    response = {"access_token": "eyJ...", "expires_in": 3600}  # request it from your provider here
+    return Token(response["access_token"], expires_at=time.time() + response["expires_in"])
 
 
 def connect() -> KafkaProducer[bytes, bytes]:
@@ -179,48 +187,48 @@ def connect() -> KafkaProducer[bytes, bytes]:
 |---|---|
 | an object with `token()`, as in kafka-python and aiokafka | `token()` and its `extensions()` |
 | a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
-| the str `"module:name"` | `name()` once, which returns one of the above |
+| the str `"module:name"` | `name()` once. It must return one of the two above |
 
 Use `"module:name"` for the command line and for Spark. Spark's executors must be able to import the
 module.
 
-A provider returns the token as `str`, a `thalweg.auth.Token`, or a tuple
+A provider returns the token as a str, as a `thalweg.auth.Token`, or as a tuple
 `(token, expiry, principal, extensions)`. The tuple may end after the expiry or the principal.
-`token()` and the function may be `async`. The expiry is in seconds since the epoch. If you give no
-expiry and the token is a JWT, the client reads the expiry from the token.
+`token()` and the function may be `async`. The expiry is in seconds since 1970. If you do not give
+the expiry and the token is a JWT, the client reads the expiry from the token.
 
-- **When the client calls the provider.** The first call is when the first connection authenticates.
-  Later calls are in the background: after 80 to 85% of the token's lifetime, or 300 seconds before
-  it expires if this is earlier. If the lifetime is shorter than 360 seconds, the client ignores the
-  300 seconds. The options `sasl_login_refresh_*` change these values. All connections of a client
-  share the token. If the token's expiry is unknown, the client calls the provider for each
-  authentication.
-- **Where the provider runs.** It runs in its own thread, so a slow provider delays only the
+- **When the client calls the provider.** The client calls it for the first time when the first
+  connection authenticates. It makes later calls in the background: after 80 to 85% of the token's
+  lifetime, or 300 seconds before the token expires if this is earlier. If the lifetime is shorter
+  than 360 seconds, the client ignores the 300 seconds. The options `sasl_login_refresh_*` change
+  these values. All connections of a client share the token. If the client does not know when the
+  token expires, it calls the provider for each authentication.
+- **Where the provider runs.** It runs in a separate thread, so a slow provider delays only the
   connections that wait for its token. With an asyncio client, an `async` provider runs in the event
-  loop of the client. With a synchronous client, it runs in its own event loop. The client
-  does not call the provider while an earlier call is running, unless that call has taken 60
-  seconds.
+  loop of the client. With a synchronous client, an `async` provider runs in a separate event loop.
+  The client does not call the provider while an earlier call is running, unless the earlier call
+  has taken 60 seconds.
 - **If the provider raises**, calls that need a connection raise `NoCredentialsError`. This is a
-  `SaslAuthenticationFailedError` and a `RetriableError`. Its `__cause__` is the exception, and its
-  message contains the text of the exception. The client keeps trying in the background, and calls
-  the provider once a second at most.
+  `SaslAuthenticationFailedError` and a `RetriableError`. Its `__cause__` is the provider's
+  exception, and its message contains the message of this exception. The client keeps trying in the
+  background, and calls the provider at most once a second.
 - **If a refresh fails**, the client logs a warning, uses the old token until it expires, and tries
   again after 10 seconds.
 - **If the provider takes longer than `socket_connection_setup_timeout_ms`**, the connection fails.
   If the token arrives later, the client keeps it for the next connection. After 60 seconds the
   client stops waiting for this call, and may call the provider again.
 - **If a broker refuses the token**, the error contains the broker's reason, the principal and the
-  expiry. If the token was in use before, the client first tries once with a new one. If brokers
-  refuse two tokens within 10 seconds, the client does not call the provider for each new attempt.
-  It sends the second token until the 10 seconds are over.
-- **At exit**, the client calls the provider if it must open a connection to send its last records
-  and has no valid token.
-- **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True` the client makes tokens without a
-  signature. Brokers accept them only with Kafka's default validator.
+  expiry. If the client has kept this token from an earlier authentication, it first tries once with
+  a new token. If brokers refuse two tokens within 10 seconds, the client does not call the provider
+  for each new attempt. It sends the second token again until the 10 seconds are over.
+- **At exit**, the client perhaps has to open a connection to send its last records. If it then has
+  no valid token, it calls the provider.
+- **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True`, the client creates tokens without a
+  signature. Brokers accept these tokens only with Kafka's default validator.
 
 ## Types
 
-If you write a function that passes options to a client, annotate it with a type from
+If you write a function that passes options to a client, annotate the options with a type from
 `thalweg.typing`:
 
 | client | type of its options |
@@ -243,8 +251,8 @@ def audit(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes | None, byte
 ```
 
 These types do not contain the options for serializers and deserializers, because these options
-determine the type parameters of the client. Options with a few allowed values also have a `Literal`
-type. Its name is the option's name in CamelCase:
+determine the type parameters of the client. If an option allows only a few values, there is also a
+`Literal` type for it. Its name is the option's name in CamelCase:
 LITERALS.
 
 ## Logging
@@ -258,7 +266,7 @@ logging.basicConfig(level=logging.WARNING)
 logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 ```
 
-| logger | messages |
+| logger | examples of messages |
 |---|---|
 | `thalweg.producer` | a producer closed and lost records, a callback raised |
 | `thalweg.consumer` | a topic or partition is missing, a consumer left because it polled too late |

@@ -65,6 +65,9 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "BatchMetadata",
+    "BrokerFaults",
+    "BrokerGroups",
+    "BrokerSecurity",
     "Call",
     "Client",
     "ClusterMetadata",
@@ -87,6 +90,7 @@ __all__ = [
     "__version__",
     "begin_exit",
     "call_every",
+    "check_kerberos",
     "is_optimized",
     "runtime_threads",
     "set_log_level",
@@ -335,6 +339,9 @@ class Producer(Generic[_K, _V]):
         The rows of `offsets` are (topic, partition, offset, metadata, leader epoch). `group` is
         (group id, generation, member id, instance id)."""
 
+    def _prepare_transaction(self) -> tuple[int, int] | None:
+        """Returns the producer id and epoch. None if nothing was sent in the transaction."""
+
     def commit_transaction(self) -> None: ...
     def abort_transaction(self) -> None: ...
     def partitions_for(self, topic: str) -> set[int]:
@@ -434,6 +441,7 @@ class AsyncProducer(Generic[_K, _V]):
         offsets: Sequence[tuple[str, int, int, str, int]],
         group: tuple[str, int, str, str | None],
     ) -> Coroutine[Any, Any, None]: ...
+    def _prepare_transaction(self) -> Coroutine[Any, Any, tuple[int, int] | None]: ...
     def _commit_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _abort_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
@@ -1147,6 +1155,14 @@ class PasswordReply:
     def failed(self, reason: str, error: BaseException) -> None:
         """Answers with the exception that was raised instead of a password."""
 
+# ---------------------------------------------------------------- convert/kerberos.rs
+
+def check_kerberos(config: Mapping[str, Any]) -> None:
+    """Loads the Kerberos library, and looks for the keytab.
+
+    Both may wait for the disk. The clients of asyncio do it outside of their event loop. Other
+    clients do not need it: they do it when they open."""
+
 # ---------------------------------------------------------------- convert/signing.rs
 
 def sign_jwt(algorithm: str, pem: str, passphrase: str | None, message: bytes) -> bytes:
@@ -1314,7 +1330,18 @@ class PendingRequest:
 
 # ---------------------------------------------------------------- broker/mod.rs
 
-_FaultAction: TypeAlias = Literal["fail", "delay", "disconnect", "apply_then_disconnect", "silence"]
+_FaultAction: TypeAlias = Literal[
+    "fail",
+    "delay",
+    "disconnect",
+    "apply_then_disconnect",
+    "silence",
+    "bad_server_signature",
+    "scram_iterations",
+    "close_in_tls_handshake",
+    "only_tls_1_2",
+    "only_tls_1_3",
+]
 
 class _GroupMember(TypedDict):
     instance_id: str | None
@@ -1376,6 +1403,9 @@ class EmbeddedBroker:
         have the protocol or the mechanism. `users` are names and passwords. `tls` are PEM texts:
         the chain, the key, and the authorities of clients."""
 
+    def faults(self) -> BrokerFaults: ...
+    def security(self) -> BrokerSecurity: ...
+    def groups(self) -> BrokerGroups: ...
     def start(self) -> None:
         """Starts the broker. Returns when all nodes accept connections.
 
@@ -1416,6 +1446,25 @@ class EmbeddedBroker:
 
         ValueError if there is no such node."""
 
+    def stop_node(self, node: int) -> None: ...
+    def start_node(self, node: int) -> None: ...
+    @staticmethod
+    def api_names() -> list[str]:
+        """Returns the names of all Kafka APIs, for faults and `requests`."""
+
+    @staticmethod
+    def option_names() -> list[str]:
+        """Returns the names of the options that `configs` may have."""
+
+    def requests(self, api: str | None = None) -> dict[str, int]:
+        """Returns {API name: number of requests since start, answered or not}."""
+
+# ---------------------------------------------------------------- broker/security.rs
+
+@final
+class BrokerSecurity:
+    """The users, ACLs, certificates and sessions of an embedded broker."""
+
     def set_user(self, user: str, password: str) -> None:
         """Adds a user, or changes its password. KafkaConfigurationError if one is not valid."""
 
@@ -1442,17 +1491,21 @@ class EmbeddedBroker:
     def client_certificate(self, name: str) -> tuple[str, str]:
         """Returns a certificate and its key. KafkaConfigurationError without an authority."""
 
-    def stop_node(self, node: int) -> None: ...
-    def start_node(self, node: int) -> None: ...
-    @staticmethod
-    def api_names() -> list[str]:
-        """Returns the names of all Kafka APIs, for `add_fault` and `requests`."""
+    def revoke_certificate(self, certificate: str) -> None:
+        """Refuses a client certificate from now on.
 
-    @staticmethod
-    def option_names() -> list[str]:
-        """Returns the names of the options that `configs` may have."""
+        KafkaConfigurationError if the broker has not made it, or looks at no certificates."""
 
-    def add_fault(
+    def expire_sessions(self) -> None:
+        """Ends all SASL sessions. KafkaConfigurationError without SASL."""
+
+# ---------------------------------------------------------------- broker/faults.rs
+
+@final
+class BrokerFaults:
+    """The faults of an embedded broker."""
+
+    def add(
         self,
         api: str | None,
         action: _FaultAction,
@@ -1461,52 +1514,56 @@ class EmbeddedBroker:
         error_code: int = 0,
         delay_ms: int = 0,
         times: int | None = ...,
+        iterations: int = 0,
     ) -> int:
         """Adds a fault and returns its id.
 
         `api` None: any API. `times` None: until it is removed. A request is hit by at most one
         fault: the first that matches, in the order in which they were added."""
 
-    def remove_fault(self, fault: int) -> None: ...
-    def clear_faults(self) -> None: ...
-    def fault_hits(self, fault: int) -> int:
+    def remove(self, fault: int) -> None: ...
+    def clear(self) -> None: ...
+    def hits(self, fault: int) -> int:
         """Returns how many requests the fault has hit, also after it is used up."""
 
-    def requests(self, api: str | None = None) -> dict[str, int]:
-        """Returns {API name: number of requests since start, answered or not}."""
+# ---------------------------------------------------------------- broker/groups.rs
 
-    def _serve_groups(self) -> None:
+@final
+class BrokerGroups:
+    """The groups of an embedded broker, for their coordinator."""
+
+    def serve(self) -> None:
         """Makes the broker announce the APIs of groups and pass on their requests.
 
         A second call does nothing. IllegalStateError unless the broker runs. The methods below
         raise IllegalStateError before this call."""
 
-    def _group_options(self) -> dict[str, str]:
+    def options(self) -> dict[str, str]:
         """Returns Kafka's broker options that begin with 'group.', given or default."""
 
-    def _next_group_events(self, timeout_ms: float | None = None) -> list[_GroupEvent] | None:
+    def next_events(self, timeout_ms: float | None = None) -> list[_GroupEvent] | None:
         """Waits without the GIL, and returns the oldest events, at most 500, in order.
 
         An empty list: the time is over. None: the broker is closed. Only one thread may wait."""
 
-    def _answer_group_request(self, token: int, body: Mapping[str, Any]) -> bool:
+    def answer(self, token: int, body: Mapping[str, Any]) -> bool:
         """Answers a request. Returns False if the client no longer waits.
 
         ValueError, TypeError: the body does not fit the schema or version of the response. The
         client then gets UNKNOWN_SERVER_ERROR."""
 
-    def _publish_group(self, view: _GroupView, at_ms: float) -> None:
+    def publish(self, view: _GroupView, at_ms: float) -> None:
         """Sets the broker's view of a group, as of the event at `at_ms`.
 
         The session of a member begins now if it was not watched before, or has a new timeout."""
 
-    def _forget_group(self, group_id: str) -> None:
+    def forget(self, group_id: str) -> None:
         """Removes the broker's view of a group. Its committed offsets stay."""
 
-    def _topics_by_id(self) -> list[tuple[str, str, int]]:
+    def topics(self) -> list[tuple[str, str, int]]:
         """Returns (name, id, number of partitions) of all topics."""
 
-    def _broker_now_ms(self) -> float:
+    def now_ms(self) -> float:
         """Returns the time on the clock of events: milliseconds since start()."""
 
 # ---------------------------------------------------------------- consuming/reader.rs

@@ -21,7 +21,7 @@ from thalweg._config.aws_rules import aws_logins
 from thalweg._config.broker_version import ApiVersions, inferred
 from thalweg._config.canonical import canonical
 from thalweg._config.coerce import coerce, duration_ms, native_partitioner, server_pair
-from thalweg._config.concealment import concealed, hide, names_of
+from thalweg._config.concealment import concealed, hide, is_veiled, names_of
 from thalweg._config.findings import (
     Findings,
     IgnoredOptionWarning,
@@ -69,10 +69,17 @@ class Config(dict[str, Any]):
         explicit: The names of the options that the user gave.
     """
 
-    def __init__(self, client: Client, values: Mapping[str, Any], explicit: Iterable[str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        values: Mapping[str, Any],
+        explicit: Iterable[str],
+        veiled: Iterable[str] = (),
+    ) -> None:
         super().__init__(values)
         self.client = client
         self.explicit = frozenset(explicit)
+        self._veiled = frozenset(veiled)  # not secret as such, but given as a Secret
         self._owner: Callable[[], Any] = lambda: None
         self._asked_by: Callable[[Any], ApiVersions] = lambda owner: {}
 
@@ -103,9 +110,12 @@ class Config(dict[str, Any]):
         """Returns a copy without secrets, for logs, interceptors and users."""
         rows = options_of(self.client)
         return {
-            name: _MASK if name in rows and _is_hidden(rows[name], value) else value
+            name: _MASK if self._hides(rows.get(name), name, value) else value
             for name, value in self.items()
         }
+
+    def _hides(self, row: Option | None, name: str, value: Any) -> bool:
+        return name in self._veiled or (row is not None and _is_hidden(row, value))
 
     def name_client(self) -> None:
         """Gives the client a numbered `client_id`, unless the user gave one."""
@@ -115,8 +125,13 @@ class Config(dict[str, Any]):
 
     @property
     def asks_for_names(self) -> bool:
-        """Whether `core` asks the name service, and so may block."""
+        """Whether `core` asks the name service."""
         return bool(self["client_dns_lookup"] == "resolve_canonical_bootstrap_servers_only")
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether `core` may block: it asks the name service, or imports botocore."""
+        return self.asks_for_names or bool(self["sasl_mechanism"] == "AWS_MSK_IAM")
 
     def core(self, loop: Any = None) -> dict[str, Any]:
         """Returns the options for the native core: the keys of the `Core*Config` TypedDicts.
@@ -124,11 +139,11 @@ class Config(dict[str, Any]):
         Args:
             loop: The event loop of an asyncio client, in which an async token provider runs.
         """
-        values = {
-            name: self[name]
+        values = _CoreOptions(
+            (name, self[name])
             for name, row in options_of(self.client).items()
             if row.core and name in self
-        }
+        )
         servers = [server_pair(each) for each in self["bootstrap_servers"]]
         values["bootstrap_servers"] = canonical(servers) if self.asks_for_names else servers
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
@@ -195,6 +210,13 @@ class Config(dict[str, Any]):
         elif provider is None:
             provider = oidc_tokens(self)
         return TokenSource(provider, revealed(config), loop)
+
+
+class _CoreOptions(dict[str, Any]):
+    """A dict that a traceback shows without its values, which may be veiled."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} options for the native core>"
 
 
 def _is_hidden(row: Option, value: Any) -> bool:
@@ -272,7 +294,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
             values[row.name], spelt[row.name] = False, name  # as in kafka-python
         elif value is None and not row.nullable and row.kind != "reset":
             continue  # ignored, for values such as os.environ.get(...)
-        elif row.name in values and values[row.name] != value:
+        elif row.name in values and revealed(values[row.name]) != revealed(value):
             found.problem(
                 f"{spelt[row.name]!r} and {name!r} are names of the same option, with different"
                 " values: set only one of them"
@@ -298,7 +320,8 @@ def _pass(check: Callable[[Any], object], value: Any, found: Findings) -> None:
     try:
         check(value)
     except KafkaConfigurationError as wrong:
-        found.problems.extend(wrong.problems)
+        for each in wrong.problems:
+            found.problem(each)
 
 
 def resolve(
@@ -329,9 +352,18 @@ def resolve(
     given = substituted(given, _names(client), found)
     read = _read_names(client, given, found)
     values: dict[str, Any] = {}
-    for name, row in options_of(client).items():
+    rows = options_of(client)
+    veiled = {
+        name
+        for name, value in read.items()
+        if is_veiled(rows[name], value)
+        or (name in found.substituted and rows[name].kind == "token_provider")
+    }
+    for name in veiled:
+        found.veil(read[name].reveal())
+    for name, row in rows.items():
         try:
-            values[name] = coerce(row, read.get(name, row.default))
+            values[name] = _coerced(row, read.get(name, row.default), name in veiled)
         except ValueError as wrong:
             found.problem(f"{name} {wrong}")
             found.named.add(name)
@@ -350,11 +382,30 @@ def resolve(
         except ValueError as wrong:
             found.problem(f"api_version_auto_timeout_ms {wrong}")
     apply_rules(client, values, frozenset(read), found)
+    config = Config(client, values, read, _veiled_names(values, veiled))
+    values.clear()  # no frame of an error shows a veiled value
     if found.problems:
         raise KafkaConfigurationError(found.message(), problems=found.problems)
     for text, category in found.warnings:
         warnings.warn(text, category, stacklevel=_users_level())
-    return Config(client, values, read)
+    return config
+
+
+def _coerced(row: Option, value: Any, veiled: bool) -> Any:
+    try:
+        return coerce(row, value)
+    except ValueError:
+        # The error of an import shows parts of the name, which `Findings` does not recognize.
+        if not veiled or row.kind not in ("interceptors", "token_provider"):
+            raise
+    raise ValueError("names something that cannot be imported or used")
+
+
+def _veiled_names(values: Mapping[str, Any], veiled: Iterable[str]) -> set[str]:
+    """Returns the names of the options with veiled values, also those that a rule has copied."""
+    texts = {values[name] for name in veiled if isinstance(values[name], str) and values[name]}
+    copied = {name for name, each in values.items() if isinstance(each, str) and each in texts}
+    return copied.union(veiled)
 
 
 def configured(

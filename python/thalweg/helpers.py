@@ -22,26 +22,28 @@ def create_ssl_context(
     keyfile: _Path | None = None,
     password: _Password | None = None,
 ) -> "SSLContext":
-    """Creates a context for the option `ssl_context`, as aiokafka's function of this name does.
+    """Creates a context for the option `ssl_context`, like aiokafka's function of the same name.
 
-    The context works for other libraries, too. A client of this package takes everything from it,
-    also the certificate of the client, and what you change in it, such as `check_hostname` or
-    `minimum_version`. It reads the files again when they change.
+    A client of this package uses everything in the context, including the client certificate.
+    Before you create the client, you may change settings of the context, such as `check_hostname`
+    or `minimum_version`. The client reads the files again when they change. Other libraries can use
+    the context, too.
 
     Args:
-        cafile: PEM file of the certificate authorities to trust. None: the system's.
-        capath: Folder with PEM files of authorities.
-        cadata: The authorities themselves: PEM text or certificates in DER.
+        cafile: PEM file of the certificate authorities to trust. If you give none of `cafile`,
+            `capath` and `cadata`, the context trusts the system's authorities.
+        capath: Folder with PEM files of authorities, as `openssl rehash` prepares it.
+        cadata: The authorities themselves: a PEM string, or certificates in DER.
         certfile: PEM file of the client's certificate and its chain.
         keyfile: PEM file of the client's private key, if it is not in `certfile`.
-        password: Of the private key, or a function that returns it. OpenSSL needs it here, and the
-            client each time that it reads the file.
+        password: The password of the private key, or a function that returns the password. This
+            function needs the password now, and the client each time it reads the file.
 
     Raises:
-        ValueError: If more than one of `cafile`, `capath` and `cadata` is given, because the client
-            can take the authorities only from one place.
-        OSError: If a file cannot be read, or has no certificate or key. This includes
-            `ssl.SSLError`.
+        ValueError: If you give more than one of `cafile`, `capath` and `cadata`, because the client
+            can read the authorities from only one place.
+        OSError: If a file cannot be read, or contains no certificate or key. `ssl.SSLError` is an
+            OSError, too.
     """
     import ssl
 

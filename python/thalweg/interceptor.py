@@ -3,11 +3,11 @@
     send() ── ProducerInterceptor.on_send ──> ... ── on_acknowledgement ──> (callback thread)
     poll() ── ConsumerInterceptor.on_consume ──> the caller     commit ── on_commit
 
-They run in the order of the option. If one raises, the client logs the error and continues with
-the record as it was before this interceptor. `on_acknowledgement` is called for every record, also
-for records that failed before they reached a batch. If an interceptor, serializer, partitioner or
-metrics reporter has a method `on_update`, the client calls it with the cluster's id: see
-ClusterResourceListener.
+Interceptors run in the order in which the option lists them. If an interceptor raises, the client
+logs the error and continues with the record as it was before this interceptor. The client calls
+`on_acknowledgement` for every record, even if the record failed before it reached a batch. If an
+interceptor, serializer, partitioner or metrics reporter has a method `on_update`, the client calls
+it with the cluster ID: see ClusterResourceListener.
 """
 
 import logging
@@ -56,7 +56,10 @@ class ProducerInterceptor:
     def on_acknowledgement(
         self, metadata: RecordMetadata | None, exception: BaseException | None
     ) -> None:
-        """Called in the callback thread, so it must be quick. One of the arguments is None."""
+        """Called when the result is known. One of the arguments is None.
+
+        The callback thread calls this method, so it must be quick.
+        """
 
     def close(self) -> None:
         """Called when the producer is closed."""
@@ -85,19 +88,19 @@ class ConsumerInterceptor:
 
 
 class ClusterResourceListener:
-    """Gets the cluster's id (`org.apache.kafka.common.ClusterResourceListener`).
+    """Gets the cluster ID (`org.apache.kafka.common.ClusterResourceListener`).
 
     You need not derive from this class: a method `on_update` is enough.
     """
 
     def on_update(self, cluster_resource: ClusterResource) -> None:
-        """Called in the callback thread when the id becomes known, and when it changes."""
+        """Called in the callback thread when the ID becomes known, and when it changes."""
 
 
 def tell_cluster(
     watch_cluster_id: Callable[[Callable[[str], object]], object], things: Iterable[Any]
 ) -> None:
-    """Calls `on_update` of every object that has it when the cluster's id becomes known."""
+    """Calls `on_update` of every object that has it when the cluster's ID becomes known."""
     listeners = [each for each in things if hasattr(each, "on_update")]
 
     def tell(cluster_id: str) -> None:

@@ -1,12 +1,13 @@
 """Metrics of clients under Kafka's names, reporters, and the statistics callback.
 
     client.metrics()   {group: {name: value}}, the current values
-    metric_reporters   objects that get the list of metrics, and read them at any time
+    metric_reporters   objects that get all metrics, and may read their values at any time
     stats_cb           a function that gets all metrics every statistics_interval_ms
 
-The native core counts requests, responses and polls; coordinator/driver counts commits and
-rebalances. Nothing here runs for each record. docs/metrics.md has a reporter for Prometheus. The
-thread of delivery callbacks calls reporters and `stats_cb`. If one raises, the client logs it.
+The native core counts requests, responses and polls. coordinator/driver counts commits and
+rebalances. No code in this module runs for each record. docs/metrics.md has a reporter for
+Prometheus. The callback thread calls reporters and `stats_cb`. If they raise, the client logs the
+exception.
 
 There is no JMX, and no registry for the application's own metrics.
 """
@@ -65,21 +66,21 @@ class KafkaMetric:
 class MetricsReporter:
     """Reports a client's metrics (org.apache.kafka.common.metrics.MetricsReporter).
 
-    Give it in the option `metric_reporters` as an instance, a class or a dotted name. You need not
-    derive from this class: the client does not call methods that are missing.
+    Give a reporter in the option `metric_reporters`, as an instance, a class or a dotted name. You
+    need not derive from this class: the client does not call methods that are missing.
     """
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Called first, with the client's options, without secrets."""
 
     def init(self, metrics: list[KafkaMetric]) -> None:
-        """Called with all metrics that exist when the client has been created."""
+        """Called once, with all metrics that exist when you create the client."""
 
     def metric_change(self, metric: KafkaMetric) -> None:
         """Called for a new metric, within about a second."""
 
     def metric_removal(self, metric: KafkaMetric) -> None:
-        """Called when a metric is removed, for example of a node without requests for an hour."""
+        """Called when a metric is removed, for example if a node gets no requests for an hour."""
 
     def close(self) -> None:
         """Called when the client is closed. The last values are still readable."""

@@ -16,6 +16,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionMetadata",
+    "PreparedTransaction",
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
@@ -26,8 +27,8 @@ __all__ = [
 class SubscriptionPattern(str):
     """A pattern for topic names that the broker evaluates (RE2/J syntax, KIP-848).
 
-    Use it in `subscribe(pattern=...)` with group_protocol='consumer'. The client evaluates a plain
-    str or re.Pattern itself.
+    Use it in `subscribe(pattern=...)` with group_protocol='consumer'. The client itself evaluates a
+    pattern that is a str or a re.Pattern.
     """
 
     __slots__ = ()
@@ -41,7 +42,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicPartitionReplica(NamedTuple):
-    """One replica of a partition, on the broker with this node id."""
+    """One replica of a partition, on the broker with this node ID."""
 
     topic: str
     partition: int
@@ -53,7 +54,7 @@ class OffsetAndMetadata(NamedTuple):
 
     Attributes:
         offset: The next offset to read: the offset of the last processed record plus one.
-        metadata: Any text of the application.
+        metadata: Any str of the application.
         leader_epoch: Leader epoch of the last batch before the offset (KIP-320). -1 if unknown.
     """
 
@@ -68,6 +69,23 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int = -1
+
+
+class PreparedTransaction(NamedTuple):
+    """A transaction whose records are in the log. Any client may end it.
+
+    `KafkaProducer.prepare_transaction` returns this object. Give it to
+    `KafkaAdminClient.end_transaction`.
+
+    Attributes:
+        transactional_id: The transactional ID of the producer.
+        producer_id: The ID that the coordinator has assigned to the producer.
+        producer_epoch: The epoch of the producer.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 class RecordMetadata(NamedTuple):
@@ -113,12 +131,12 @@ class BrokerMetadata(NamedTuple):
 
     @property
     def node_id(self) -> int:
-        """The node id, under kafka-python 3's name."""
+        """The node ID, under kafka-python 3's name."""
         return self.nodeId
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition in the cluster's metadata. Brokers are node ids."""
+    """A partition in the cluster's metadata. Node IDs name the brokers."""
 
     topic: str
     partition: int
@@ -144,9 +162,9 @@ class ConsumerGroupMetadata(NamedTuple):
     Attributes:
         group_id: The group, or None if the consumer has none.
         generation_id: The generation or member epoch. -1 outside a group.
-        member_id: The id from the coordinator. "" outside a group.
-        group_instance_id: The id of a static member.
-        state: One of MemberState. Transactions do not use it.
+        member_id: The member ID from the coordinator. "" outside a group.
+        group_instance_id: The ID of a static member.
+        state: One of MemberState. Transactions do not use the state.
     """
 
     group_id: str | None = None

@@ -116,14 +116,19 @@ EVERY_ACL = ACLFilter(
 
 
 @pytest.fixture(scope="package")
-def _node_of() -> Iterator[Callable[[str], RealKafka]]:
+def node_of() -> Iterator[Callable[[str], RealKafka]]:
     """One node of each version for all files, started by the first test that needs it."""
     started: dict[str, RealKafka] = {}
 
     def get(version: str) -> RealKafka:
         if version not in started:
             started[version] = RealKafka(
-                version, secure=True, authorizer=True, log_dirs=2, heap="512m"
+                version,
+                secure=True,
+                authorizer=True,
+                log_dirs=2,
+                heap="512m",
+                configs={"delegation.token.secret.key": "the key of the cluster"},
             )
             started[version].start()
         return started[version]
@@ -134,21 +139,21 @@ def _node_of() -> Iterator[Callable[[str], RealKafka]]:
 
 
 @pytest.fixture(params=VERSIONS)
-def node(request: pytest.FixtureRequest, _node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
+def node(request: pytest.FixtureRequest, node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
     """One node of Kafka 4.3 and one of 3.9."""
-    yield from _opened(_node_of(request.param))
+    yield from _opened(node_of(request.param))
 
 
 @pytest.fixture
-def modern_node(_node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
+def modern_node(node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
     """One node of Kafka 4.3, for what 3.9 does not have."""
-    yield from _opened(_node_of("4.3"))
+    yield from _opened(node_of("4.3"))
 
 
 @pytest.fixture
-def old_node(_node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
+def old_node(node_of: Callable[[str], RealKafka]) -> Iterator[Node]:
     """One node of Kafka 3.9, for calls that fail because 3.9 does not have them."""
-    yield from _opened(_node_of("3.9"))
+    yield from _opened(node_of("3.9"))
 
 
 @pytest.fixture

@@ -25,13 +25,16 @@ FOLDERS = {
     **{each: f"crates/{each}/tests/{each}" for each in ("cluster", "network", "producer")},
     "consumer": "crates/consumer/tests/virtual_time",
     **{each: f"crates/{each}/tests" for each in ("protocol", "records", "simulation")},
-    **{each: f"tests/{each}" for each in ("coordinator", "integration", "unit")},
+    **{
+        each: f"tests/{each}" for each in ("benches", "coordinator", "integration", "spark", "unit")
+    },
 }
 # What the tests of a folder run on. For `integration` the parameters of the tests decide.
 RUN_ON = {
     **dict.fromkeys(("cluster", "consumer", "coordinator", "producer"), "virtual time"),
     **dict.fromkeys(("network", "simulation"), "in memory"),
     **dict.fromkeys(("protocol", "records"), "bytes"),
+    **dict.fromkeys(("benches", "spark"), "embedded"),
     "unit": "no broker",
 }
 FIXTURES = {
@@ -41,9 +44,11 @@ FIXTURES = {
     "EmbeddedBroker": ("embedded",),
     "embedded:": ("embedded",),
     "start_embedded": ("embedded",),
+    "login: Login": ("embedded",),
     "RealKafka": ("Kafka",),
     "kafka: Broker": ("Kafka",),
     "start_kafka": ("Kafka",),
+    "token_servers": ("embedded", "Kafka"),
     "election: Election": ("Kafka",),
     "scripted": ("scripted",),
 }

@@ -6,6 +6,7 @@ No broker of Amazon's runs here. What they check is the signature, and these sig
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import subprocess
@@ -125,9 +126,9 @@ def sts() -> Iterator[IdentityProvider]:
         yield started
 
 
-def assumed(handler: Handler) -> None:
+def assumed(handler: Handler, life_s: int = 3600) -> None:
     """Answers AssumeRole."""
-    expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+    expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + life_s))
     body = f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
         <AssumeRoleResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId>
         <SecretAccessKey>hunter4</SecretAccessKey><SessionToken>hunter5</SessionToken>
@@ -149,6 +150,21 @@ def test_a_role_is_assumed_once(sts: IdentityProvider) -> None:
     assert request.form["Action"] == "AssumeRole"
     assert request.form["RoleArn"] == ROLE
     assert "Credential=AKIDENV/" in request.headers["authorization"]
+
+
+def test_a_role_is_assumed_with_the_current_credentials_of_the_application(
+    sts: IdentityProvider,
+) -> None:
+    soon = functools.partial(assumed, life_s=30)  # so that botocore assumes it each time
+    sts.answer(soon, soon)
+    environment = {"AWS_ENDPOINT_URL_STS": sts.token_url.removesuffix("/token")}
+    case = {"names": ["AKIDONE", "AKIDTWO", "wrong"], "role_arn": ROLE}
+    *good, bad = ask(environment, roles_of_a_function=case)["roles_of_a_function"]
+    assert good == ["ASIAROLE", "ASIAROLE"]
+    used = [request.headers["authorization"] for request in sts.requests]
+    assert "Credential=AKIDONE/" in used[0]
+    assert "Credential=AKIDTWO/" in used[1]
+    assert bad == "AWS: no credentials: sasl_aws_credentials raised ValueError"
 
 
 def test_a_role_that_must_not_be_assumed_is_named(sts: IdentityProvider) -> None:

@@ -82,8 +82,11 @@ def log_options(version: str = "4.3") -> list[str]:
     return [f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"]
 
 
-def compiled(source: str, version: str = "4.3") -> Path:
-    """Returns the classes of `tests/support/java/<source>.java`, compiled once per content."""
+def compiled(source: str, version: str = "4.3", *, jars: str | None = None) -> Path:
+    """Returns the classes of `tests/support/java/<source>.java`, compiled once per content.
+
+    The source needs Kafka's jars, or those of the class path `jars`.
+    """
     path = SOURCES / f"{source}.java"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     target = CACHE / "java-classes" / f"{source}-{version}-{digest}"
@@ -93,7 +96,7 @@ def compiled(source: str, version: str = "4.3") -> Path:
             tool("javac"),
             "-Xlint:all",
             "-cp",
-            class_path(version),
+            jars or class_path(version),
             "-d",
             str(target),
             str(path),

@@ -57,7 +57,13 @@ class Machine:
         self.prints("make", "GNU Make 4.3")
         self.java("17.0.15")
         self.prints("mvn", "Apache Maven 3.8.7")
+        self.file("usr/lib/x86_64-linux-gnu/libgssapi_krb5.so.2")
         return self
+
+    def file(self, path):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).touch()
+        return self.root / path
 
     def doctor(self, *arguments, **environment):
         return subprocess.run(
@@ -85,18 +91,33 @@ def machine(tmp_path):
 
 
 def test_an_empty_machine_is_told_everything_at_once(machine):
-    names = ["Python", "Rust", "a C compiler", "make", "Java", "Maven"]
+    names = ["Python", "Rust", "a C compiler", "make", "Java", "Maven", "the Kerberos library"]
     assert machine.missing("test") == names
     assert machine.missing() == names
-    assert machine.missing("demo") == names[:-1]
-    assert machine.missing("build") == names[:-2]
+    assert machine.missing("demo") == names[:-2]
+    assert machine.missing("build") == names[:-3]
 
 
 def test_a_machine_with_everything_passes(machine):
     machine.everything()
     answer = machine.doctor("test")
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.count("  ok  ") == 6
+    assert answer.stdout.count("  ok  ") == 7
+
+
+def test_the_kerberos_library_may_be_where_only_the_loader_finds_it(machine):
+    library = machine.everything().file("usr/lib/x86_64-linux-gnu/libgssapi_krb5.so.2")
+    library.unlink()
+    assert machine.missing("test") == []  # the machine's Python loads everything
+    machine.program(
+        "python3",
+        'case "$2" in *version_info*) echo 3.12.4 ;; *ctypes*) exit 1 ;; *) exit 0 ;; esac',
+    )
+    assert machine.missing("test") == ["the Kerberos library"]
+    machine.file("usr/lib64/libgssapi_krb5.so.2")
+    assert machine.missing("test") == []
+    (machine.root / "usr/lib64/libgssapi_krb5.so.2").unlink()
+    assert machine.missing("test", DOCTOR_SYSTEM="macos") == []
 
 
 @pytest.mark.parametrize(

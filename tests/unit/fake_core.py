@@ -311,6 +311,38 @@ class RecordTable:
     num_rows, nbytes, column_names = 0, 0, ["topic"]
 
 
+class BrokerGroups:
+    def serve(self) -> None:
+        pass
+
+    def options(self) -> dict[str, str]:
+        return defaultdict(lambda: "1")
+
+    def now_ms(self) -> float:
+        return 0.0
+
+    def next_events(self, timeout_ms: float | None = None) -> None:
+        """Returns None: the broker is closed already."""
+
+
+class BrokerFaults:
+    def __init__(self, calls: list[Any]) -> None:
+        self.calls = calls
+
+    def add(self, *args: Any, **options: Any) -> int:
+        self.calls.append(args + tuple(options.values()))
+        return len(self.calls)
+
+    def hits(self, fault: int) -> int:
+        return fault * 10
+
+    def remove(self, fault: int) -> None:
+        self.calls.append(("remove_fault", fault))
+
+    def clear(self) -> None:
+        self.calls.append(("clear_faults",))
+
+
 class EmbeddedBroker:
     def __init__(self, *args: Any) -> None:
         self.args, self.running = args, False
@@ -324,27 +356,21 @@ class EmbeddedBroker:
     def close(self) -> None:
         self.running = False
 
-    def _group_options(self) -> dict[str, str]:
-        return defaultdict(lambda: "1")
+    def groups(self) -> BrokerGroups:
+        return BrokerGroups()
 
-    def _broker_now_ms(self) -> float:
-        return 0.0
+    def faults(self) -> BrokerFaults:
+        return BrokerFaults(self.calls)
 
-    def _next_group_events(self, timeout_ms: float | None = None) -> None:
-        """Returns None: the broker is closed already."""
+    def security(self) -> EmbeddedBroker:
+        """Returns itself, which takes note of all calls."""
+        return self
 
     def api_names(self) -> list[str]:
         return ["Produce", "Fetch"]
 
     def option_names(self) -> list[str]:
         return ["num.partitions", "message.max.bytes"]
-
-    def add_fault(self, *args: Any) -> int:
-        self.calls.append(args)
-        return len(self.calls)
-
-    def fault_hits(self, fault: int) -> int:
-        return fault * 10
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args: self.calls.append((name.removeprefix("_"), *args))

@@ -30,8 +30,9 @@ NAMES = {
     "Deserializer": "close deserialize",
     "EmbeddedBroker": """
         add_user allow bootstrap_servers ca_pem client_certificate client_config close
-        create_topic delete_topic deny host leader move_coordinator move_leader nodes ports
-        remove_user requests running start start_node stop_node topics
+        create_topic delete_topic deny expire_sessions host leader move_coordinator move_leader
+        nodes ports remove_user requests revoke_certificate running start start_node stop_node
+        token topics
     """,
     "FutureBatchMetadata": """
         add_both add_callback add_errback exception failed get is_done retriable succeeded value
@@ -46,17 +47,18 @@ NAMES = {
     "KafkaAdminClient": """
         DEFAULT_CONFIG abort_transaction alter_configs alter_group_offsets
         alter_partition_reassignments alter_replica_log_dirs alter_user_scram_credentials
-        api_versions bootstrap_connected close closed create_acls create_partitions
-        create_topics delete_acls delete_consumer_groups delete_group_offsets delete_groups
-        delete_records delete_topics describe_acls describe_cluster describe_configs
-        describe_consumer_groups describe_features describe_groups describe_log_dirs
-        describe_metadata_quorum describe_producers describe_topic_partitions describe_topics
-        describe_transactions describe_user_scram_credentials elect_leaders
+        api_versions bootstrap_connected close closed create_acls create_delegation_token
+        create_partitions create_topics delete_acls delete_consumer_groups delete_group_offsets
+        delete_groups delete_records delete_topics describe_acls describe_cluster
+        describe_configs describe_consumer_groups describe_delegation_tokens describe_features
+        describe_groups describe_log_dirs describe_metadata_quorum describe_producers
+        describe_topic_partitions describe_topics describe_transactions
+        describe_user_scram_credentials elect_leaders end_transaction expire_delegation_token
         find_hanging_transactions from_config get_broker_version_data list_config_resources
         list_consumer_group_offsets list_consumer_groups list_group_offsets list_groups
         list_partition_offsets list_partition_reassignments list_topics list_transactions
-        perform_leader_election remove_group_members reset_configs reset_group_offsets
-        set_sasl_credentials update_features wait_for_topics
+        perform_leader_election remove_group_members renew_delegation_token reset_configs
+        reset_group_offsets set_sasl_credentials update_features wait_for_topics
     """,
     "KafkaConsumer": """
         DEFAULT_CONFIG allow_rebalance assign assignment beginning_offsets bootstrap
@@ -69,12 +71,13 @@ NAMES = {
     "KafkaProducer": """
         DEFAULT_CONFIG abort_transaction begin_transaction bootstrap_connected close closed
         commit_transaction flush from_config init_transactions max_usable_produce_magic metrics
-        partitions_for send send_arrow send_many send_offsets_to_transaction
+        partitions_for prepare_transaction send send_arrow send_many send_offsets_to_transaction
         set_sasl_credentials transaction
     """,
     "OffsetAndMetadata": "leader_epoch metadata offset",
     "OffsetAndTimestamp": "leader_epoch offset timestamp",
     "OffsetSpec": "EARLIEST EARLIEST_LOCAL LATEST LATEST_TIERED MAX_TIMESTAMP",
+    "PreparedTransaction": "producer_epoch producer_id transactional_id",
     "ProducerInterceptor": "close configure on_acknowledgement on_send",
     "ProducerRecord": "headers key partition timestamp_ms topic value",
     "RecordMetadata": """
@@ -97,8 +100,8 @@ NAMES = {
     """,
     "AIOKafkaProducer": """
         abort_transaction begin_transaction closed commit_transaction create_batch flush
-        from_config metrics partitions_for send send_and_wait send_arrow send_batch send_many
-        send_offsets_to_transaction set_sasl_credentials start stop transaction
+        from_config metrics partitions_for prepare_transaction send send_and_wait send_arrow
+        send_batch send_many send_offsets_to_transaction set_sasl_credentials start stop transaction
     """,
     "BatchBuilder": "append close closed record_count size",
     "ConsumerStoppedError": """
@@ -112,7 +115,7 @@ NAMES = {
     """,
     "Fault": "hits remove",
     "FaultRule": "apply_then_disconnect then_delay then_disconnect then_fail then_silence",
-    "Faults": "clear on",
+    "Faults": "bad_server_signature clear close_in_handshake on scram_iterations tls_version",
 }
 MODULES = (thalweg, thalweg.aio, thalweg.broker)
 

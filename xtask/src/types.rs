@@ -11,7 +11,7 @@ use crate::names::snake;
 use crate::sizes;
 
 /// The APIs that have typed messages. All others use the by-name codec.
-const TYPED: [&str; 48] = [
+const TYPED: [&str; 54] = [
     "Produce",
     "Fetch",
     "ListOffsets",
@@ -60,6 +60,12 @@ const TYPED: [&str; 48] = [
     "AlterUserScramCredentials",
     "CreateAcls",
     "DeleteAcls",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
 ];
 
 const TYPED_DATA: [&str; 2] = ["RequestHeader", "ResponseHeader"];

@@ -1,11 +1,12 @@
 //! [`BrokerConfig`]: the settings that an embedded broker starts with.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::SecurityConfig;
 
 /// The number of nodes, where they listen, and Kafka's own broker options.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BrokerConfig {
     /// Nodes get the ids 1, 2, ... as in Kafka's own quick start.
     pub nodes: i32,
@@ -22,6 +23,21 @@ pub struct BrokerConfig {
     pub security: SecurityConfig,
     /// Determines topic ids, the cluster id and session ids. `None` means a new seed at each start.
     pub seed: Option<u64>,
+}
+
+/// Shows the names of the options only: the value of one is a secret.
+impl fmt::Debug for BrokerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options: Vec<&String> = self.options.keys().collect();
+        f.debug_struct("BrokerConfig")
+            .field("nodes", &self.nodes)
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("advertised_host", &self.advertised_host)
+            .field("options", &options)
+            .field("security", &self.security)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for BrokerConfig {

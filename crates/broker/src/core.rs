@@ -67,6 +67,7 @@ pub struct Core {
     has_made_room: bool,
     next_retention: Instant,
     next_offsets_retention: Instant,
+    next_tokens_check: Instant,
     timer: Timer,
 }
 
@@ -143,6 +144,7 @@ impl Core {
         let mut random = Random::new(seed);
         let interval = Duration::from_millis(options.retention_check_interval_ms);
         let offsets_interval = Duration::from_millis(options.offsets_retention_check_interval_ms);
+        let next_tokens_check = now + options.tokens.check_interval;
         Self {
             topology: Topology::new(nodes, &mut random),
             sessions: SessionCache::new(options.fetch_session_slots_max),
@@ -154,7 +156,7 @@ impl Core {
             codecs: Codecs::default(),
             random,
             acls: options.acls(),
-            security: Security::new(&SecurityConfig::default()),
+            security: Security::new(&SecurityConfig::default(), &options.tokens),
             options,
             next_producer_id: first_producer_id(seed),
             memory_bytes: 0,
@@ -162,13 +164,20 @@ impl Core {
             has_made_room: false,
             next_retention: now + FIRST_RETENTION.min(interval),
             next_offsets_retention: now + offsets_interval,
+            next_tokens_check,
             timer: Timer::default(),
         }
     }
 
     /// Sets how clients must connect. Without this, everybody may.
     pub fn secure(&mut self, config: &SecurityConfig) {
-        self.security = Security::new(config);
+        self.security = Security::new(config, &self.options.tokens);
+    }
+
+    /// Ends the sessions of all clients that have logged in. A connection may log in again. Any
+    /// other request closes it.
+    pub fn expire_sessions(&mut self) {
+        self.security.era += 1;
     }
 
     /// Returns the state of a new connection.
@@ -199,7 +208,7 @@ impl Core {
             return Outcome::Close;
         }
         self.faults.count(key, connection.node);
-        if !connection.authentication.admits(key, now) {
+        if !connection.authentication.admits(key, &self.security, now) {
             return Outcome::Close;
         }
         let call = api::Call {
@@ -243,6 +252,10 @@ impl Core {
             self.next_offsets_retention = now + Duration::from_millis(interval);
             self.retain_offsets(now, now_ms);
         }
+        if now >= self.next_tokens_check {
+            self.next_tokens_check = now + self.options.tokens.check_interval;
+            self.security.tokens.forget(now_ms);
+        }
         if now >= self.next_retention {
             let interval = self.options.retention_check_interval_ms;
             self.next_retention = now + Duration::from_millis(interval);
@@ -252,6 +265,7 @@ impl Core {
 
     pub fn next_deadline(&self) -> Instant {
         let retention = self.next_retention.min(self.next_offsets_retention);
+        let retention = retention.min(self.next_tokens_check);
         let transactions = self.transactions.next_deadline();
         let sessions = self.groups.table.sessions.next_deadline();
         [transactions, sessions]

@@ -53,7 +53,7 @@ pub use embedded::EmbeddedBroker;
 pub use error::BrokerError;
 pub use faults::builder::{FaultBuilder, Faults};
 pub use faults::mishaps::{Lost, Refusals};
-pub use faults::{FaultAction, FaultId, FaultMatch};
+pub use faults::{FaultAction, FaultId, FaultMatch, TlsVersion};
 pub use groups::{
     GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupTicket, GroupView, MemberView,
 };

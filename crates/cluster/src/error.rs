@@ -22,6 +22,8 @@ pub enum SetupStep {
     Password,
     /// What signs a login with the AWS credentials.
     AwsLogin,
+    /// The Kerberos library, which may wait for the KDC.
+    Kerberos,
     Authentication,
 }
 
@@ -38,6 +40,7 @@ impl SetupStep {
             Self::Token => "the token provider has not returned a token yet",
             Self::Password => "the function in sasl_plain_password has not returned yet",
             Self::AwsLogin => "AWS has not supplied credentials yet",
+            Self::Kerberos => "the Kerberos library has not returned a ticket yet",
             Self::Authentication => {
                 "accepted the connection, but has not responded to the SASL authentication yet"
             }
@@ -54,6 +57,7 @@ impl SetupStep {
             Self::Token => "the token provider did not return a token",
             Self::Password => "the function in sasl_plain_password did not return",
             Self::AwsLogin => "AWS did not supply credentials",
+            Self::Kerberos => "the Kerberos library did not return a ticket",
             Self::Authentication => {
                 "accepted the connection, but did not respond to the SASL authentication"
             }
@@ -74,6 +78,7 @@ impl SetupStep {
                 "Give the requests of the provider a timeout below socket_connection_setup_timeout_ms"
             }
             Self::AwsLogin => "Check that this machine reaches the source of its AWS credentials",
+            Self::Kerberos => "Check that this machine reaches the KDCs in krb5.conf, and its DNS",
             Self::Authentication => "Perhaps the broker is overloaded",
         }
     }

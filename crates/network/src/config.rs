@@ -154,6 +154,10 @@ impl ClientConfig {
             Some(SaslConfig::Scram(scram)) => format!("User:{}", scram.username),
             Some(SaslConfig::OAuthBearer(_)) => "the principal of the client's token".to_owned(),
             Some(SaslConfig::AwsMskIam(_)) => "the client's AWS identity".to_owned(),
+            Some(SaslConfig::Gssapi(config)) => config.user().map_or_else(
+                || "the client's Kerberos principal".to_owned(),
+                |user| format!("User:{user}"),
+            ),
             None if self.tls.cert.is_some() || self.tls.key.is_some() => {
                 "the principal of the client's certificate".to_owned()
             }

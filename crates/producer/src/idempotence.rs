@@ -39,9 +39,9 @@ use crate::sender::batch::Order;
 
 /// The identity of a producer as brokers know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProducerIdAndEpoch {
-    pub(crate) id: i64,
-    pub(crate) epoch: i16,
+pub struct ProducerIdAndEpoch {
+    pub id: i64,
+    pub epoch: i16,
 }
 
 /// The sequence of a batch: that of its first record, and the producer that it belongs to.

@@ -44,6 +44,7 @@ pub use batch::completion::{
 pub use batch::record::Record;
 pub use config::{Acks, ProducerConfig};
 pub use error::{FailureKind, ProducerError, TransactionFailure};
+pub use idempotence::ProducerIdAndEpoch;
 pub use metrics::{ProducerMetrics, Timed};
 pub use partitioning::partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
 pub use partitioning::topic::TopicEntry;

@@ -25,17 +25,19 @@ pub enum Timed {
     TxnInit,
     TxnBegin,
     TxnSendOffsets,
+    TxnPrepare,
     TxnCommit,
     TxnAbort,
 }
 
 impl Timed {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Flush, "flush-time-ns-total"),
         (Self::MetadataWait, "metadata-wait-time-ns-total"),
         (Self::TxnInit, "txn-init-time-ns-total"),
         (Self::TxnBegin, "txn-begin-time-ns-total"),
         (Self::TxnSendOffsets, "txn-send-offsets-time-ns-total"),
+        (Self::TxnPrepare, "txn-prepare-time-ns-total"),
         (Self::TxnCommit, "txn-commit-time-ns-total"),
         (Self::TxnAbort, "txn-abort-time-ns-total"),
     ];

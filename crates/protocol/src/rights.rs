@@ -21,6 +21,8 @@ pub enum Resource {
     Group,
     TransactionalId,
     Cluster,
+    /// The owner of a delegation token (KIP-373).
+    User,
 }
 
 impl fmt::Display for Resource {
@@ -30,6 +32,7 @@ impl fmt::Display for Resource {
             Self::Group => "group",
             Self::TransactionalId => "transactional ID",
             Self::Cluster => "cluster",
+            Self::User => "user",
         })
     }
 }
@@ -41,6 +44,7 @@ impl Resource {
             ErrorCode::GROUP_AUTHORIZATION_FAILED => Self::Group,
             ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => Self::TransactionalId,
             ErrorCode::CLUSTER_AUTHORIZATION_FAILED => Self::Cluster,
+            ErrorCode::DELEGATION_TOKEN_AUTHORIZATION_FAILED => Self::User,
             _ => return None,
         })
     }
@@ -57,6 +61,7 @@ pub fn needed(api: ApiKey, code: ErrorCode) -> Option<Right> {
             _ => "WRITE",
         },
         Resource::Cluster => of_cluster(api),
+        Resource::User => "CREATE_TOKENS",
     };
     Some(Right {
         operation,

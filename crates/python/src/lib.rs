@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use crate::asyncio::record_future::RecordFuture;
     #[pymodule_export]
-    use crate::broker::EmbeddedBroker;
+    use crate::broker::{BrokerFaults, BrokerGroups, BrokerSecurity, EmbeddedBroker};
     #[pymodule_export]
     use crate::client::cluster::ClusterMetadata;
     #[pymodule_export]
@@ -49,6 +49,8 @@ mod _core {
     use crate::consuming::consumer::Consumer;
     #[pymodule_export]
     use crate::consuming::reader::PartitionReader;
+    #[pymodule_export]
+    use crate::convert::kerberos::check_kerberos;
     #[pymodule_export]
     use crate::convert::passwords::PasswordReply;
     #[pymodule_export]

@@ -17,14 +17,17 @@
 
 pub mod acl;
 pub mod certificate;
+pub mod fuzzing;
 mod nonces;
 pub mod oauthbearer;
 pub mod plain;
 pub mod scram;
 mod secret;
+mod token_key;
 
 pub use nonces::{Nonces, SEED_BYTES, Salts};
 pub use secret::Secret;
+pub use token_key::{TokenHmac, TokenKey};
 
 /// Why a message is refused, in words for the peer. They never contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,35 +19,20 @@
 #![allow(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
-mod atomicity;
-mod broker;
-mod clients;
-mod content;
-mod disturbance;
-mod faults;
-mod group_offset;
 mod history;
-mod lanes;
-mod losses;
-mod member;
 mod random;
-mod scenario;
+mod scenarios;
 mod seeds;
-mod sending;
-mod sessions;
-mod sharing;
-mod transactional;
 mod world;
-mod writers;
 
-pub use atomicity::{Broken, Ending, Ledger, TransactionId};
-pub use faults::FaultPlan;
+pub use history::atomicity::{Broken, Ending, Ledger, TransactionId};
+pub use history::losses::Losses;
 pub use history::{History, RecordId, Told, Violation};
-pub use losses::Losses;
 pub use random::Random;
-pub use scenario::{Report, Scenario};
+pub use scenarios::one_reader::{Report, Scenario};
+pub use scenarios::sharing::{SharingReport, SharingScenario};
+pub use scenarios::transactional::{TransactionalReport, TransactionalScenario};
 pub use seeds::{scale, seeds};
-pub use sessions::SessionCounts;
-pub use sharing::{SharingReport, SharingScenario};
-pub use transactional::{TransactionalReport, TransactionalScenario};
 pub use world::World;
+pub use world::faults::FaultPlan;
+pub use world::sessions::SessionCounts;

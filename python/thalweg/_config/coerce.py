@@ -276,6 +276,13 @@ def _token_provider(option: Option, value: Any) -> Any:
     return value
 
 
+def _kerberos_name(option: Option, value: Any) -> str:
+    # A name of the package gssapi, as kafka-python takes it, is its str.
+    if type(value).__module__.partition(".")[0] == "gssapi":
+        return str(value)
+    return _str(option, value)
+
+
 def _interceptor(value: Any) -> Any:
     if isinstance(value, str):
         module, _, name = value.rpartition(".")
@@ -308,6 +315,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
     "float": _float,
     "int": _int,
     "interceptors": _interceptors,
+    "kerberos_name": _kerberos_name,
     "list": _list,
     "object": _object,
     "partitioner": _partitioner,

@@ -12,7 +12,7 @@ from thalweg._config.formats.url import may_be_secret
 from thalweg._config.options import ROWS, Option
 from thalweg._config.secret import Secret, hidden
 
-__all__ = ["concealed", "hide", "mappings_hidden", "names_of"]
+__all__ = ["concealed", "hide", "is_veiled", "mappings_hidden", "names_of"]
 
 
 def names_of(row: Option) -> Iterator[str]:
@@ -42,6 +42,14 @@ def hide(row: Option | None, value: Any) -> Any:
     # What the application's own objects show is up to them.
     is_data = isinstance(value, str | bytes | bytearray | int | float | list | tuple | dict | set)
     return hidden(value) if row.secret and is_data else value
+
+
+def is_veiled(row: Option, value: Any) -> bool:
+    """Returns whether a value came as a Secret, although the option usually does not hold one.
+
+    It does so from a config provider, or if the application gave a Secret.
+    """
+    return isinstance(value, Secret) and not isinstance(hide(row, value.reveal()), Secret)
 
 
 def concealed(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`Findings`: the problems and warnings of a client's options, and the classes of the warnings."""
 
+import re
 from collections.abc import Sequence
 
 __all__ = ["Findings", "IgnoredOptionWarning", "InsecureConnectionWarning"]
@@ -21,14 +22,29 @@ class Findings:
         self.problems: list[str] = []
         self.warnings: list[tuple[str, type[Warning]]] = []
         self.named: set[str] = set()  # options that a problem or warning already names
+        self.substituted: set[str] = set()  # options whose values a config provider supplied
+        self._veiled: set[str] = set()
+
+    def veil(self, text: str) -> None:
+        """Makes problems and warnings that follow show `<hidden>` for this text and its parts."""
+        for part in (text, *re.split(r"[,;:\s]", text)):
+            self._veiled |= {part.strip(), repr(part.strip())[1:-1]} - {""}
 
     def problem(self, text: str) -> None:
         """Adds a problem, which becomes part of the error."""
-        self.problems.append(text)
+        self.problems.append(self._without_veiled(text))
 
     def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
         """Adds a warning."""
-        self.warnings.append((text, category))
+        self.warnings.append((self._without_veiled(text), category))
+
+    def _without_veiled(self, text: str) -> str:
+        longest_first = sorted(self._veiled, key=lambda each: (-len(each), each))
+        for each in longest_first:
+            # A short text, such as a number, is also part of words that do not show it.
+            pattern = re.escape(each) if len(each) > 3 else rf"(?<!\w){re.escape(each)}(?!\w)"
+            text = re.sub(pattern, "<hidden>", text)
+        return text
 
     def without_effect(self, names: Sequence[str], reason: str) -> None:
         """Adds a warning that these options have no effect. Does nothing without names."""

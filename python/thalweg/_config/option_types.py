@@ -91,9 +91,6 @@ class ProducerConfig(TypedDict, total=False):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
-    sasl_kerberos_name: Any
-    sasl_kerberos_service_name: Any
-    sasl_kerberos_domain_name: Any
     sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
@@ -128,6 +125,15 @@ class ProducerConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: Any
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
+    sasl_kerberos_kinit_cmd: Any
+    sasl_kerberos_min_time_before_relogin: Any
+    sasl_kerberos_ticket_renew_window_factor: Any
+    sasl_kerberos_ticket_renew_jitter: Any
     config_providers: str | Sequence[str] | None
     config_providers_env_param_allowlist_pattern: str | None
     config_providers_file_param_allowed_paths: str | Sequence[str] | None
@@ -257,9 +263,6 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
-    sasl_kerberos_name: Any
-    sasl_kerberos_service_name: Any
-    sasl_kerberos_domain_name: Any
     sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
@@ -294,6 +297,15 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: Any
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
+    sasl_kerberos_kinit_cmd: Any
+    sasl_kerberos_min_time_before_relogin: Any
+    sasl_kerberos_ticket_renew_window_factor: Any
+    sasl_kerberos_ticket_renew_jitter: Any
     config_providers: str | Sequence[str] | None
     config_providers_env_param_allowlist_pattern: str | None
     config_providers_file_param_allowed_paths: str | Sequence[str] | None
@@ -430,9 +442,6 @@ class AdminConfig(TypedDict, total=False):
     sasl_login_refresh_window_jitter: float
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
-    sasl_kerberos_name: Any
-    sasl_kerberos_service_name: Any
-    sasl_kerberos_domain_name: Any
     sasl_oauthbearer_token_endpoint_url: str | Secret | None
     sasl_oauthbearer_method: SaslOauthbearerMethod
     sasl_oauthbearer_client_credentials_client_id: str | None
@@ -467,6 +476,15 @@ class AdminConfig(TypedDict, total=False):
     sasl_aws_role_arn: str | None
     sasl_aws_credentials: Any
     sasl_client_callback_handler_class: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: Any
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
+    sasl_kerberos_kinit_cmd: Any
+    sasl_kerberos_min_time_before_relogin: Any
+    sasl_kerberos_ticket_renew_window_factor: Any
+    sasl_kerberos_ticket_renew_jitter: Any
     config_providers: str | Sequence[str] | None
     config_providers_env_param_allowlist_pattern: str | None
     config_providers_file_param_allowed_paths: str | Sequence[str] | None
@@ -565,6 +583,11 @@ class CoreProducerConfig(TypedDict):
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
     sasl_aws_credentials: "Logins | None"
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: str | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
     partitioner: str
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -637,6 +660,11 @@ class CoreConsumerConfig(TypedDict):
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
     sasl_aws_credentials: "Logins | None"
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: str | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
     max_poll_records: int
     poll_arrow_max_bytes: int
     consumer_timeout_ms: int | None
@@ -707,5 +735,10 @@ class CoreClientConfig(TypedDict):
     sasl_login_refresh_min_period_seconds: int
     sasl_login_refresh_buffer_seconds: int
     sasl_aws_credentials: "Logins | None"
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: str | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
     metrics_num_samples: int
     metrics_sample_window_ms: int

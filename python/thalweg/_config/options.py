@@ -77,7 +77,7 @@ class Option(NamedTuple):
         return first.removesuffix(".")
 
     def is_ignored(self, client: str) -> bool:
-        """Whether a client of that letter takes it without effect."""
+        """Whether a client of that letter accepts the option without effect."""
         return self.ignored is not None and (not self.ignored_by or client in self.ignored_by)
 
 
@@ -159,7 +159,7 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
 _RUST_IO = "thalweg's native core reads and writes the sockets, not Python"
 _METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
-_KERBEROS = "GSSAPI is not supported yet"
+_LIBRARY = "the Kerberos library decides when to get new tickets"
 _OPENSSL: Final = "the client does not use OpenSSL"
 _JVM = "only a Java virtual machine uses it"
 _VALIDATION = "the broker validates tokens, not the client"
@@ -171,11 +171,11 @@ _CONNECTION: tuple[Option, ...] = (
         default=("localhost:9092",),
         clients="pca",
         doc="Addresses of brokers, as 'host:port,host:port' or a list. Some brokers are enough: the"
-        " client asks them for the addresses of the others. Put IPv6 addresses in brackets. The"
+        " client gets the addresses of the others from them. Put IPv6 addresses in brackets. The"
         " default port is 9092.",
         aliases=("metadata.broker.list",),
         annotation="str | Sequence[str]",
-        differs="Kafka has none. This is kafka-python's.",
+        differs="Kafka has no default. This is kafka-python's default.",
     ),
     _text(
         "client_id",
@@ -197,7 +197,7 @@ _CONNECTION: tuple[Option, ...] = (
         "bootstrap_timeout_ms",
         30000,
         "pca",
-        "How long to try to reach a bootstrap server. After that the constructor raises"
+        "How long the client tries to reach a bootstrap server. After that the constructor raises"
         " NoBrokersAvailable. With asyncio, start() raises it.",
         kafka=None,
     ),
@@ -222,39 +222,40 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "The client closes a connection that was idle for this time. At least 1000. -1: never.",
+        "How long a connection may be idle. After that the client closes it. At least 1000. -1:"
+        " no limit.",
         low=-1,
-        differs="Kafka's admin client has 300000. In thalweg all clients have the same default, as"
-        " in kafka-python.",
+        differs="In Kafka's admin client, it is 300000. In thalweg, all clients have the same"
+        " default, as in kafka-python.",
     ),
     _ms(
         "reconnect_backoff_ms",
         50,
         "pca",
-        "Pause before the client connects to a broker again after a failure. It doubles with each"
-        " further failure.",
+        "Pause before the client connects to a broker again after a failure. The pause doubles with"
+        " each further failure.",
     ),
     _ms(
         "reconnect_backoff_max_ms",
         1000,
         "pca",
         "Longest pause before the client connects again. Jitter subtracts up to 20%. After a failed"
-        " authentication the client waits this long at once, because many directories lock a user"
-        " after a few wrong passwords.",
+        " authentication, even the first pause has this length, because many directories lock a"
+        " user after a few wrong passwords.",
     ),
     _ms(
         "retry_backoff_ms",
         100,
         "pca",
-        "Pause before the client retries a request. It doubles with each further failure.",
+        "Pause before the client retries a request. The pause doubles with each further failure.",
     ),
     _ms("retry_backoff_max_ms", 1000, "pca", "Longest pause before the client retries a request."),
     _ms(
         "socket_connection_setup_timeout_ms",
         10000,
         "pca",
-        "How long the setup of a connection may take. That includes handshakes (KIP-601)."
-        " The time doubles with each failure in a row.",
+        "How long the setup of a connection may take. This includes handshakes (KIP-601). The"
+        " time doubles with each failure in a row.",
     ),
     _ms(
         "socket_connection_setup_timeout_max_ms",
@@ -274,8 +275,8 @@ _CONNECTION: tuple[Option, ...] = (
         doc="Maximum number of requests in flight per connection. Idempotence needs 5 or less."
         " Without idempotence, a retry can change the order of records if the value is above 1."
         " Even with 1, a lost connection can change the order, because the broker may write the"
-        " old request after the retry. If one connection does not keep a broker busy, the client"
-        " opens a second one to it.",
+        " old request after the retry. If one connection cannot keep a broker busy, the producer"
+        " opens a second connection to it.",
         ignored="it limits requests that write records",
         ignored_by="ca",
     ),
@@ -284,8 +285,8 @@ _CONNECTION: tuple[Option, ...] = (
         100_000_000,
         "pca",
         "Maximum size of a response. The client checks the size before it allocates memory. A"
-        " consumer needs at least fetch_max_bytes + max_partition_fetch_bytes. If you set less, it"
-        " uses that sum and warns.",
+        " consumer needs at least fetch_max_bytes + max_partition_fetch_bytes. If you set less, the"
+        " consumer uses this sum and warns.",
         low=1000,
         high=INT32_MAX,
         kafka=None,
@@ -318,8 +319,8 @@ _CONNECTION: tuple[Option, ...] = (
         default=((6, 1, 1),),
         clients="pca",
         kafka=None,
-        doc="Tuples (level, option, value) for setsockopt. Only TCP_NODELAY, the default, has an"
-        " effect.",
+        doc="Socket options, as tuples (level, option, value) for setsockopt. Only the default,"
+        " TCP_NODELAY, has an effect.",
         annotation="Sequence[tuple[int, int, int]]",
     ),
 )
@@ -329,7 +330,7 @@ _METADATA: tuple[Option, ...] = (
         "metadata_max_age_ms",
         300000,
         "pca",
-        "The client refreshes its metadata at least this often.",
+        "Longest time between two refreshes of the client's metadata.",
         aliases=("topic.metadata.refresh.interval.ms",),
     ),
     _ms(
@@ -377,7 +378,7 @@ _SECURITY: tuple[Option, ...] = (
         True,
         "pca",
         "Whether the client verifies the brokers' certificates. False also switches off"
-        " ssl_check_hostname. Then anybody on the network can pretend to be a broker.",
+        " ssl_check_hostname. With False, anybody on the network can pretend to be a broker.",
         kafka=None,
         aliases=("enable.ssl.certificate.verification",),
     ),
@@ -385,31 +386,32 @@ _SECURITY: tuple[Option, ...] = (
         "ssl_check_hostname",
         True,
         "pca",
-        "Whether the client checks the host name in certificates. A broker's certificate must then"
-        " contain the host name that the client connects to.",
+        "Whether the client checks the host name in certificates. If True, a broker's certificate"
+        " must contain the host name that the client connects to.",
         kafka=None,
     ),
     _pem(
         "ssl_cafile",
         "pca",
-        "File with the authorities to trust, in PEM or PKCS12. Or a folder with PEM files, or the"
-        " text of a PEM file. None, or librdkafka's 'probe': the system's authorities.",
+        "File with the certificate authorities to trust, in PEM or PKCS12. Or a folder with PEM"
+        " files, or the contents of a PEM file. None, or librdkafka's 'probe': the system's"
+        " authorities.",
         kafka="ssl.truststore.certificates",
         aliases=("ssl.ca.location", "ssl.ca.pem"),
     ),
     _pem(
         "ssl_certfile",
         "pca",
-        "File with the client's certificate and its chain, in PEM or PKCS12. Or the text of a PEM"
-        " file.",
+        "File with the client's certificate and its chain, in PEM or PKCS12. Or the contents of a"
+        " PEM file.",
         kafka="ssl.keystore.certificate.chain",
         aliases=("ssl.certificate.location", "ssl.certificate.pem"),
     ),
     _pem(
         "ssl_keyfile",
         "pca",
-        "File with the client's private key, in PEM or PKCS12. Or the text of a PEM file, which is"
-        " never shown. None: the key is in ssl_certfile.",
+        "File with the client's private key, in PEM or PKCS12. Or the contents of a PEM file, which"
+        " the client never shows. None: the key is in ssl_certfile.",
         kafka="ssl.keystore.key",
         aliases=("ssl.key.location", "ssl.key.pem"),
     ),
@@ -417,14 +419,14 @@ _SECURITY: tuple[Option, ...] = (
         "ssl_password",
         "pca",
         "Password of the private key or of its PKCS12 file. Or a function without arguments that"
-        " returns it. The client calls the function when it reads the file.",
+        " returns the password. The client calls the function when it reads the file.",
         kafka="ssl.key.password",
     ),
     _pem(
         "ssl_crlfile",
         "pca",
-        "Path of a PEM file with certificate revocation lists. Or the text of such a file. The"
-        " client refuses expired lists.",
+        "PEM file with certificate revocation lists. Or the contents of such a file. The client"
+        " refuses expired lists.",
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
@@ -432,21 +434,22 @@ _SECURITY: tuple[Option, ...] = (
         "ssl_ciphers",
         "pca",
         "Cipher suites that the client offers, by IANA's or OpenSSL's names. A list, or a str with"
-        " colons or commas. None: all nine suites of TLS 1.3 and 1.2 that the client has.",
+        " colons or commas between the names. None: all nine suites of TLS 1.3 and 1.2 that the"
+        " client supports.",
         kafka="ssl.cipher.suites",
     ),
     _names(
         "ssl_enabled_protocols",
         "pca",
         "TLS versions that the client offers: TLSv1.3, TLSv1.2, or both. A list, or a str with"
-        " commas. None: both.",
-        differs="None means the same versions as Kafka's.",
+        " commas between the versions. None: both.",
+        differs="None means the same versions as Kafka's default.",
     ),
     _names(
         "ssl_curves_list",
         "pca",
         "Curves of the key exchange that the client offers: X25519, P-256, P-384. A list, or a str"
-        " with colons or commas. None: all.",
+        " with colons or commas between the names. None: all.",
         kafka=None,
     ),
     _object(
@@ -459,9 +462,9 @@ _SECURITY: tuple[Option, ...] = (
     _object(
         "ssl_context",
         "pca",
-        "An ssl.SSLContext in place of the other options. The client takes its authorities,"
-        " versions, suites and checks, but cannot read a client certificate in it. A context of"
-        " thalweg.helpers.create_ssl_context() works in full.",
+        "An ssl.SSLContext, instead of the other ssl_* options. The client uses the context's"
+        " authorities, versions, suites and checks, but cannot read its client certificate. If"
+        " thalweg.helpers.create_ssl_context() created the context, the certificate works, too.",
         kafka=None,
         core=True,
     ),
@@ -469,24 +472,24 @@ _SECURITY: tuple[Option, ...] = (
         "ssl_reload_interval_ms",
         60_000,
         "pca",
-        "How often the client looks for changed certificates and keys. It does so when it opens a"
-        " connection. 0: never.",
+        "How often the client looks for changed certificates and keys. It looks only when it opens"
+        " a connection. 0: never.",
         kafka=None,
     ),
     _text(
         "ssl_keylog_file",
         "pca",
-        "File to which the client appends the secrets of TLS sessions. With them, a tool such as"
-        " Wireshark can decrypt everything. Use it only to find errors.",
+        "File to which the client appends the secrets of TLS sessions. With these secrets, a tool"
+        " such as Wireshark can decrypt everything. Use this option only to find errors.",
         kafka=None,
     ),
     _text(
         "ssl_endpoint_identification_algorithm",
         "pca",
-        "Kafka's name for ssl_check_hostname. 'https': check. '': do not check. None:"
-        " ssl_check_hostname decides.",
+        "Kafka's name for ssl_check_hostname. 'https': True. '': False. None: ssl_check_hostname"
+        " decides.",
         core=False,
-        differs="Kafka's is 'https'. ssl_check_hostname=True has the same effect.",
+        differs="Kafka's default is 'https'. ssl_check_hostname=True has the same effect.",
     ),
     _pem(
         "ssl_truststore_location",
@@ -497,16 +500,16 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_truststore_type",
         "pca",
-        "Type of ssl_truststore_location: PEM, PKCS12 or JKS. It has no effect: the client finds"
-        " out the type from the contents of the file. It cannot read JKS.",
+        "Type of ssl_truststore_location: PEM, PKCS12 or JKS. The option has no effect: the client"
+        " detects the type from the contents of the file. It cannot read JKS.",
         core=False,
-        differs="Kafka's is JKS.",
+        differs="Kafka's default is JKS.",
     ),
     _password(
         "ssl_truststore_password",
         "pca",
         "Password of the PKCS12 file in ssl_cafile. Or a function without arguments that returns"
-        " it.",
+        " the password.",
     ),
     _pem(
         "ssl_keystore_location",
@@ -517,25 +520,25 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_keystore_type",
         "pca",
-        "Type of ssl_keystore_location: PEM, PKCS12 or JKS. It has no effect: the client finds"
-        " out the type from the contents of the file. It cannot read JKS.",
+        "Type of ssl_keystore_location: PEM, PKCS12 or JKS. The option has no effect: the client"
+        " detects the type from the contents of the file. It cannot read JKS.",
         core=False,
-        differs="Kafka's is JKS.",
+        differs="Kafka's default is JKS.",
     ),
     _password(
         "ssl_keystore_password",
         "pca",
         "Password of the PKCS12 file in ssl_certfile. Or a function without arguments that returns"
-        " it. None: ssl_password.",
+        " the password. None: ssl_password.",
     ),
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
-        " OAUTHBEARER and AWS_MSK_IAM. PLAIN sends the password itself, and OAUTHBEARER the token,"
-        " so use them only with SASL_SSL.",
+        "The SASL mechanism, for SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256,"
+        " SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM and GSSAPI (Kerberos). PLAIN sends the password"
+        " itself, and OAUTHBEARER sends the token. So use these two only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
-        differs="Kafka's is GSSAPI, which thalweg does not support yet. You must name a mechanism.",
+        differs="Kafka's default is GSSAPI. With SASL, you must set a mechanism.",
     ),
     _text(
         "sasl_plain_username",
@@ -547,8 +550,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_plain_password",
         "pca",
-        "Password for PLAIN and SCRAM. Or a function without arguments that returns it. The client"
-        " calls the function for each authentication.",
+        "Password for PLAIN and SCRAM. Or a function without arguments that returns the password."
+        " The client calls the function for each authentication.",
         kafka=None,
         aliases=("sasl.password",),
         secret=True,
@@ -556,9 +559,11 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "JAAS configuration of a Java client. For PLAIN and SCRAM, the client reads user name,"
-        " password and tokenauth from it. For OAUTHBEARER, it creates tokens without a signature,"
-        " and reads their claims from it.",
+        "JAAS configuration of a Java client. The client reads from it: for PLAIN and SCRAM, the"
+        " user name, the password and tokenauth. For OAUTHBEARER, clientId, clientSecret and scope"
+        " if you set sasl_oauthbearer_token_endpoint_url, and otherwise the claims of tokens"
+        " without a signature. For AWS_MSK_IAM, awsProfileName and awsRoleArn. For GSSAPI, keyTab,"
+        " principal and serviceName.",
         core=False,
         secret=True,
     ),
@@ -566,8 +571,8 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_scram_tokenauth",
         False,
         "pca",
-        "Whether SCRAM logs in with a delegation token (KIP-48). The user name is then the ID of"
-        " the token, and the password its HMAC in Base64.",
+        "Whether SCRAM logs in with a delegation token (KIP-48). Then set the user name to the ID"
+        " of the token, and the password to its HMAC in Base64.",
         kafka=None,
     ),
     Option(
@@ -587,10 +592,10 @@ _SECURITY: tuple[Option, ...] = (
         default=None,
         nullable=True,
         clients="pca",
-        doc="Provider of the tokens for OAUTHBEARER. It is an object with token(), which may be"
-        " async, or a function that gets sasl_oauthbearer_config as its argument. You can also give"
-        " the name 'module:factory' of a function or class that creates such an object or function."
-        " See [Tokens](#tokens).",
+        doc="Provider of the tokens for OAUTHBEARER. It is an object with a method token(), which"
+        " may be async, or a function that gets sasl_oauthbearer_config as its argument. You can"
+        " also give the name 'module:factory' of a function or class that creates such an object or"
+        " function. See [Tokens](#tokens).",
         kafka=None,
         aliases=("oauth_cb",),
         secret=True,
@@ -600,8 +605,8 @@ _SECURITY: tuple[Option, ...] = (
         "sasl_oauthbearer_config",
         "pca",
         "Argument for a function given as sasl_oauth_token_provider. It is a str, or a function"
-        " that returns a str. With sasl_oauthbearer_metadata_authentication_type, it says what the"
-        " token is for. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
+        " that returns a str. If you set sasl_oauthbearer_metadata_authentication_type, this option"
+        " says which token to request. If you set enable_sasl_oauthbearer_unsecure_jwt, write"
         " 'principal=NAME scope=A,B lifeSeconds=3600 extension_NAME=VALUE'.",
         kafka=None,
         core=False,
@@ -612,7 +617,8 @@ _SECURITY: tuple[Option, ...] = (
         False,
         "pca",
         "Whether to create tokens without a signature. sasl_oauthbearer_config says what the tokens"
-        " contain. Brokers accept them only with Kafka's default validator, which is for tests.",
+        " contain. Brokers accept these tokens only with Kafka's default validator, which is for"
+        " tests.",
         kafka=None,
         core=False,
     ),
@@ -651,24 +657,93 @@ _SECURITY: tuple[Option, ...] = (
         " this long before it expires.",
         high=3600,
     ),
-    _object("sasl_kerberos_name", "pca", "Kerberos name.", kafka=None, ignored=_KERBEROS),
-    _object(
+)
+
+_KERBEROS: tuple[Option, ...] = (
+    _text(
         "sasl_kerberos_service_name",
         "pca",
-        "Kerberos service name.",
+        "Service name of the brokers. It is the first part of their Kerberos principals, such as"
+        " kafka in kafka/broker1.example.com@EXAMPLE.COM. See [Kerberos"
+        " on premises](security.md#kerberos-on-premises).",
         default="kafka",
-        ignored=_KERBEROS,
-        differs="This is kafka-python's. It has no effect.",
+        nullable=False,
+        differs="Kafka has none. This is kafka-python's.",
     ),
-    _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
+    _text(
+        "sasl_kerberos_domain_name",
+        "pca",
+        "Host in the Kerberos principal of every broker. None: the host that the client connects"
+        " to.",
+        kafka=None,
+    ),
+    Option(
+        name="sasl_kerberos_name",
+        kind="kerberos_name",
+        default=None,
+        nullable=True,
+        clients="pca",
+        doc="Complete Kerberos name of the brokers' service. It replaces"
+        " sasl_kerberos_service_name and sasl_kerberos_domain_name. It is a str such as"
+        " 'kafka@host', a principal such as 'kafka/host@REALM', or a gssapi.Name of the package"
+        " gssapi.",
+        kafka=None,
+        annotation="Any",
+    ),
+    _text(
+        "sasl_kerberos_principal",
+        "pca",
+        "Kerberos principal of the client. None: the first one in the keytab, or that of the ticket"
+        " cache.",
+        kafka=None,
+        aliases=("sasl.kerberos.principal",),
+    ),
+    _text(
+        "sasl_kerberos_keytab",
+        "pca",
+        "File with the keys of the client's principal. The client gets tickets with them, and keeps"
+        " the tickets in memory. None: the client uses the ticket cache that kinit fills.",
+        kafka=None,
+        aliases=("sasl.kerberos.keytab",),
+    ),
+    _object(
+        "sasl_kerberos_kinit_cmd",
+        "pca",
+        "Command that gets new tickets.",
+        refused="the client never runs a command from its configuration. Set"
+        " sasl_kerberos_keytab, or run kinit outside of the client",
+        differs="The client runs no command.",
+    ),
+    _object(
+        "sasl_kerberos_min_time_before_relogin",
+        "pca",
+        "Minimum time between two logins.",
+        default=60000,
+        ignored=_LIBRARY,
+    ),
+    _object(
+        "sasl_kerberos_ticket_renew_window_factor",
+        "pca",
+        "When to get new tickets, as a fraction of their lifetime.",
+        default=0.8,
+        ignored=_LIBRARY,
+    ),
+    _object(
+        "sasl_kerberos_ticket_renew_jitter",
+        "pca",
+        "Maximum random delay of new tickets, as a fraction of their lifetime.",
+        default=0.05,
+        ignored=_LIBRARY,
+    ),
 )
 
 _OIDC: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_token_endpoint_url",
         "pca",
-        "URL from which the client requests tokens. It is that of an identity provider (OpenID"
-        " Connect), or file:/absolute/path. See [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
+        "URL from which the client requests tokens. It is the token endpoint of an identity"
+        " provider (OpenID Connect), or file:/absolute/path of a file that contains the token. See"
+        " [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
         kind="url",
         core=False,
     ),
@@ -677,7 +752,7 @@ _OIDC: tuple[Option, ...] = (
         "auto",
         ("auto", "default", "oidc"),
         "pca",
-        "How the client gets tokens. The name is librdkafka's. 'oidc': from"
+        "How the client gets tokens (librdkafka's option). 'oidc': from"
         " sasl_oauthbearer_token_endpoint_url. 'default': from sasl_oauth_token_provider. 'auto':"
         " from the one that you set.",
         kafka=None,
@@ -686,15 +761,15 @@ _OIDC: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_client_credentials_client_id",
         "pca",
-        "ID at the identity provider.",
+        "Client ID at the identity provider.",
         core=False,
         aliases=("sasl.oauthbearer.client.id",),
     ),
     _text(
         "sasl_oauthbearer_client_credentials_client_secret",
         "pca",
-        "Secret at the identity provider. Or a function without arguments that"
-        " returns it. The client calls the function for each token request.",
+        "Secret at the identity provider. Or a function without arguments that returns the secret."
+        " The client calls the function for each token request.",
         core=False,
         aliases=("sasl.oauthbearer.client.secret",),
         secret=True,
@@ -702,7 +777,7 @@ _OIDC: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_scope",
         "pca",
-        "Scope of the tokens that the client requests. Separate several by spaces.",
+        "Scope of the tokens that the client requests. Write spaces between several scopes.",
         core=False,
     ),
     _text(
@@ -716,8 +791,8 @@ _OIDC: tuple[Option, ...] = (
         "sasl_oauthbearer_header_urlencode",
         False,
         "pca",
-        "Whether to URL-encode the ID and the secret. RFC 6749 requires it in the Authorization"
-        " header, but some identity providers expect them unchanged.",
+        "Whether the client URL-encodes its ID and its secret. RFC 6749 requires this in the"
+        " Authorization header, but some identity providers expect ID and secret unchanged.",
         core=False,
     ),
     _choice(
@@ -725,7 +800,7 @@ _OIDC: tuple[Option, ...] = (
         "client_credentials",
         ("client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
         "pca",
-        "What the client shows to get a token. 'client_credentials': its secret or an assertion."
+        "What the client sends to get a token. 'client_credentials': its secret or an assertion."
         " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
         kafka=None,
         core=False,
@@ -735,16 +810,16 @@ _OIDC: tuple[Option, ...] = (
         "none",
         ("none", "azure_imds", "aws_iam"),
         "pca",
-        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. Both need no"
-        " secret. sasl_oauthbearer_config says what the token is for.",
+        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. The client"
+        " then needs no secret. sasl_oauthbearer_config says which token to request.",
         kafka=None,
         core=False,
     ),
     _text(
         "sasl_oauthbearer_jwt_retriever_class",
         "pca",
-        "Name of a Java class. The client takes the names of Kafka's four classes, and does the"
-        " same as they do.",
+        "Name of a Java class. The client accepts the names of Kafka's four classes, and does the"
+        " same as these classes.",
         core=False,
     ),
     _choice(
@@ -752,36 +827,38 @@ _OIDC: tuple[Option, ...] = (
         "RS256",
         ("RS256", "ES256"),
         "pca",
-        "Algorithm of the signature of assertions. See"
+        "Algorithm with which the client signs assertions. See"
         " [OAUTHBEARER/OIDC](security.md#oauthbeareroidc).",
         core=False,
     ),
     _pem(
         "sasl_oauthbearer_assertion_private_key_file",
         "pca",
-        "Path of a PEM file with the signing key. The key signs assertions. The value may also be"
-        " the text of such a file, which is never shown.",
+        "PEM file with the key that signs assertions. Or the contents of such a file, which the"
+        " client never shows.",
         aliases=("sasl.oauthbearer.assertion.private.key.pem",),
         core=False,
     ),
     _text(
         "sasl_oauthbearer_assertion_private_key_passphrase",
         "pca",
-        "Passphrase of the signing key. Or a function without arguments that returns it.",
+        "Passphrase of the signing key. Or a function without arguments that returns the"
+        " passphrase. The signing key is sasl_oauthbearer_assertion_private_key_file.",
         core=False,
         secret=True,
     ),
     _text(
         "sasl_oauthbearer_assertion_file",
         "pca",
-        "Path of a file with a complete assertion. Another program must replace it in time.",
+        "File with a complete assertion. Another program must replace the file before the assertion"
+        " expires.",
         core=False,
     ),
     _text(
         "sasl_oauthbearer_assertion_template_file",
         "pca",
-        "Path of a JSON file for assertions. It has the form"
-        ' `{"header": {}, "payload": {}}`. Claims of options are stronger.',
+        "JSON file with parts of assertions. It has the form"
+        ' `{"header": {}, "payload": {}}`. If an option sets the same claim, the option wins.',
         aliases=("sasl.oauthbearer.assertion.jwt.template.file",),
         core=False,
     ),
@@ -817,7 +894,8 @@ _OIDC: tuple[Option, ...] = (
         "sasl_oauthbearer_assertion_claim_nbf_seconds",
         60,
         "pca",
-        "Tolerance for clocks, in seconds. An assertion is valid from so long before its creation.",
+        "Tolerance for clocks that differ, in seconds. An assertion is valid from this long before"
+        " its creation.",
         high=3600,
         core=False,
     ),
@@ -831,7 +909,8 @@ _OIDC: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_sub_claim_name",
         "pca",
-        "Claim of the token with the name of the user. The client shows it in errors.",
+        "Claim of the token that contains the name of the user. The client shows this name in"
+        " errors.",
         default="sub",
         nullable=False,
         core=False,
@@ -840,27 +919,27 @@ _OIDC: tuple[Option, ...] = (
         "sasl_login_connect_timeout_ms",
         10000,
         "pca",
-        "How long a connection to the token endpoint may take. That includes the TLS handshake.",
+        "How long a connection to the token endpoint may take. This includes the TLS handshake.",
         low=1,
         high=60000,
         core=False,
-        differs="Kafka has none, so a token endpoint that does not answer blocks the client.",
+        differs="Kafka has no limit, so a token endpoint that does not respond blocks the client.",
     ),
     _ms(
         "sasl_login_read_timeout_ms",
         10000,
         "pca",
-        "How long the token endpoint may take to answer a request.",
+        "How long the token endpoint may take to respond to a request.",
         low=1,
         high=60000,
         core=False,
-        differs="Kafka has none, so a token endpoint that does not answer blocks the client.",
+        differs="Kafka has no limit, so a token endpoint that does not respond blocks the client.",
     ),
     _ms(
         "sasl_login_retry_backoff_ms",
         100,
         "pca",
-        "Pause before the client repeats a token request. It doubles with each failure.",
+        "Pause before the client repeats a token request. The pause doubles with each failure.",
         low=1,
         core=False,
     ),
@@ -868,31 +947,31 @@ _OIDC: tuple[Option, ...] = (
         "sasl_login_retry_backoff_max_ms",
         10000,
         "pca",
-        "How long the client repeats a token request that fails.",
+        "How long the client repeats a token request that fails. After that it gives up.",
         high=60000,
         core=False,
     ),
     _text(
         "https_ca_location",
         "pca",
-        "Path of a PEM file with the authorities of the token endpoint. Or of a folder, as"
-        " OpenSSL's c_rehash prepares it. None or 'probe': the system's authorities. ssl_cafile has"
-        " no effect here.",
+        "PEM file with the certificate authorities of the token endpoint. Or a folder that"
+        " OpenSSL's c_rehash has prepared. None or 'probe': the system's authorities. ssl_cafile"
+        " has no effect on the token endpoint.",
         kafka=None,
         core=False,
     ),
     _pem(
         "https_ca_pem",
         "pca",
-        "PEM text of the certificate authorities of the token endpoint.",
+        "Certificate authorities of the token endpoint, as a PEM string.",
         kafka=None,
         core=False,
     ),
     _text(
         "sasl_login_callback_handler_class",
         "pca",
-        "Name of a Java class. With OAuthBearerLoginCallbackHandler, the tokens come from"
-        " sasl_oauthbearer_token_endpoint_url. The client has no other one of these classes.",
+        "Name of a Java class. The client accepts only OAuthBearerLoginCallbackHandler: the tokens"
+        " then come from sasl_oauthbearer_token_endpoint_url.",
         core=False,
     ),
 )
@@ -901,45 +980,47 @@ _PROVIDERS: tuple[Option, ...] = (
     _names(
         "config_providers",
         "pca",
-        "Variables to replace in values of options: env, file, dir. Without this option the client"
-        " replaces none.",
+        "Config providers: 'env', 'file' and 'dir'. They replace variables in the values of"
+        " options. None: the client replaces no variables.",
         core=False,
     ),
     _text(
         "config_providers_env_param_allowlist_pattern",
         "pca",
-        "Regular expression of what env may read. It must match the whole name of a variable."
-        " env needs this option.",
+        "Regular expression of what 'env' may read. It must match the complete name of a variable."
+        " The provider 'env' needs this option.",
         core=False,
     ),
     _names(
         "config_providers_file_param_allowed_paths",
         "pca",
-        "Absolute paths that file may read. They may be files or folders. file needs this option.",
+        "Absolute paths that 'file' may read. A path is a file or a folder. The provider 'file'"
+        " needs this option.",
         core=False,
     ),
     _names(
         "config_providers_dir_param_allowed_paths",
         "pca",
-        "Absolute paths that dir may read. They may be files or folders. dir needs this option.",
+        "Absolute paths that 'dir' may read. A path is a file or a folder. The provider 'dir' needs"
+        " this option.",
         core=False,
     ),
     _text(
         "config_providers_env_class",
         "pca",
-        "Name of Kafka's class for env. The client takes only that name.",
+        "Name of Kafka's class for the provider 'env'. The client accepts only this name.",
         core=False,
     ),
     _text(
         "config_providers_file_class",
         "pca",
-        "Name of Kafka's class for file. The client takes only that name.",
+        "Name of Kafka's class for the provider 'file'. The client accepts only this name.",
         core=False,
     ),
     _text(
         "config_providers_dir_class",
         "pca",
-        "Name of Kafka's class for dir. The client takes only that name.",
+        "Name of Kafka's class for the provider 'dir'. The client accepts only this name.",
         core=False,
     ),
 )
@@ -948,8 +1029,9 @@ _AWS: tuple[Option, ...] = (
     _text(
         "sasl_aws_region",
         "pca",
-        "AWS region for AWS_MSK_IAM. None: that of the brokers' names, or of the environment"
-        " variables AWS_REGION and AWS_DEFAULT_REGION, or of AWS's configuration files.",
+        "AWS region for AWS_MSK_IAM. None: the region in the brokers' host names, in the"
+        " environment variables AWS_REGION and AWS_DEFAULT_REGION, or in AWS's configuration"
+        " files.",
         kafka=None,
         core=False,
     ),
@@ -970,9 +1052,9 @@ _AWS: tuple[Option, ...] = (
     _object(
         "sasl_aws_credentials",
         "pca",
-        "AWS credentials. A thalweg.auth.aws.Credentials, an object with"
-        " get_frozen_credentials(), or a function that returns one of these. None: botocore finds"
-        " them. See [AWS MSK](security.md#aws-msk).",
+        "AWS credentials of the application. They are a thalweg.auth.aws.Credentials, an object"
+        " with get_frozen_credentials(), or a function that returns one of these. None: botocore"
+        " finds the credentials. See [AWS MSK](security.md#aws-msk).",
         kafka=None,
         core=True,
         secret=True,
@@ -980,8 +1062,8 @@ _AWS: tuple[Option, ...] = (
     _text(
         "sasl_client_callback_handler_class",
         "pca",
-        "Name of a Java class. The client takes IAMClientCallbackHandler of Amazon MSK, which has"
-        " no effect. It has no other one of these classes.",
+        "Name of a Java class. The client accepts only IAMClientCallbackHandler of Amazon MSK,"
+        " without effect.",
         core=False,
     ),
 )
@@ -1014,7 +1096,7 @@ _SENDING: tuple[Option, ...] = (
         " 'consistent_random' (librdkafka's CRC-32 hash), 'murmur2_random'. A function gets (key,"
         " all, available), as in kafka-python 2.",
         annotation="Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]",
-        differs="Kafka's is null, which means the same.",
+        differs="Kafka's default is null, which means the same.",
     ),
     _flag(
         "partitioner_ignore_keys",
@@ -1026,7 +1108,8 @@ _SENDING: tuple[Option, ...] = (
         "partitioner_adaptive_partitioning_enable",
         True,
         "p",
-        "Whether faster brokers get more records. Applies to records without a key (KIP-794).",
+        "Whether faster brokers get more records. This option applies to records without a key"
+        " (KIP-794).",
     ),
     _ms(
         "partitioner_availability_timeout_ms",
@@ -1044,25 +1127,25 @@ _DELIVERY: tuple[Option, ...] = (
         default=-1,
         clients="p",
         aliases=("request.required.acks",),
-        doc="Which acknowledgements the producer waits for. 'all' or -1: those of all in-sync"
-        " replicas. 1: that of the leader. 0: none, and the offset of each result is -1.",
+        doc="Which acknowledgements the producer waits for. 'all' or -1: all in-sync replicas. 1:"
+        " the leader. 0: none, and the offset in each result is -1.",
         annotation="Literal[-1, 0, 1, 'all', '-1', '0', '1']",
     ),
     _flag(
         "enable_idempotence",
         True,
         "p",
-        "Whether brokers drop the duplicates that retries cause (KIP-98). Needs acks=all,"
-        " retries above 0 and at most 5 requests in flight. If you set one of these options to"
-        " another value, the producer warns and switches idempotence off (KIP-679). If you also"
-        " set enable_idempotence=True, the constructor raises an error.",
+        "Whether brokers drop the duplicates that retries cause (KIP-98). Idempotence needs"
+        " acks=all, retries above 0 and at most 5 requests in flight. If you set one of these"
+        " options to another value, the producer warns and switches idempotence off (KIP-679). If"
+        " you also set enable_idempotence=True, the constructor raises an error.",
     ),
     _ms(
         "delivery_timeout_ms",
         120000,
         "p",
-        "Time limit from send() to the record's result. It includes linger_ms and all"
-        " retries. At least linger_ms + request_timeout_ms.",
+        "Time limit from send() to the record's result. This time includes linger_ms and all"
+        " retries. It must be at least linger_ms + request_timeout_ms.",
         high=INT32_MAX,
         aliases=("message.timeout.ms",),
     ),
@@ -1081,7 +1164,7 @@ _DELIVERY: tuple[Option, ...] = (
     _text(
         "transactional_id",
         "p",
-        "Makes the producer transactional. After a restart of your program, set the same id again.",
+        "Makes the producer transactional. After a restart of your program, set the same ID again.",
     ),
     _ms(
         "transaction_timeout_ms",
@@ -1218,7 +1301,7 @@ _RECORDS: tuple[Option, ...] = (
         "poll_arrow_max_bytes",
         4194304,
         "c",
-        "Maximum bytes that one poll_arrow() returns. Each call can set its own limit.",
+        "Maximum number of bytes that one poll_arrow() returns. Each call can set its own limit.",
         low=1,
         kafka=None,
     ),
@@ -1226,7 +1309,7 @@ _RECORDS: tuple[Option, ...] = (
         "consumer_timeout_ms",
         None,
         "c",
-        "Iteration ends after this time without a record. None or inf: never. It has no"
+        "Iteration ends after this time without a record. None or inf: never. The option has no"
         " effect in AIOKafkaConsumer.",
         nullable=True,
         kafka=None,
@@ -1248,9 +1331,9 @@ _OFFSETS: tuple[Option, ...] = (
         kind="reset",
         default="latest",
         clients="c",
-        doc="Where to start if no offset is committed. The client also uses it if the log does not"
-        " contain the position. Values: 'earliest', 'latest', 'none' (poll() raises an error),"
-        " 'by_duration:PnDTnHnMn.nS' (that long ago, KIP-1106).",
+        doc="Where the consumer starts if no offset is committed. It also starts there if the log"
+        " does not contain its position. Values: 'earliest', 'latest', 'none' (poll() raises an"
+        " error), 'by_duration:PnDTnHnMn.nS' (this long ago, KIP-1106).",
         annotation="str | None",
     ),
     _flag(
@@ -1272,8 +1355,8 @@ _OFFSETS: tuple[Option, ...] = (
         "auto_commit_marks",
         False,
         "c",
-        "Whether auto-commit commits the records that you marked with mark(). If False, it commits"
-        " the positions.",
+        "Whether auto-commit commits the records that you marked with mark(). If False, auto-commit"
+        " commits the positions.",
         core=False,
     ),
     _object(
@@ -1287,7 +1370,11 @@ _OFFSETS: tuple[Option, ...] = (
 )
 
 _GROUP: tuple[Option, ...] = (
-    _text("group_id", "c", "The consumer's group. None: no group. Then you cannot commit offsets."),
+    _text(
+        "group_id",
+        "c",
+        "The consumer's group. None: no group, so you cannot commit offsets.",
+    ),
     _text("group_instance_id", "c", "Makes this consumer a static member of its group (KIP-345)."),
     _choice(
         "group_protocol",
@@ -1314,7 +1401,7 @@ _GROUP: tuple[Option, ...] = (
         " 'cooperative-sticky', Java's names for these, or classes or instances of"
         " AbstractPartitionAssignor.",
         annotation="str | Sequence[Any]",
-        differs="Kafka's default names the same two assignors by their classes.",
+        differs="Kafka has the same two assignors, under the names of their classes.",
     ),
     _ms(
         "session_timeout_ms",
@@ -1345,7 +1432,7 @@ _GROUP: tuple[Option, ...] = (
         "rebalance_timeout_ms",
         None,
         "c",
-        "How long a rebalance waits for this member. This is aiokafka's option. None:"
+        "How long a rebalance waits for this member (aiokafka's option). None:"
         " max_poll_interval_ms, as in Kafka's own clients.",
         low=1,
         high=INT32_MAX,
@@ -1375,7 +1462,7 @@ _FETCHES: tuple[Option, ...] = (
         "fetch_min_bytes",
         1,
         "c",
-        "How many bytes a broker collects before it responds to a fetch. It waits for up to"
+        "How many bytes a broker collects before it responds to a fetch. The broker waits for up to"
         " fetch_max_wait_ms.",
         high=INT32_MAX,
     ),
@@ -1408,8 +1495,9 @@ _FETCHES: tuple[Option, ...] = (
         "fetch_buffer_memory",
         67108864,
         "c",
-        "Memory for records between fetch and poll. One batch may exceed it. A fetch requests at"
-        " most a quarter of it, or max_partition_fetch_bytes if that is more.",
+        "Memory for fetched records that no poll has returned yet. One batch may exceed this limit."
+        " A fetch requests at most a quarter of this memory, or max_partition_fetch_bytes if that"
+        " is more.",
         low=1,
         kafka=None,
     ),
@@ -1421,11 +1509,12 @@ _FETCHES: tuple[Option, ...] = (
         " partitions (KIP-227).",
         kafka=None,
     ),
-    _flag("check_crcs", True, "c", "Whether to verify the checksum of each batch."),
+    _flag("check_crcs", True, "c", "Whether the consumer verifies the checksum of each batch."),
     _text(
         "client_rack",
         "c",
-        "The rack of this client. It then reads from a replica in the same rack (KIP-392).",
+        "The rack of this client. The consumer then reads from replicas in the same rack, if there"
+        " are any (KIP-392).",
         default="",
         nullable=False,
     ),
@@ -1448,8 +1537,8 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_enabled",
         True,
         "pc",
-        "Whether metrics() returns metrics. If False, it returns None, and the client does not call"
-        " reporters and stats_cb.",
+        "Whether the client has metrics. If False, metrics() returns None, and the client calls"
+        " neither metric_reporters nor stats_cb.",
         core=False,
         kafka=None,
     ),
@@ -1459,11 +1548,11 @@ _HOOKS: tuple[Option, ...] = (
         default=(),
         clients="pca",
         core=False,
-        doc="Reporters of metrics: instances, classes or dotted names. See thalweg.metrics.",
+        doc="Metrics reporters: instances, classes or dotted names. See thalweg.metrics.",
         ignored=_NO_METRICS,
         ignored_by="a",
         annotation="str | Sequence[Any]",
-        differs="Kafka's is a reporter for JMX, which needs Java.",
+        differs="Kafka's default is a reporter for JMX, which needs Java.",
     ),
     _ms(
         "metrics_num_samples",
@@ -1521,10 +1610,10 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "metric_group_prefix",
         "ca",
-        "Prefix of the metrics' groups.",
+        "Prefix of the names of metric groups.",
         default="consumer",
         kafka=None,
-        ignored=_METRICS,
+        ignored="metric groups have the names of Kafka's Java clients",
     ),
     _object(
         "enable_metrics_push",
@@ -1590,10 +1679,10 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _text(
         "ssl_protocol",
         "pca",
-        "Java's TLS version. 'TLSv1.2': the client offers only this version, unless"
-        " ssl_enabled_protocols says otherwise. Other values have no effect.",
+        "Java's TLS version. 'TLSv1.2': the client offers only this version, unless you set"
+        " ssl_enabled_protocols. 'TLS' and 'TLSv1.3' have no effect.",
         core=False,
-        differs="Kafka's is TLSv1.3, which also allows TLSv1.2.",
+        differs="Kafka's default is TLSv1.3, which also allows TLSv1.2.",
     ),
     _object(
         "ssl_engine_factory_class",
@@ -1606,14 +1695,14 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Java's algorithm for keys.",
         ignored=_JVM,
-        differs="There is none.",
+        differs="thalweg has no such default.",
     ),
     _object(
         "ssl_trustmanager_algorithm",
         "pca",
         "Java's algorithm for trust.",
         ignored=_JVM,
-        differs="There is none.",
+        differs="thalweg has no such default.",
     ),
     _object(
         "ssl_secure_random_implementation",
@@ -1632,7 +1721,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "ssl_ca_certificate_stores",
         "pca",
-        "Names of the certificate stores of Windows.",
+        "Names of Windows certificate stores.",
         kafka=None,
         ignored="without ssl_cafile the client trusts the authorities of the system",
     ),
@@ -1645,6 +1734,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     ("Security", _SECURITY),
     ("Tokens from an identity provider (OIDC)", _OIDC),
     ("AWS", _AWS),
+    ("Kerberos", _KERBEROS),
     ("Values from the environment and files", _PROVIDERS),
     ("Serializers and partitions", _SENDING),
     ("Delivery and transactions", _DELIVERY),

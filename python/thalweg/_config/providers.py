@@ -53,15 +53,22 @@ def substituted(
         given: The user's options, under any of their names.
         known: All names of options.
         found: Gets the problems.
+
+    Returns:
+        The options. A value that contained a variable is a `Secret`, whatever the option: the
+        purpose of a provider is to supply secrets.
     """
     own = {known[name].name: value for name, value in given.items() if name in known}
     readers = _readers(own, found)
     if not readers:
         return dict(given)
-    return {
+    replaced = {
         name: value if _is_own(known.get(name)) else _substitute(name, value, readers, found)
         for name, value in given.items()
     }
+    changed = [name for name, value in given.items() if replaced[name] is not value]
+    found.substituted |= {known[name].name for name in changed if name in known}
+    return replaced
 
 
 def _is_own(row: Option | None) -> bool:
@@ -189,7 +196,7 @@ def _substitute(name: str, value: Any, readers: Mapping[str, _Reader], found: Fi
     result = re.sub(_VARIABLE, replaced, text)
     for each in problems:
         found.problem(f"{name}: {each}")
-    return value if problems else hidden(result) if text is not value else result
+    return value if problems or result == text else hidden(result)
 
 
 def _listed(option: str, own: Mapping[str, Any], found: Findings) -> list[str]:

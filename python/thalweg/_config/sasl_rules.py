@@ -6,6 +6,7 @@ from typing import Any, Final
 from thalweg._config.aws_rules import AWS, OF_STS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.formats.jaas import Login, read_login
+from thalweg._config.kerberos_rules import KERBEROS, KerberosRules
 from thalweg._config.loopback import is_loopback
 from thalweg._config.oidc.rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed
@@ -13,14 +14,16 @@ from thalweg._config.secret import Secret, revealed
 __all__ = ["SaslRules"]
 
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER", "AWS_MSK_IAM")
-_NOT_YET: Final = ("GSSAPI",)
+_MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
+# Those that log in without sasl_plain_username and sasl_plain_password.
+_WITHOUT_PASSWORD: Final = ("OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 # Java's login modules, and the mechanisms that they log in with.
 _LOGIN_MODULES: Final = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": _SCRAM,
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
     "IAMLoginModule": ("AWS_MSK_IAM",),
+    "Krb5LoginModule": ("GSSAPI",),
 }
 # Entries of Java's login line for tokens without a signature, and librdkafka's names for them.
 _UNSECURED: Final = {
@@ -54,6 +57,7 @@ class SaslRules:
         self.values, self.explicit, self.found = values, explicit, found
         self._oidc = OidcRules(values, explicit, found)
         self._aws = AwsRules(values, explicit, found)
+        self._kerberos = KerberosRules(values, explicit, found)
 
     def check(self) -> None:
         """Checks that SASL has what it needs."""
@@ -63,10 +67,6 @@ class SaslRules:
             self.found.problem(
                 f"security_protocol={self.values['security_protocol']!r} needs sasl_mechanism"
             )
-        elif mechanism.upper() in _NOT_YET:
-            self.found.problem(
-                f"sasl_mechanism {mechanism!r} is not supported yet; use {_listed(_MECHANISMS)}"
-            )
         elif mechanism.upper() not in _MECHANISMS:
             self.found.problem(f"sasl_mechanism must be {_listed(_MECHANISMS)}, not {mechanism!r}")
         else:
@@ -75,6 +75,8 @@ class SaslRules:
                 self._token_provider()
             elif mechanism == "AWS_MSK_IAM":
                 self._aws.check()
+            elif mechanism == "GSSAPI":
+                self._kerberos.check()
             else:
                 self._credentials(mechanism)
             self._of_other_mechanisms(mechanism)
@@ -144,8 +146,10 @@ class SaslRules:
         names: list[str] = []
         if mechanism not in _SCRAM:
             names += ["sasl_scram_iterations_max", "sasl_scram_tokenauth"]
-        if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
+        if mechanism in _WITHOUT_PASSWORD:
             names += ["sasl_plain_password", "sasl_plain_username"]
+        if mechanism != "GSSAPI":
+            names += KERBEROS
         if mechanism != "OAUTHBEARER":
             names += (*_OAUTH, *OIDC)
         if mechanism != "AWS_MSK_IAM":
@@ -159,10 +163,8 @@ class SaslRules:
 
     def _readable(self, mechanism: str) -> None:
         """Warns if the network can read credentials that log in again."""
-        if (
-            mechanism in (*_SCRAM, "AWS_MSK_IAM")
-            or self.values["security_protocol"] != "SASL_PLAINTEXT"
-        ):
+        readable = mechanism in ("PLAIN", "OAUTHBEARER")
+        if not readable or self.values["security_protocol"] != "SASL_PLAINTEXT":
             return
         servers = [each for each in self.values["bootstrap_servers"] if not _is_local(each)]
         if servers:
@@ -199,6 +201,9 @@ class SaslRules:
             return
         if login.module == "IAMLoginModule":
             self._aws.login_line(entries)
+            return
+        if login.module == "Krb5LoginModule":
+            self._kerberos.login_line(entries)
             return
         for entry, option in (
             ("username", "sasl_plain_username"),

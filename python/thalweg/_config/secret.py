@@ -7,29 +7,30 @@ __all__ = ["Secret", "hidden", "revealed"]
 
 @final
 class Secret:
-    """A password or another secret text, which no repr, log or traceback shows.
+    """A password or another secret string, which no repr, log or traceback shows.
 
         KafkaProducer(sasl_plain_password=Secret(read_password()), ...)
 
-    You may give one in place of a str to every option that holds a secret. The clients keep the
-    secrets of their configuration as such objects, also if you give a str.
+    For every option that contains a secret, you may give a Secret instead of a str. If you give a
+    str, the client stores it as a Secret.
 
-    Two are equal if their texts are. A secret is never equal to a str, and cannot be pickled.
+    Two Secrets are equal if their strings are equal. A Secret is never equal to a str, and cannot
+    be pickled.
 
     Raises:
-        TypeError: If the text is not a str.
+        TypeError: If the argument is not a str.
     """
 
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        """Takes the text."""
+        """Takes the secret string."""
         if not isinstance(text, str):
             raise TypeError(f"a secret must be a str, not {type(text).__name__}")
         self._text = text
 
     def reveal(self) -> str:
-        """Returns the text."""
+        """Returns the secret string."""
         return self._text
 
     def __repr__(self) -> str:

@@ -77,6 +77,16 @@ class TlsRules:
                 " instead",
                 InsecureConnectionWarning,
             )
+            files = ("ssl_cafile", "ssl_crlfile")
+            given = [name for name in files if self.values[name] is not None]
+            self.found.without_effect(given, "ssl_verify=False accepts every certificate")
+        elif not self.values["ssl_check_hostname"] and self.values["ssl_cafile"] in (None, "probe"):
+            self.found.warn(
+                "ssl_check_hostname=False with the system's authorities: anybody who has a"
+                " certificate for any host can pretend to be a broker. Set ssl_cafile to the"
+                " authority of your brokers",
+                InsecureConnectionWarning,
+            )
 
     def _files(self) -> None:
         if self.values["ssl_cafile"] == "probe":  # librdkafka's word for the system's

@@ -29,6 +29,7 @@ from thalweg.admin.configs import (
 from thalweg.admin.groups import GroupState, GroupType, MemberToRemove
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec, OffsetTimestamp
 from thalweg.admin.partitions import NewPartitions
+from thalweg.admin.tokens import DelegationToken
 from thalweg.admin.topics import NewTopic
 from thalweg.admin.transactions import (
     AbortTransactionSpec,
@@ -57,6 +58,7 @@ __all__ = [
     "ConfigResourceType",
     "ConfigSourceType",
     "ConfigType",
+    "DelegationToken",
     "GroupState",
     "GroupType",
     "IsolationLevel",

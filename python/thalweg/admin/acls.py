@@ -91,7 +91,7 @@ class _Value:
 
 
 class ResourcePatternFilter(_Value):
-    """The resources that a filter matches. A name of None matches any name."""
+    """The resources that a filter matches. The name None matches any name."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class ResourcePattern(ResourcePatternFilter):
 
 
 class ACLFilter(_Value):
-    """Matches ACLs. None as principal or host matches any."""
+    """Matches ACLs. None as principal or host matches any principal or host."""
 
     def __init__(
         self,
@@ -163,7 +163,10 @@ class ACLFilter(_Value):
 
 
 class ACL(ACLFilter):
-    """One entry: allows or denies an operation to a principal from a host."""
+    """One entry of an access control list.
+
+    It allows or denies an operation to a principal that connects from a host.
+    """
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.configs import ConfigRequests
 from thalweg.admin.groups import GroupRequests
+from thalweg.admin.tokens import TokenRequests
 from thalweg.admin.topics import TopicRequests
 from thalweg.admin.transactions import TransactionRequests
 from thalweg.admin.users import UserRequests
@@ -33,6 +34,7 @@ class KafkaAdminClient(
     ClusterRequests,
     ConfigRequests,
     GroupRequests,
+    TokenRequests,
     TopicRequests,
     TransactionRequests,
     UserRequests,
@@ -43,12 +45,12 @@ class KafkaAdminClient(
             admin.create_topics(["topic"])
 
     docs/configuration.md describes the options. If a broker refuses a call, the call raises the
-    class of that error, a subclass of BrokerResponseError. If no broker answers in time, it raises
-    KafkaTimeoutError.
+    class of the broker's error, which is a subclass of BrokerResponseError. If no broker responds
+    in time, the call raises KafkaTimeoutError.
 
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
-        NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+        NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`.
         TypeError: If you give the options as one dict: use `from_config`.
     """
 
@@ -97,7 +99,7 @@ class KafkaAdminClient(
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. The name is confluent-kafka's.
+        It does not close open connections. confluent-kafka has a method of the same name.
 
         Raises:
             IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.

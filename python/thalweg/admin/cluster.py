@@ -34,7 +34,7 @@ class ClusterRequests(PartitionRequests):
     """Calls about the cluster."""
 
     def describe_cluster(self) -> dict[str, Any]:
-        """Describes the brokers, the controller and the cluster id.
+        """Describes the brokers, the controller and the cluster ID.
 
         It sends DescribeCluster, or Metadata to old brokers.
 
@@ -75,7 +75,7 @@ class ClusterRequests(PartitionRequests):
         return found
 
     def api_versions(self) -> dict[str, tuple[int, int]]:
-        """Returns {API name: (min version, max version)} of one of the brokers."""
+        """Returns {API name: (min version, max version)} of any one broker."""
         return self._client.api_versions("any")
 
     def get_broker_version_data(self, broker_id: int) -> dict[str, tuple[int, int]]:
@@ -88,7 +88,7 @@ class ClusterRequests(PartitionRequests):
         """Describes features and their levels (ApiVersions, KIP-584).
 
         Args:
-            send_request_to_controller: True asks the controller. False asks any broker.
+            send_request_to_controller: True: asks the controller. False: asks any broker.
 
         Returns:
             {feature: {"supported": (min, max), "finalized": (min, max), "finalized_epoch": int or
@@ -121,7 +121,7 @@ class ClusterRequests(PartitionRequests):
         Args:
             feature_updates: {feature: level} or {feature: (UpdateFeatureType, level)}. A level
                 below 1 removes the feature.
-            validate_only: Only check the request, and change nothing.
+            validate_only: True: only checks the request, and changes nothing.
             timeout_ms: How long the controller may take.
 
         Returns:
@@ -129,7 +129,7 @@ class ClusterRequests(PartitionRequests):
 
         Raises:
             TypeError: If `feature_updates` is not a mapping.
-            IncompatibleBrokerVersion: If validate_only is set, and the broker older than 3.3.
+            IncompatibleBrokerVersion: If you set validate_only, and the broker is older than 3.3.
         """
         if not isinstance(feature_updates, Mapping):
             raise TypeError("feature_updates must be {feature: level or (type, level)}")
@@ -192,15 +192,15 @@ class ClusterRequests(PartitionRequests):
         It sends DescribeLogDirs (KIP-113).
 
         Args:
-            topic_partitions: {topic: [partitions]}, [topics], or None for all.
-            brokers: Node ids. None: all brokers.
+            topic_partitions: {topic: [partitions]}, [topics], or None for all partitions.
+            brokers: Node IDs. None: all brokers.
 
         Returns:
             [{broker, log_dirs: [{log_dir, error_code, total_bytes, usable_bytes, topics}]}].
 
         Raises:
-            BrokerResponseError: If a broker refuses. A broker before 3.2 returns an empty list
-                instead.
+            BrokerResponseError: If a broker refuses the request. A broker before 3.2 returns an
+                empty list instead.
         """
         body = {"Topics": self._chosen_partitions(topic_partitions)}
         found = []

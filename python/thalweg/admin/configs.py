@@ -116,8 +116,8 @@ class ConfigResource:
 
     Args:
         resource_type: A ConfigResourceType, or its name.
-        name: The name of a topic, the node id of a broker, and so on. "" with the type BROKER: the
-            default of all brokers.
+        name: The name of a topic, the node ID of a broker, and so on. "" with the type BROKER: the
+            defaults for all brokers.
         configs: For `describe_configs`, the names of options (None: all). For `alter_configs`,
             {name: value} or {name: (AlterConfigOp, value)}.
     """
@@ -221,7 +221,7 @@ class ConfigRequests(Requests):
         """Describes options and their values (DescribeConfigs).
 
         Args:
-            config_resources: The resources. Their `configs` name the options; None: all.
+            config_resources: The resources. Their `configs` name the options. None: all options.
             include_synonyms: Whether to return all values of each option, by precedence.
             config_filter: 'all', 'modified', 'dynamic', 'default' or 'static'.
 
@@ -317,17 +317,18 @@ class ConfigRequests(Requests):
         Args:
             config_resources: The resources, with `configs` as {name: value} or {name:
                 (AlterConfigOp, value)}.
-            validate_only: Only check the request, and change nothing.
-            raise_on_unknown: True raises ValueError for unknown option names.
-            incremental: None uses IncrementalAlterConfigs if the brokers support it. False uses
-                AlterConfigs, which resets every option that the request does not have. So the call
-                also sends the other options that are set, with their current values.
+            validate_only: True: only checks the request, and changes nothing.
+            raise_on_unknown: True: raises ValueError for unknown option names.
+            incremental: None: uses IncrementalAlterConfigs if the brokers support it. False: uses
+                AlterConfigs, which resets every option that the request does not contain. So the
+                call also sends the other options that are set, with their current values.
 
         Returns:
             {resource type: {name: "OK", or the error}}.
 
         Raises:
-            ValueError: If an option is unknown, or the operation is not SET with AlterConfigs.
+            ValueError: If an option is unknown, or if AlterConfigs is used and an operation is not
+                SET.
         """
         resources = _resources_given(config_resources)
         if raise_on_unknown:
@@ -350,8 +351,8 @@ class ConfigRequests(Requests):
         Args:
             config_resources: The resources, with option names as `configs`. Without names: all
                 options that are set.
-            validate_only: Only check the request, and change nothing.
-            raise_on_unknown: True raises ValueError for unknown option names.
+            validate_only: True: only checks the request, and changes nothing.
+            raise_on_unknown: True: raises ValueError for unknown option names.
             incremental: As in `alter_configs`.
 
         Returns:

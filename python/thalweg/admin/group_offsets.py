@@ -28,7 +28,7 @@ class GroupOffsetRequests(PartitionRequests):
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Returns the committed offsets of groups (OffsetFetch).
 
-        It does not see offsets of open transactions.
+        The result does not contain offsets of open transactions.
 
         Args:
             group_specs: {group: [TopicPartition], or None for all partitions}, [group], or a group.
@@ -75,13 +75,13 @@ class GroupOffsetRequests(PartitionRequests):
         Args:
             group_id: A group without members.
             offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
-            group_coordinator_id: The node id of the coordinator. None: look it up.
+            group_coordinator_id: The node ID of the coordinator. None: the call looks it up.
 
         Returns:
             {TopicPartition: error class}. NoError means success.
 
         Raises:
-            TypeError: If `offsets` is anything else.
+            TypeError: If `offsets` is not such a mapping.
             ValueError: If an offset is negative.
         """
         offsets = offsets_given(offsets)
@@ -113,13 +113,14 @@ class GroupOffsetRequests(PartitionRequests):
     ) -> dict[TopicPartition, dict[str, Any]]:
         """Looks up offsets and commits them for a group without members.
 
-        An offset outside the log of its partition is moved to the nearest end of the log. If no
-        record has the timestamp or a later one, the call commits the end of the log.
+        If an offset is before the start of the log, the call commits the first offset of the log.
+        If it is after the end of the log, or no record has the timestamp or a later one, the call
+        commits the end offset.
 
         Args:
             group_id: A group without members.
             offset_specs: {TopicPartition: OffsetSpec, OffsetTimestamp, or an offset}.
-            group_coordinator_id: The node id of the coordinator. None: look it up.
+            group_coordinator_id: The node ID of the coordinator. None: the call looks it up.
 
         Returns:
             {TopicPartition: {"error": error class, "offset": the committed offset}}.
@@ -168,7 +169,7 @@ class GroupOffsetRequests(PartitionRequests):
 
         Returns:
             {TopicPartition: error class}. NoError means success. GroupSubscribedToTopicError means
-            that the group has members which are subscribed to the topic.
+            that members of the group are subscribed to the topic.
 
         Raises:
             BrokerResponseError: If the call fails for the group (GroupIdNotFoundError, ...).
@@ -203,7 +204,7 @@ class GroupOffsetRequests(PartitionRequests):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the committed offsets of one group (kafka-python 2); see `list_group_offsets`.
 
-        A partition that you ask for, and that has no committed offset, has offset -1.
+        If you name a partition that has no committed offset, its offset in the result is -1.
         """
         asked = None if partitions is None else list(partitions)
         found = self.list_group_offsets({group_id: asked})[group_id]

@@ -48,9 +48,9 @@ class MemberToRemove:
     """A member for `remove_group_members`.
 
     Args:
-        member_id: The id of a dynamic member.
-        group_instance_id: The id of a static member (KIP-345).
-        reason: A text for the broker's log (KIP-800).
+        member_id: The ID of a dynamic member.
+        group_instance_id: The ID of a static member (KIP-345).
+        reason: A str for the broker's log (KIP-800).
     """
 
     def __init__(
@@ -150,9 +150,9 @@ class GroupRequests(GroupOffsetRequests):
         """Describes groups of the classic protocol, with their members (DescribeGroups).
 
         Args:
-            group_ids: Group ids.
-            group_coordinator_id: The node id of the coordinator of all groups. None: look it
-                up.
+            group_ids: Group IDs.
+            group_coordinator_id: The node ID of the coordinator of all groups. None: the call
+                looks up the coordinators.
             include_authorized_operations: Whether to ask which operations the caller may do.
 
         Returns:
@@ -229,10 +229,10 @@ class GroupRequests(GroupOffsetRequests):
         """Removes members from a group (LeaveGroup).
 
         Returns:
-            {member id, or group_instance_id: error class}. NoError means success.
+            {member ID, or group_instance_id: error class}. NoError means success.
 
         Raises:
-            IncompatibleBrokerVersion: If a member is static, and the broker older than 2.4.
+            IncompatibleBrokerVersion: If a member is static, and the broker is older than 2.4.
         """
         chosen = list(members)
         if not chosen:

@@ -34,11 +34,12 @@ _SPEC_VERSIONS: dict[int, int] = {
 
 
 class NewPartitions:
-    """The wanted partitions of a topic, for `create_partitions`.
+    """The new number of partitions of a topic, for `create_partitions`.
 
     Args:
-        total_count: The new number of partitions, with the existing ones.
-        new_assignments: The node ids of each new partition. None: the controller chooses.
+        total_count: The new number of partitions, including the existing ones.
+        new_assignments: For each new partition, the node IDs of its replicas. None: the controller
+            chooses.
     """
 
     def __init__(
@@ -85,11 +86,11 @@ class PartitionRequests(Requests):
         """Adds partitions to topics (CreatePartitions).
 
         Args:
-            topic_partitions: {topic: total count}. In place of the count: a NewPartitions, or
-                {"count": int, "assignments": [[node ids]]}.
+            topic_partitions: {topic: total count}. Instead of the count, you may give a
+                NewPartitions, or {"count": int, "assignments": [[node IDs]]}.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
-            validate_only: Only check the request, and change nothing.
-            raise_errors: True raises the first topic's error. False: see error_code.
+            validate_only: True: only checks the request, and changes nothing.
+            raise_errors: True: raises the first topic's error. False: see error_code.
 
         Returns:
             An object with `results`: rows of name, error_code and error_message.
@@ -177,7 +178,7 @@ class PartitionRequests(Requests):
         Args:
             records_to_delete: {TopicPartition: first offset to keep}. -1 deletes all records.
             timeout_ms: How long to retry after leader changes. None: request_timeout_ms.
-            partition_leader_id: The node to ask, in place of the leader of each partition.
+            partition_leader_id: The node to ask, instead of the leader of each partition.
 
         Returns:
             {TopicPartition: {partition_index, low_watermark, error_code}}.
@@ -310,7 +311,7 @@ class PartitionRequests(Requests):
         Args:
             topics: Topic names.
             response_partition_limit: The maximum number of partitions in one response.
-            cursor: The next_cursor of the page before. None: the first page.
+            cursor: The next_cursor of the previous page. None: the first page.
 
         Returns:
             {"topics": [...], "next_cursor": {topic_name, partition_index}, or None after the last
@@ -372,7 +373,7 @@ class PartitionRequests(Requests):
                 live replica, and may lose records.
             topic_partitions: {topic: [partitions]}, [topics], or None for all partitions.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
-            raise_errors: True raises the first error. ElectionNotNeededError is not an error.
+            raise_errors: True: raises the first error. ElectionNotNeededError is not an error.
 
         Returns:
             An object with error_code and `replica_election_results`: rows of topic and
@@ -417,7 +418,7 @@ class PartitionRequests(Requests):
         """Moves replicas to other brokers (AlterPartitionReassignments, KIP-455).
 
         Args:
-            reassignments: {TopicPartition: [node ids]}. None in place of the list cancels a move.
+            reassignments: {TopicPartition: [node IDs]}. None instead of the list cancels a move.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
 
         Returns:
@@ -462,7 +463,7 @@ class PartitionRequests(Requests):
         """Lists the reassignments in progress (ListPartitionReassignments, KIP-455).
 
         Args:
-            topic_partitions: {topic: [partitions]}, [TopicPartition], or None for all.
+            topic_partitions: {topic: [partitions]}, [TopicPartition], or None for all partitions.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
 
         Returns:

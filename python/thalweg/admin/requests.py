@@ -16,6 +16,7 @@ from thalweg.errors import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    KafkaConnectionError,
     KafkaError,
     NoError,
     NotControllerError,
@@ -82,6 +83,8 @@ class Requests:
         ignored: tuple[type[KafkaError], ...] = (),
         version: int | None = None,
         max_version: int | None = None,
+        again: tuple[type[KafkaError], ...] = (),
+        is_repeatable: bool = False,
     ) -> dict[str, Any]:
         """Sends a request, and repeats it while the response says that another broker must do it.
 
@@ -94,6 +97,9 @@ class Requests:
             ignored: Error classes that do not count as errors.
             version: Exactly this version.
             max_version: At most this version.
+            again: Further error classes after which to send the request again.
+            is_repeatable: Whether to send the request again after a lost connection, because
+                doing it twice changes nothing.
 
         Raises:
             BrokerResponseError: The first error of the response.
@@ -107,11 +113,17 @@ class Requests:
         while True:
             wait_s = backoff.failed() / 1000
             in_time = time.monotonic() + wait_s < deadline
-            answer = self._client.request(
-                api, body, node, version, self.config["request_timeout_ms"], max_version
-            )
+            try:
+                answer = self._client.request(
+                    api, body, node, version, self.config["request_timeout_ms"], max_version
+                )
+            except KafkaConnectionError:
+                if not (in_time and is_repeatable):
+                    raise
+                time.sleep(wait_s)
+                continue
             error = first_error(codes(answer), ignored)
-            if not (in_time and isinstance(error, _TRY_AGAIN)):
+            if not (in_time and isinstance(error, (*_TRY_AGAIN, *again))):
                 break
             if isinstance(node, tuple):
                 self._client.forget_coordinator(node[1], node[2])

@@ -27,7 +27,7 @@ class NewTopic:
         name: The topic's name.
         num_partitions: The number of partitions. -1: the brokers' default (KIP-464).
         replication_factor: The number of replicas of each partition. -1: the brokers' default.
-        replica_assignments: {partition: [node ids]}, in place of the two numbers.
+        replica_assignments: {partition: [node IDs]}, instead of the two numbers.
         topic_configs: Topic options, as {option: value}.
     """
 
@@ -106,10 +106,10 @@ class TopicRequests(Requests):
     """Calls about topics."""
 
     def list_topics(self) -> list[str]:
-        """Returns the names of all topics, also of internal ones (Metadata).
+        """Returns the names of all topics, including internal ones (Metadata).
 
         Raises:
-            KafkaError: If no broker answers the request.
+            KafkaError: If no broker responds to the request.
         """
         return [topic["Name"] for topic in self._metadata(None)["Topics"]]
 
@@ -119,13 +119,13 @@ class TopicRequests(Requests):
         """Describes topics and their partitions (Metadata). It does not create topics.
 
         Args:
-            topics: Names, or topic ids (KIP-516). None: all topics.
+            topics: Names, or topic IDs (KIP-516). None: all topics.
 
         Returns:
             A dict for each topic: error_code, name, topic_id, is_internal, partitions (each with
             partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
-            offline_replicas, error_code) and authorized_operations. kafka-python 2's keys (topic,
-            partition, leader, replicas, isr) are there too. An unknown topic has error_code 3.
+            offline_replicas, error_code) and authorized_operations. It also has kafka-python 2's
+            keys (topic, partition, leader, replicas, isr). An unknown topic has error_code 3.
         """
         asked: list[dict[str, Any]] | None = None
         by_id = False
@@ -159,12 +159,13 @@ class TopicRequests(Requests):
 
         Args:
             new_topics: Names, NewTopics, or {name: {"num_partitions": int,
-                "replication_factor": int, "assignments": {partition: [node ids]},
+                "replication_factor": int, "assignments": {partition: [node IDs]},
                 "configs": {option: value}}}. All keys are optional.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
-            validate_only: Only check the request, and change nothing.
-            raise_errors: True raises the first topic's error. False: see error_code.
-            wait_for_metadata: Also wait, for at most 10 s, until every partition has a leader.
+            validate_only: True: only checks the request, and changes nothing.
+            raise_errors: True: raises the first topic's error. False: see error_code.
+            wait_for_metadata: True: also waits, for at most 10 s, until every partition has a
+                leader.
 
         Returns:
             {"topics": [{name, topic_id, error_code, error_message, num_partitions,
@@ -233,9 +234,9 @@ class TopicRequests(Requests):
         """Deletes topics (DeleteTopics).
 
         Args:
-            topics: Names, or topic ids (brokers of 2.8 and newer).
+            topics: Names, or topic IDs (brokers of 2.8 and newer).
             timeout_ms: How long the controller may take. None: request_timeout_ms.
-            raise_errors: True raises the first topic's error. False: see error_code.
+            raise_errors: True: raises the first topic's error. False: see error_code.
 
         Returns:
             {"topics": [{name, topic_id, error_code, error_message}]}.

@@ -1,4 +1,4 @@
-"""Transactions: list, describe and abort them, find hanging ones (KIP-664)."""
+"""Transactions: list, describe, end and abort them, find hanging ones (KIP-664)."""
 
 import time
 from collections import defaultdict
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from thalweg.admin.naming import FlexibleEnum
 from thalweg.admin.partitions import PartitionRequests
-from thalweg.errors import for_code
-from thalweg.structs import TopicPartition
+from thalweg.errors import ConcurrentTransactionsError, for_code
+from thalweg.structs import PreparedTransaction, TopicPartition
 
 __all__ = [
     "AbortTransactionSpec",
@@ -21,6 +21,7 @@ __all__ = [
     "TransactionState",
 ]
 
+_END_TXN_V1 = 4  # the last version of EndTxn for transaction.version 1
 _SLACK_MS = 5 * 60 * 1000  # kafka-transactions.sh also adds this to the timeout
 
 
@@ -90,7 +91,10 @@ class PartitionProducerState(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """An open transaction on a partition. The coordinator epoch -1 skips the check of the epoch."""
+    """An open transaction in one partition.
+
+    If the coordinator epoch is -1, the broker does not check the epoch.
+    """
 
     topic_partition: TopicPartition
     producer_id: int
@@ -109,18 +113,18 @@ class TransactionRequests(PartitionRequests):
         duration_filter_ms: float | None = None,
         transactional_id_pattern: str | None = None,
     ) -> dict[int, list[TransactionListing]]:
-        """Lists the transactional ids of each coordinator (ListTransactions).
+        """Lists the transactional IDs of each coordinator (ListTransactions).
 
         Args:
-            broker_ids: Ids of the nodes to ask. None: all nodes.
-            producer_id_filters: Only these producer ids.
+            broker_ids: IDs of the nodes to ask. None: all nodes.
+            producer_id_filters: Only these producer IDs.
             state_filters: Only these states.
             duration_filter_ms: Only transactions that are open for longer than this (brokers of
                 3.8 and newer).
-            transactional_id_pattern: Only ids that match (brokers of 4.1 and newer, KIP-1152).
+            transactional_id_pattern: Only IDs that match (brokers of 4.1 and newer, KIP-1152).
 
         Returns:
-            {node id: [TransactionListing]}.
+            {node ID: [TransactionListing]}.
 
         Raises:
             UnsupportedVersionError: If a broker is too old for a filter.
@@ -154,13 +158,13 @@ class TransactionRequests(PartitionRequests):
     def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Describes the transactions of transactional ids (DescribeTransactions).
+        """Describes the transactions of transactional IDs (DescribeTransactions).
 
         Returns:
-            {transactional id: TransactionDescription}.
+            {transactional ID: TransactionDescription}.
 
         Raises:
-            TransactionalIdNotFoundError: If a coordinator does not know a transactional id.
+            TransactionalIdNotFoundError: If a coordinator does not know a transactional ID.
         """
         found = {}
         for name in transactional_ids:
@@ -253,7 +257,7 @@ class TransactionRequests(PartitionRequests):
         """Writes an abort marker for an open transaction (WriteTxnMarkers).
 
         Raises:
-            BrokerResponseError: If the partition's leader refuses.
+            BrokerResponseError: If the partition's leader refuses the request.
         """
         where = TopicPartition(*spec.topic_partition)
         marker = {
@@ -273,15 +277,70 @@ class TransactionRequests(PartitionRequests):
                     about = f"{where.topic}-{where.partition}, producer id {spec.producer_id}"
                     raise kind(f"aborting the transaction on {about}: {kind.description}")
 
+    def end_transaction(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """Commits or aborts a transaction that a producer has prepared (EndTxn).
+
+        If the feature `transaction.version` is 2 (Kafka 4.0 and newer), you can repeat the call: it
+        succeeds again. With version 1, do not repeat the call after another producer with this
+        transactional ID has begun a transaction.
+
+        Args:
+            prepared: The result of `KafkaProducer.prepare_transaction`.
+            commit: True: commits the transaction. False: aborts it.
+
+        Raises:
+            ProducerFencedError: If another producer with this transactional ID has started. The
+                coordinator aborts the prepared transaction.
+            InvalidTxnStateError: If a call has ended the transaction in the other way, or the
+                transaction has timed out.
+            InvalidProducerEpochError, InvalidProducerIdMappingError: If the coordinator has
+                forgotten the producer or ended its transaction.
+            TransactionalIdAuthorizationFailedError: If you have no permission to WRITE the
+                transactional ID.
+            KafkaTimeoutError: If no broker responds in time. The transaction may have ended.
+            KafkaConnectionError: With version 1: if the connection broke after the client sent the
+                request. The transaction may have ended.
+        """
+        prepared = PreparedTransaction(*prepared)
+        is_repeatable = self._transaction_version() >= 2
+        body = {
+            "TransactionalId": prepared.transactional_id,
+            "ProducerId": prepared.producer_id,
+            "ProducerEpoch": prepared.producer_epoch,
+            "Committed": commit,
+        }
+        about = f"transactional id {prepared.transactional_id!r}"
+        self._call(
+            "EndTxn",
+            body,
+            ("coordinator", "transaction", prepared.transactional_id),
+            codes=lambda answer: [(answer["ErrorCode"], None, about)],
+            # Later versions change the epoch, which only version 2 of transactions does.
+            max_version=None if is_repeatable else _END_TXN_V1,
+            again=(ConcurrentTransactionsError,),
+            is_repeatable=is_repeatable,
+        )
+
+    def _transaction_version(self) -> int:
+        """Returns the level of the cluster's feature transaction.version."""
+        answer = self._call(
+            "ApiVersions",
+            {"ClientSoftwareName": "thalweg", "ClientSoftwareVersion": "0"},
+            codes=lambda answer: [(answer["ErrorCode"], None, "ApiVersions")],
+        )
+        rows = answer.get("FinalizedFeatures", ())
+        levels = {row["Name"]: int(row["MaxVersionLevel"]) for row in rows}
+        return levels.get("transaction.version", 0)
+
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000
     ) -> list[dict[str, Any]]:
-        """Finds transactions that are open for too long, as kafka-transactions.sh does.
+        """Finds transactions that have been open for too long, like kafka-transactions.sh.
 
-        These are open for at least 5 minutes more than `max_transaction_timeout_ms`.
+        These have been open for at least 5 minutes longer than `max_transaction_timeout_ms`.
 
         Args:
-            broker_ids: Ids of the nodes to ask. None: all nodes.
+            broker_ids: IDs of the nodes to ask. None: all nodes.
             max_transaction_timeout_ms: The brokers' transaction.max.timeout.ms.
 
         Returns:

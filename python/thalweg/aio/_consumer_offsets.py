@@ -75,10 +75,10 @@ class ConsumerOffsets:
         self._driver.sought(partition)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continues at the first available offset, and waits until it is known.
+        """Continues at the first available offset, and waits until this offset is known.
 
         Args:
-            *partitions: Assigned partitions. Without any: all assigned partitions.
+            *partitions: Assigned partitions. Without arguments: all assigned partitions.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
@@ -102,10 +102,10 @@ class ConsumerOffsets:
     ) -> dict[TopicPartition, int | None]:
         """Continues at the committed offsets.
 
-        A partition without a committed offset follows `auto_offset_reset`.
+        If a partition has no committed offset, `auto_offset_reset` applies to it.
 
         Args:
-            *partitions: Assigned partitions. Without any: all assigned partitions.
+            *partitions: Assigned partitions. Without arguments: all assigned partitions.
 
         Returns:
             {TopicPartition: committed offset, or None}.
@@ -124,7 +124,7 @@ class ConsumerOffsets:
         return {where: None if at is None else at.offset for where, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stops returning records of these partitions until `resume`. It keeps buffered records.
+        """Stops returning records of these partitions until `resume`. Keeps buffered records.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
@@ -234,9 +234,9 @@ class ConsumerOffsets:
         return consuming.visible_topics(await self._calls.result(request), self.config)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Returns the partition ids of a topic that the consumer reads, without asking a broker.
+        """Returns the partition IDs of a topic that the consumer reads, without a request.
 
-        None if the client has no metadata of the topic.
+        It returns None if the client has no metadata of the topic.
         """
         self._check_open()
         return self._consumer._core_client.cluster().partitions_for_topic(topic)
@@ -272,7 +272,7 @@ class ConsumerOffsets:
     def mark_through(self, records: Any) -> None:
         """Marks records and all earlier records of their partitions as processed.
 
-        As `KafkaConsumer.mark_through`. Any thread may call it.
+        See `KafkaConsumer.mark_through`. Any thread may call it.
         """
         self._driver.mark_through(records)
 
@@ -300,7 +300,7 @@ class ConsumerOffsets:
 
         Args:
             partition: Any TopicPartition.
-            metadata: True returns an OffsetAndMetadata in place of the offset alone.
+            metadata: True: returns an OffsetAndMetadata instead of the offset.
 
         Returns:
             The offset. None if nothing is committed.

@@ -50,7 +50,7 @@ class ConsumerSubscription(ConsumerOffsets):
     _leaving: asyncio.Task[None] | None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these partitions from now on, and no others. You may call it before the start.
+        """Reads these partitions from now on, and no others. You may call it before `start`.
 
         Args:
             partitions: The TopicPartitions. An empty list stops reading, as `unsubscribe` does.
@@ -70,7 +70,7 @@ class ConsumerSubscription(ConsumerOffsets):
         pattern: str | re.Pattern[str] | None = None,
         listener: Any = None,
     ) -> None:
-        """Subscribes to topics, as `KafkaConsumer.subscribe`. You may call it before the start.
+        """Subscribes to topics, like `KafkaConsumer.subscribe`. You may call it before `start`.
 
         Args:
             topics: Topic names.
@@ -85,8 +85,8 @@ class ConsumerSubscription(ConsumerOffsets):
             TypeError: If topics, pattern or listener has a wrong type.
             InvalidTopicError: If a topic name is not valid.
             UnsupportedOperationError: If pattern is a SubscriptionPattern, and the consumer has no
-                group_id or does not use group_protocol='consumer'. Before the start, `start` raises
-                it.
+                group_id or does not use group_protocol='consumer'. If you call `subscribe` before
+                `start`, `start` raises this error.
         """
         names, pattern = consuming.subscription_given(topics, pattern)
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
@@ -134,15 +134,15 @@ class ConsumerSubscription(ConsumerOffsets):
     def subscription(self) -> set[str]:
         """Returns the subscribed topics, or the topics that match the pattern.
 
-        Before the start, it returns the topics given to `subscribe`. Without a subscription, the
-        set is empty, as in aiokafka. (`KafkaConsumer.subscription` returns None.)
+        Before `start`, it returns the topics that you have given to `subscribe`. Without a
+        subscription, the set is empty, as in aiokafka. (`KafkaConsumer.subscription` returns None.)
         """
         if not self._started:
             return set() if self._begin is None else set(self._begin.topics)
         return self._driver.subscription() or set()
 
     def assignment(self) -> set[TopicPartition]:
-        """Returns the assigned partitions. Before the start: those given to `assign`."""
+        """Returns the assigned partitions. Before `start`: the partitions given to `assign`."""
         if not self._started:
             return set() if self._begin is None else set(self._begin.partitions)
         return self._consumer.assignment()

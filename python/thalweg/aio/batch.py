@@ -14,7 +14,7 @@ class BatchRecordMetadata(NamedTuple):
     """The result of `BatchBuilder.append` for a record that it has added.
 
     Attributes:
-        offset: The index of the record in the batch, from 0.
+        offset: The index of the record in the batch. The first record has 0.
         size: The size of the record in the batch, in bytes.
         timestamp: Unix ms.
         crc: Always None: version 2 batches have no checksum for each record.
@@ -67,13 +67,13 @@ class BatchBuilder:
 
         Args:
             timestamp: Unix ms. None: the time of the call.
-            key: Bytes, or what key_serializer takes. The serializer gets "" as the topic.
-            value: Bytes, or what value_serializer takes.
+            key: Bytes, or a type that key_serializer accepts. The serializer gets "" as the topic.
+            value: Bytes, or a type that value_serializer accepts.
             headers: Pairs of name and bytes.
 
         Returns:
-            The place and size of the record. None if the batch is closed, or if the record does not
-            fit: the batch is then closed. The first record always fits.
+            The index and the size of the record. None if the batch is closed, or if the record does
+            not fit. A record that does not fit closes the batch. The first record always fits.
 
         Raises:
             ValueError: If key and value are both None.
@@ -114,11 +114,11 @@ class BatchBuilder:
         return _varint_bytes(body) + body
 
     def close(self) -> None:
-        """Closes the batch: it takes no more records. You may call it again."""
+        """Closes the batch: it accepts no more records. You may call it again."""
         self._closed = True
 
     def closed(self) -> bool:
-        """Whether the batch is closed and takes no more records."""
+        """Whether the batch is closed and accepts no more records."""
         return self._closed
 
     def size(self) -> int:

@@ -5,8 +5,8 @@
          else: the task sleeps until the I/O thread wakes it (_core.JobCall)
     commit(), committed(), stop(): calls of the driver, which the task runs (_waits.py)
 
-As in KafkaConsumer, only the calls that ask for records do the work of a group member. While no
-task asks, the consumer gives up no partition. The I/O thread keeps sending heartbeats. A consumer
+As in KafkaConsumer, only the calls that return records do the work of a group member. Between these
+calls, the consumer does not give up partitions. The I/O thread keeps sending heartbeats. A consumer
 starts no thread. Several tasks may wait for records of one consumer.
 """
 
@@ -198,15 +198,17 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
     # ------------------------------------------------------------------ its life
 
     async def start(self) -> None:
-        """Connects to the cluster. Before it, you may call only `subscribe` and `assign`.
+        """Connects to the cluster. Before `start`, you may call only `subscribe` and `assign`.
 
-        With a subscription it also waits, for at most default_api_timeout_ms, until partitions are
-        assigned. If the group takes longer, later calls for records continue the join.
+        With a subscription, `start` also waits until partitions are assigned, for at most
+        default_api_timeout_ms. If the group takes longer, the calls that return records continue
+        to join.
 
         Raises:
-            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. You
-                may then await `start` again, also if it was cancelled before it had connected.
-            IllegalStateError: If it was already started.
+            NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`. You
+                may then await `start` again. You may also do this if `start` was cancelled before
+                it had connected.
+            IllegalStateError: If the consumer was already started.
             KafkaError: If the brokers refuse the group or the topics. This stops the consumer.
         """
         loop = asyncio.get_running_loop()
@@ -236,7 +238,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. The name is confluent-kafka's.
+        It does not close open connections. confluent-kafka has a method of the same name.
 
         Raises:
             IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
@@ -258,7 +260,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             autocommit: False skips the commit.
 
         Raises:
-            IllegalStateError: If it is awaited in another event loop, or by a coroutine of this
+            IllegalStateError: If you await it in another event loop, or in a coroutine of this
                 consumer's rebalance listener.
         """
         if not self._started or self._pid != os.getpid():
@@ -309,11 +311,11 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         """Waits for the next record without a limit. A cancelled call loses no record.
 
         Args:
-            *partitions: The partitions to read from. Without any: all assigned partitions.
+            *partitions: The partitions to read from. Without arguments: all assigned partitions.
 
         Raises:
             ConsumerStoppedError: If the consumer was stopped, before the call or during it.
-            IllegalStateError: If there is no subscription or assignment. Or if none of the given
+            IllegalStateError: If there is no subscription or assignment, or if none of the given
                 partitions is assigned, for example because the consumer lost them in a rebalance
                 during the call.
             TypeError: If an argument is not a TopicPartition.
@@ -344,7 +346,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         """Returns fetched records, by partition. A cancelled call loses no record.
 
         Args:
-            *partitions: The partitions to read from. Without any: all assigned partitions.
+            *partitions: The partitions to read from. Without arguments: all assigned partitions.
             timeout_ms: How many milliseconds to wait for the first record.
             max_records: The maximum number of records. None: max_poll_records.
 
@@ -371,7 +373,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> RecordTable:
-        """Returns fetched records as Arrow columns, as `KafkaConsumer.poll_arrow`.
+        """Returns fetched records as Arrow columns, like `KafkaConsumer.poll_arrow`.
 
         Raises:
             IllegalStateError: If a deserializer is set, because the columns contain bytes.
@@ -396,7 +398,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
     # ------------------------------------------------------------------ the client itself
 
     def metrics(self, raw: bool = False) -> Any:
-        """Returns the metrics of this consumer, as `KafkaConsumer.metrics`."""
+        """Returns the metrics of this consumer, like `KafkaConsumer.metrics`."""
         found = self._driver.with_metrics(self._consumer.metrics())
         return metrics.snapshot(found, self.config, raw)
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _core, _logging, metrics
-from thalweg._client import closing, transactions
+from thalweg._client import closing
 from thalweg._client.arguments import duration_given, keywords_only
 from thalweg._client.producing import Hooks, close_steps, records_failed, watched
 from thalweg._config.concealment import concealed
@@ -27,12 +27,12 @@ from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg.aio import _completions
 from thalweg.aio._core_options import core_options
-from thalweg.aio._transactions import Transaction
+from thalweg.aio._transactions import TransactionCalls
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config, configured
 from thalweg.errors import BatchSendError, IllegalStateError
 from thalweg.serializer import Serializer
-from thalweg.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
+from thalweg.structs import RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -54,15 +54,15 @@ log = logging.getLogger("thalweg.producer")
 
 
 @options_listed("p")
-class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
+class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     """Sends records to topics, in the event loop in which you await `start`.
 
         async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
             future = await producer.send("topic", b"value", key=b"key")
             (await future).offset
 
-    The defaults are acks='all' and idempotence (KIP-98, KIP-679). The options are those of
-    KafkaProducer: see docs/configuration.md. aiokafka's `max_batch_size` is another name of
+    By default, acks is 'all' and idempotence is on (KIP-98, KIP-679). The options are those of
+    KafkaProducer: see docs/configuration.md. aiokafka's `max_batch_size` is another name for
     `batch_size`, and `loop` is deprecated.
 
     Raises:
@@ -143,13 +143,14 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def start(self) -> None:
         """Connects to the cluster. Await it once, before any other call.
 
-        With a transactional_id it also prepares transactions, as `KafkaProducer.init_transactions`:
-        it fences older producers with the same transactional_id.
+        With a transactional_id, it also prepares transactions, like
+        `KafkaProducer.init_transactions`: it fences older producers with the same transactional_id.
 
         Raises:
-            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. You
-                may then await `start` again, also if it was cancelled before it had connected.
-            IllegalStateError: If it was already started.
+            NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`. You
+                may then await `start` again. You may also do this if `start` was cancelled before
+                it had connected.
+            IllegalStateError: If the producer was already started.
             KafkaTimeoutError: If transactions are not ready within max_block_ms. This stops the
                 producer.
             FatalTransactionError: If the brokers refuse the transactional_id. This stops the
@@ -183,8 +184,9 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def stop(self, timeout: float | None = None) -> None:
         """Sends the remaining records, then closes the producer. You may call it again.
 
-        If the await is cancelled, stopping continues in the background: the producer takes no more
-        records, and delivers or fails those that it has. Await `stop` again to wait for the end.
+        If the await is cancelled, the producer continues to stop in the background: it accepts no
+        more records, and the records that it has are written or fail. Await `stop` again to wait
+        for the end.
 
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is
@@ -260,10 +262,11 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         partition: int | Sequence[int | None] | None = None,
         timestamps_ms: Sequence[int | None] | None = None,
     ) -> asyncio.Future[BatchMetadata]:
-        """Sends a list of records, as `KafkaProducer.send_many`.
+        """Sends a list of records, like `KafkaProducer.send_many`.
 
         If the buffer is full, it waits at most `max_block_ms` for each part of the list. If the
-        await is cancelled, the records that were added so far are sent, and the others are not.
+        await is cancelled, the producer sends the records that it has added so far, and not the
+        others.
 
         Returns:
             A future whose result says where each row was written. It raises a BatchSendError if
@@ -278,16 +281,16 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def send_arrow(
         self, topic: str, data: object, partition: int | None = None
     ) -> asyncio.Future[BatchMetadata]:
-        """Sends Arrow columns, as `KafkaProducer.send_arrow`.
+        """Sends Arrow columns, like `KafkaProducer.send_arrow`.
 
         Args:
             topic: The topic of all rows.
-            data: Any object with `__arrow_c_stream__`. Its columns are found by name: value, key,
+            data: Any object with `__arrow_c_stream__`. The names of its columns are value, key,
                 partition, timestamp and headers.
-            partition: One partition for all rows, in place of the column `partition`.
+            partition: One partition for all rows, instead of the column `partition`.
 
         Returns:
-            A future, as that of `send_many`.
+            A future, as in `send_many`.
         """
         return await self._send_arrow(topic, data, partition)
 
@@ -323,10 +326,10 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         return first
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Waits until every record sent before has its result, success or failure.
+        """Waits until every record that you sent before the call is written or has failed.
 
         Args:
-            timeout: The limit in seconds. None: without limit.
+            timeout: The limit in seconds. None: no limit.
 
         Raises:
             KafkaTimeoutError: After the timeout.
@@ -336,93 +339,15 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Returns the partition ids of a topic.
+        """Returns the partition IDs of a topic.
 
         Raises:
             KafkaTimeoutError: If the topic's metadata does not arrive within `max_block_ms`.
         """
         return await self._partitions_for(topic)
 
-    async def begin_transaction(self) -> None:
-        """Begins a transaction. Records that you send from now on belong to it.
-
-        It sends no request. If it is cancelled, no transaction has begun.
-
-        Raises:
-            IllegalStateError: If a transaction is open, or there is no transactional_id.
-            KafkaTimeoutError: If the client's I/O thread does not respond. The transaction has not
-                begun.
-            FatalTransactionError: If the producer has failed: for example ProducerFencedError if a
-                newer producer uses the transactional_id. Every later call raises the same error.
-                Stop the producer.
-        """
-        await self._begin_transaction()
-
-    async def send_offsets_to_transaction(
-        self, offsets: Mapping[Any, Any], group_id: str | ConsumerGroupMetadata
-    ) -> None:
-        """Adds a group's offsets to the transaction, which commits them (KIP-98, KIP-447).
-
-        Args:
-            offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
-                or a tuple (int, metadata string).
-            group_id: The group's id, or the result of `consumer.group_metadata()`. With the
-                metadata, the group refuses the offsets of a member that it has removed.
-
-        Raises:
-            IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. The request continues in the background, and
-                commit_transaction waits for it.
-            TransactionCommitFailedError: If the group has rebalanced. Abort the transaction.
-            AbortableTransactionError: If the transaction has failed. Abort it.
-            FatalTransactionError: See `begin_transaction`.
-            TypeError: If an argument has a wrong type.
-            ValueError: If an offset is negative, or the group has no id.
-        """
-        rows = transactions.offset_rows(offsets)
-        await self._send_offsets(rows, transactions.group_fields(group_id, None))
-
-    async def commit_transaction(self) -> None:
-        """Waits for all records of the transaction, then commits it.
-
-        If the await is cancelled, the commit continues. Await it again to get the result. Until
-        the result is known, any other call raises IllegalStateError.
-
-        Raises:
-            IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. The commit continues, and its result is not known
-                yet. Await it again.
-            AbortableTransactionError: If a record or request of the transaction failed (the
-                `__cause__`). Nothing is committed. Await abort_transaction.
-            FatalTransactionError: See `begin_transaction`.
-        """
-        await self._commit_transaction()
-
-    async def abort_transaction(self) -> None:
-        """Aborts the transaction. Records not sent yet fail with TransactionAbortedError.
-
-        Raises:
-            IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms, as in `commit_transaction`.
-            FatalTransactionError: See `begin_transaction`.
-        """
-        await self._abort_transaction()
-
-    def transaction(self) -> Transaction:
-        """Makes an `async with` block one transaction.
-
-            async with producer.transaction():
-                await producer.send("topic", b"value")
-
-        The end of the block commits the transaction. If the block raises or is cancelled, or part
-        of the transaction fails, it aborts the transaction and raises the error. If the commit
-        itself raises KafkaTimeoutError or is cancelled, the result is not known yet: await
-        `commit_transaction` to get it. Do not commit or abort inside the block.
-        """
-        return Transaction(self)
-
     def metrics(self, raw: bool = False) -> Any:
-        """Returns the metrics of this producer, as `KafkaProducer.metrics`."""
+        """Returns the metrics of this producer, like `KafkaProducer.metrics`."""
         return metrics.snapshot(super().metrics(), self.config, raw)
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Logins at Amazon MSK with AWS credentials (IAM).
+"""Logins to Amazon MSK with AWS credentials (IAM).
 
     AWS_MSK_IAM    core ── host ──> Logins ── Identity ──> signed JSON ──> the broker
     OAUTHBEARER    core ──> MskTokenProvider ── Identity ──> signed URL in base64 ──> the broker
@@ -13,6 +13,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -21,7 +22,7 @@ from thalweg.auth.token import Token, TokenProviderError, is_encodable
 from thalweg.auth.worker import Workers, escaped
 from thalweg.version import __version__
 
-__all__ = ["AwsError", "Credentials", "Identity", "Logins", "MskTokenProvider"]
+__all__ = ["AwsError", "Credentials", "Identity", "Logins", "MskTokenProvider", "reason"]
 
 _VERSION: Final = "2020_10_22"
 _USER_AGENT: Final = f"thalweg/{__version__}"
@@ -106,28 +107,13 @@ class Identity:
             AwsError: If there are none.
             BaseException: Whatever the application's function raises.
         """
-        source = self._given
-        if source is None or self._role_arn is not None:
-            with self._lock:
-                if self._found is None:
-                    self._found = self._chain(host)
-                source = self._found
-        if callable(source):
-            source = source()
-        if hasattr(source, "get_frozen_credentials"):
-            source = _frozen(source)
-        access_key = getattr(source, "access_key", None)
-        secret_key = getattr(source, "secret_key", None)
-        token = getattr(source, "token", None)
-        if not isinstance(access_key, str) or not isinstance(secret_key, str):
-            raise AwsError(
-                "AWS: the credentials need an access_key and a secret_key of type str. Use"
-                " thalweg.auth.aws.Credentials"
-            )
-        token = token if isinstance(token, str) else None
-        if not all(map(is_encodable, (access_key, secret_key, token or ""))):
-            raise AwsError("AWS: the credentials have a lone surrogate, which is not a character")
-        return Credentials(access_key, secret_key, token)
+        if self._given is not None and self._role_arn is None:
+            return _current(self._given, _kind)
+        with self._lock:
+            if self._found is None:
+                self._found = self._chain(host)
+            found = self._found
+        return _current(found, _words if self._given is None else _kind)
 
     def _opened(self) -> Any:
         """Returns the session of botocore, which keeps what it has found."""
@@ -166,12 +152,9 @@ class Identity:
             AssumeRoleCredentialFetcher,
             DeferredRefreshableCredentials,
         )
-        from botocore.credentials import Credentials as Keys
 
-        source = source() if callable(source) else source
-        if not hasattr(source, "get_frozen_credentials"):
-            source = Keys(source.access_key, source.secret_key, source.token)
-
+        if self._given is not None:
+            source = _OfApplication(source)
         client_of = partial(self._opened().create_client, region_name=self.region(host))
         fetcher = AssumeRoleCredentialFetcher(
             client_creator=client_of,
@@ -184,8 +167,23 @@ class Identity:
         )
 
 
+class _OfApplication:
+    """The application's credentials, which botocore asks for each time that it assumes the role."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def get_frozen_credentials(self) -> Credentials:
+        try:
+            return _current(self._source, _kind)
+        except Exception as error:
+            # botocore logs it.
+            failure = reason(error)
+        raise AwsError(failure)
+
+
 class MskTokenProvider:
-    """Supplies tokens for OAUTHBEARER at Amazon MSK, as the aws-msk-iam-sasl-signer does.
+    """Supplies tokens for OAUTHBEARER to log in to Amazon MSK, like aws-msk-iam-sasl-signer.
 
     KafkaProducer(
         security_protocol="SASL_SSL",
@@ -201,7 +199,15 @@ class MskTokenProvider:
         role_arn: str | None = None,
         credentials: Any = None,
     ) -> None:
-        """Takes the region, and where the credentials come from: see `Identity`.
+        """Creates a provider. See "AWS MSK" in docs/security.md.
+
+        Args:
+            region: The AWS region. None: the region in the environment variables AWS_REGION and
+                AWS_DEFAULT_REGION, or in AWS's configuration files.
+            profile: A profile in AWS's configuration files.
+            role_arn: A role to assume.
+            credentials: A `Credentials`, an object with `get_frozen_credentials()`, or a function
+                that returns one of these. None: botocore finds the credentials.
 
         Raises:
             AwsError: If botocore is needed and not installed.
@@ -232,7 +238,7 @@ class Logins:
             "AWS_MSK_IAM",
             lambda asked: message(identity, asked.host),
             lambda asked, text: asked.reply.password(text),
-            _reason,
+            reason,
         )
 
     def request(self, reply: Reply, host: str) -> None:
@@ -263,17 +269,54 @@ def message(identity: Identity, host: str) -> str:
     return json.dumps(head | signed, separators=(",", ":"))
 
 
-def _frozen(source: Any) -> Any:
+def _current(source: Any, words: Callable[[Exception], str]) -> Credentials:
+    """Returns the credentials that a source has at this moment.
+
+    Args:
+        source: A `Credentials`, an object as botocore's, or a function that returns one of these.
+        words: Returns what an error of the object may show.
+
+    Raises:
+        AwsError: If it has none.
+        BaseException: Whatever the application's function raises.
+    """
+    if callable(source):
+        source = source()
+    if hasattr(source, "get_frozen_credentials"):
+        source = _frozen(source, words)
+    access_key = getattr(source, "access_key", None)
+    secret_key = getattr(source, "secret_key", None)
+    token = getattr(source, "token", None)
+    if not isinstance(access_key, str) or not isinstance(secret_key, str):
+        raise AwsError(
+            "AWS: the credentials need an access_key and a secret_key of type str. Use"
+            " thalweg.auth.aws.Credentials"
+        )
+    token = token if isinstance(token, str) else None
+    if not all(map(is_encodable, (access_key, secret_key, token or ""))):
+        raise AwsError("AWS: the credentials have a lone surrogate, which is not a character")
+    return Credentials(access_key, secret_key, token)
+
+
+def _frozen(source: Any, words: Callable[[Exception], str]) -> Any:
     try:
         return source.get_frozen_credentials()
     except Exception as error:
-        failure = _words(error)
+        failure = words(error)
     raise AwsError(f"AWS: no credentials: {failure}")
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """Returns what an error may show, without the text of an exception of the application."""
+    return escaped(_kind(error)) if isinstance(error, Exception) else type(error).__name__
+
+
+def _kind(error: Exception) -> str:
+    """Returns what an error of the application's credentials may show."""
     if isinstance(error, AwsError):
-        return escaped(str(error))
+        return str(error)
+    if type(error).__module__.startswith("botocore."):
+        return _words(error)
     # The text of another exception is left out: it may contain a credential.
     return f"sasl_aws_credentials raised {type(error).__name__}"
 

@@ -23,7 +23,7 @@ _SERVICE: Final = "kafka-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """AWS credentials. The repr hides them.
+    """AWS credentials. The repr of this object hides them.
 
     Attributes:
         access_key: The ID of the access key.

@@ -38,7 +38,23 @@ class StsSettings:
     tags: tuple[tuple[str, str], ...] = ()
     profile: str | None = None
     role_arn: str | None = None
-    credentials: Any = None
+    credentials: "Held | None" = None
+
+
+class Held:
+    """The application's credentials. Two are equal if they hold the same object.
+
+    An object of the application may have no hash, and one that raises would show the others.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def web_identity(settings: StsSettings, timeout_s: float) -> tuple[str, float]:
@@ -47,7 +63,9 @@ def web_identity(settings: StsSettings, timeout_s: float) -> tuple[str, float]:
     Raises:
         AwsError: If AWS supplies none.
     """
-    identity = Identity(settings.region, settings.profile, settings.role_arn, settings.credentials)
+    held = settings.credentials
+    given = None if held is None else held.value
+    identity = Identity(settings.region, settings.profile, settings.role_arn, given)
     keys = identity.credentials()
     try:
         from botocore.config import Config

@@ -25,11 +25,13 @@ class Token:
     """A bearer token. Its repr hides the value.
 
     Attributes:
-        value: The token as the broker gets it.
-        expires_at: When it expires, in seconds since the epoch. None: when the JWT in `value` says,
-            or unknown. If it is unknown, the client asks the provider for each authentication.
-        principal: Whom it identifies, for error messages. None: the subject of the JWT.
-        extensions: Names and values for the broker (KIP-342). None: those of the provider's
+        value: The token that the client sends to the broker.
+        expires_at: When the token expires, in seconds since 1970. None: the client reads the time
+            from `value`, if this is a JWT. If the time is unknown, the client calls the provider
+            for each authentication.
+        principal: The user that the token identifies, for error messages. None: the subject of the
+            JWT.
+        extensions: Names and values for the broker (KIP-342). None: the result of the provider's
             `extensions()`.
     """
 

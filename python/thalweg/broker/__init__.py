@@ -17,13 +17,14 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from thalweg import _core
 from thalweg._client import closing
 from thalweg._client.arguments import int_given
-from thalweg._config.secret import Secret
+from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._config.suggestions import did_you_mean
+from thalweg.auth.token import Token
 from thalweg.broker import _acls
 from thalweg.broker._faults import Fault, FaultRule, Faults, checked_api
 from thalweg.broker._group_server import GroupServer
@@ -32,36 +33,41 @@ from thalweg.errors import KafkaConfigurationError
 
 __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
 
+# The option that holds a secret. It may be a Secret.
+_TOKEN_KEY: Final = "delegation.token.secret.key"
+
 
 class EmbeddedBroker:
     """A Kafka cluster of one or more nodes in this process.
 
     Args:
-        nodes: The number of nodes, each of which is a broker.
-        port: The port of the first node. The other nodes use the ports after it. 0: any free ports.
-        host: The address to listen on.
-        configs: Kafka's broker options by their dotted names. start() checks them. Two options
-            exist only here: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2),
-            which Kafka has as the feature `transaction.version`.
+        nodes: The number of nodes. Each node is a broker.
+        port: The port of the first node. The other nodes use the next ports. 0: any free ports.
+        host: The address on which the nodes listen, and which they announce to clients.
+        configs: Kafka's broker options by their dotted names. start() checks them. Options whose
+            names begin with `thalweg.` exist only in this broker: see docs/testing.md.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL". With SASL, clients
             must log in. With SSL, connections use TLS.
-        sasl_mechanisms: How clients may log in: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" (these
-            are the default), and "OAUTHBEARER". With "OAUTHBEARER", the broker accepts tokens
-            without a signature, as Kafka does by default: everybody can make a token for any user.
-        users: The users of PLAIN and SCRAM, with their passwords.
-        ssl_certfile: The broker's certificate and those between it and the authority, as the path
-            of a PEM file or as PEM text. None: the broker makes an authority for itself.
-        ssl_keyfile: The key of the certificate, not encrypted.
-        ssl_cafile: The authorities of clients, if the option `ssl.client.auth` is "requested" or
-            "required". The user of a client without SASL is the subject of its certificate.
-        authorizer: Whether ACLs decide what users may do. Without ACLs, they may do nothing.
+        sasl_mechanisms: The mechanisms with which clients may log in: "PLAIN", "SCRAM-SHA-256",
+            "SCRAM-SHA-512" (these three are the default), and "OAUTHBEARER". With "OAUTHBEARER",
+            the broker accepts tokens without a signature, as Kafka does by default: everybody can
+            create a token for any user.
+        users: The users of PLAIN and SCRAM, as {name: password}.
+        ssl_certfile: The broker's certificate and its chain, as the path of a PEM file or as a PEM
+            string. None: the broker creates its own authority and certificates.
+        ssl_keyfile: The private key of the certificate, not encrypted.
+        ssl_cafile: The authorities of client certificates, if the option `ssl.client.auth` is
+            "requested" or "required". Without SASL, the user of a client is the subject of its
+            certificate.
+        authorizer: Whether ACLs decide what users may do. A user may do nothing until an ACL
+            allows it.
         super_users: The users who may do everything. "alice" and "User:alice" are the same.
 
     Raises:
         TypeError: If an argument has a wrong type.
-        ValueError: If nodes is below 1, port is not from 0 to 65535, the broker does not have the
-            protocol or mechanism, a name or password is empty or contains a NUL character, a file
-            cannot be read, or an argument has no effect with this protocol.
+        ValueError: If nodes is below 1, port is not from 0 to 65535, the broker does not support
+            the protocol or mechanism, a name or password is empty or contains a NUL character, a
+            file cannot be read, or an argument has no effect with this protocol.
     """
 
     def __init__(
@@ -83,24 +89,30 @@ class EmbeddedBroker:
         self._security = security = Security(
             security_protocol, sasl_mechanisms, users, ssl_certfile, ssl_keyfile, ssl_cafile
         )
-        self._options = options = {name: str(value) for name, value in (configs or {}).items()}
-        options |= _acls.authorizer_options(authorizer, super_users)
+        self._options: dict[str, str | Secret] = {
+            name: value if isinstance(value, Secret) else str(value)
+            for name, value in (configs or {}).items()
+        }
+        if (key := self._options.get(_TOKEN_KEY)) is not None:
+            self._options[_TOKEN_KEY] = hidden(revealed(key))
+        self._options |= _acls.authorizer_options(authorizer, super_users)
         int_given(nodes, "nodes", 1, 65535)
         int_given(port, "port", 0, 65535)
         self._native = _core.EmbeddedBroker(
             nodes,
             port,
             host,
-            options,
+            {name: revealed(value) for name, value in self._options.items()},
             security.protocol,
             security.mechanisms,
             security.passwords(),
             security.tls(),
         )
-        self._groups = GroupServer(self._native)
+        self._groups = GroupServer(self._native.groups())
         self._end: weakref.finalize[Any, Any] | None = None
         self._starting = threading.Lock()
         self._pid = os.getpid()
+        self._guard = self._native.security()
         self.faults = Faults(self._native)
 
     def start(self) -> Self:
@@ -137,7 +149,7 @@ class EmbeddedBroker:
             raise KafkaConfigurationError(text, problems=problems)
 
     def close(self) -> None:
-        """Stops all nodes. A second call does nothing, nor does a call in a forked child."""
+        """Stops all nodes. A second call does nothing. A call in a forked child does nothing."""
         if os.getpid() != self._pid:
             return
         if self._end is not None:
@@ -183,7 +195,7 @@ class EmbeddedBroker:
 
     @property
     def nodes(self) -> list[int]:
-        """The node ids."""
+        """The node IDs."""
         return self._native.nodes
 
     @property
@@ -202,10 +214,10 @@ class EmbeddedBroker:
             KafkaProducer(**broker.client_config("alice"))
 
         The mechanism is the first of the broker's mechanisms that uses a password. If the broker
-        offers only OAUTHBEARER, the options make a token for the user. The dict contains the
-        password as a `Secret`, which all clients of thalweg accept. With TLS, it contains the
-        broker's authority. If `ssl.client.auth` is not "none" and the broker makes its own
-        certificates, it also contains a client certificate for the user.
+        offers only OAUTHBEARER, the client creates a token for the user. The dict contains the
+        password as a `Secret`, which all clients of thalweg accept. With TLS, the dict contains the
+        certificate of the broker's authority. If `ssl.client.auth` is not "none" and the broker
+        creates its own certificates, the dict also contains a client certificate for the user.
 
         Args:
             user: The name of the user. None: the first one, or "client" without SASL.
@@ -214,7 +226,7 @@ class EmbeddedBroker:
             ValueError: If the broker does not have this user, or any user.
             IllegalStateError: If the broker is not running.
         """
-        authority = self._native.authority_pem()
+        authority = self._guard.authority_pem()
         options = self._security.client_options(user, authority)
         options = {"bootstrap_servers": self.bootstrap_servers, **options}
         if authority is not None and self._options.get("ssl.client.auth", "none") != "none":
@@ -231,7 +243,7 @@ class EmbeddedBroker:
         None: the broker does not use TLS, or has other certificates. IllegalStateError before
         start().
         """
-        return self._native.authority_pem()
+        return self._guard.authority_pem()
 
     def client_certificate(self, name: str) -> ClientCertificate:
         """Makes a certificate and a key for a client, for the options ssl_certfile and ssl_keyfile.
@@ -242,8 +254,52 @@ class EmbeddedBroker:
             KafkaConfigurationError: If the broker does not make its own certificates.
             IllegalStateError: If the broker is not running.
         """
-        certificate, key = self._native.client_certificate(name)
+        certificate, key = self._guard.client_certificate(name)
         return ClientCertificate(certificate, Secret(key))
+
+    def revoke_certificate(self, certificate: ClientCertificate | str) -> None:
+        """Refuses a certificate of `client_certificate` in each new connection.
+
+        Connections that are open stay open.
+
+        Args:
+            certificate: What `client_certificate` returned, or the certificate in it.
+
+        Raises:
+            KafkaConfigurationError: If this broker has not made the certificate, or the option
+                `ssl.client.auth` is "none".
+            IllegalStateError: If the broker is not running.
+        """
+        if isinstance(certificate, tuple):
+            certificate = certificate[0]
+        self._guard.revoke_certificate(certificate)
+
+    def expire_sessions(self) -> None:
+        """Ends the sessions of all clients that have logged in with SASL.
+
+        A connection may log in again (KIP-368). Its next other request closes it, as in Kafka at
+        the end of a session.
+
+        Raises:
+            KafkaConfigurationError: If clients do not log in.
+            IllegalStateError: If the broker is not running.
+        """
+        self._guard.expire_sessions()
+
+    def token(self, principal: str, expires_in: float = 300, **claims: Any) -> Token:
+        """Makes a token for OAUTHBEARER, without a signature.
+
+            KafkaProducer(sasl_oauth_token_provider=lambda _: broker.token("alice"), ...)
+
+        Args:
+            principal: The user.
+            expires_in: The time until the token expires, in seconds. It may be negative.
+            claims: More claims of the token. A value of None removes a claim.
+
+        Raises:
+            KafkaConfigurationError: If the broker does not offer OAUTHBEARER.
+        """
+        return self._security.token(principal, expires_in, claims)
 
     def add_user(self, name: str, password: str | Secret) -> None:
         """Adds a user of PLAIN and SCRAM, or changes the password of one.
@@ -254,7 +310,9 @@ class EmbeddedBroker:
             ValueError: If the name or the password is empty or contains a NUL character.
             IllegalStateError: If the broker is not running.
         """
-        self._native.set_user(name, self._security.add(name, password))
+        secret = self._security.checked(name, password)
+        self._guard.set_user(name, secret.reveal())
+        self._security.add(name, secret)
 
     def remove_user(self, name: str) -> bool:
         """Removes a user from PLAIN and SCRAM. Returns whether it existed.
@@ -264,7 +322,7 @@ class EmbeddedBroker:
         Raises:
             IllegalStateError: If the broker is not running.
         """
-        existed = self._native.remove_user(name)
+        existed = self._guard.remove_user(name)
         self._security.users.pop(name, None)
         return existed
 
@@ -300,7 +358,7 @@ class EmbeddedBroker:
             IllegalStateError: If the broker is not running.
         """
         resources = _resources(topic, group, transactional_id, cluster)
-        _acls.create(self._native, "ALLOW", user, operation, host, prefixed, resources)
+        _acls.create(self._guard, "ALLOW", user, operation, host, prefixed, resources)
 
     def deny(
         self,
@@ -316,7 +374,7 @@ class EmbeddedBroker:
     ) -> None:
         """Creates an ACL that denies an operation. It beats all ACLs that allow it. See allow()."""
         resources = _resources(topic, group, transactional_id, cluster)
-        _acls.create(self._native, "DENY", user, operation, host, prefixed, resources)
+        _acls.create(self._guard, "DENY", user, operation, host, prefixed, resources)
 
     def create_topic(
         self,
@@ -350,7 +408,7 @@ class EmbeddedBroker:
         return self._native.topics()
 
     def leader(self, partition: tuple[str, int]) -> int:
-        """Returns the node id of the leader of a partition (topic, number)."""
+        """Returns the node ID of the leader of a partition (topic, number)."""
         return self._native.leader(partition)
 
     def move_leader(self, partition: tuple[str, int], node: int) -> None:
@@ -362,7 +420,7 @@ class EmbeddedBroker:
         self._native.move_leader(partition, node)
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """Makes a node the coordinator of the group and the transactional id with this name.
+        """Makes a node the coordinator of the group and the transactional ID with this name.
 
         Their state is kept, and other nodes respond with NOT_COORDINATOR. The choice applies while
         the node runs.

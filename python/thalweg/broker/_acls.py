@@ -45,7 +45,7 @@ def principal(user: str, parameter: str = "user") -> str:
 
 
 def create(
-    native: "_core.EmbeddedBroker",
+    native: "_core.BrokerSecurity",
     permission: str,
     user: str,
     operation: str,

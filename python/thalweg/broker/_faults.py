@@ -1,7 +1,7 @@
 """Faults of an EmbeddedBroker: `broker.faults.on("Produce").then_disconnect()`."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from thalweg._client.arguments import int_given, shown
 from thalweg._config.suggestions import did_you_mean
@@ -56,18 +56,18 @@ def checked_api(api: str | None, native: "_core.EmbeddedBroker") -> str | None:
 class Fault:
     """A fault that is set. As a context manager, it is removed at the end of the block."""
 
-    def __init__(self, native: "_core.EmbeddedBroker", number: int) -> None:
+    def __init__(self, native: "_core.BrokerFaults", number: int) -> None:
         self._native = native
         self._number = number
 
     @property
     def hits(self) -> int:
         """The number of requests to which the fault has applied."""
-        return self._native.fault_hits(self._number)
+        return self._native.hits(self._number)
 
     def remove(self) -> None:
         """Removes the fault. You may also call it when the fault is used up."""
-        self._native.remove_fault(self._number)
+        self._native.remove(self._number)
 
     def __enter__(self) -> Self:
         return self
@@ -79,6 +79,16 @@ class Fault:
         traceback: TracebackType | None,
     ) -> None:
         self.remove()
+
+
+def _check_node(node: int | None, native: "_core.EmbeddedBroker") -> None:
+    if node is not None:
+        nodes = native.nodes
+        int_given(node, "node", nodes[0], nodes[-1])
+
+
+def _times(times: int | None) -> int | None:
+    return None if times is None else int_given(times, "times", 1, _INT32_MAX)
 
 
 class FaultRule:
@@ -95,12 +105,10 @@ class FaultRule:
         node: int | None,
         topic: str | None,
     ) -> None:
-        if node is not None:
-            nodes = native.nodes
-            int_given(node, "node", nodes[0], nodes[-1])
+        _check_node(node, native)
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, got {shown(topic)}")
-        self._native = native
+        self._native = native.faults()
         self._api, self._node, self._topic = checked_api(api, native), node, topic
 
     def _add(
@@ -110,10 +118,8 @@ class FaultRule:
         error_code: int = 0,
         delay_ms: int = 0,
     ) -> Fault:
-        if times is not None:
-            times = int_given(times, "times", 1, _INT32_MAX)
-        number = self._native.add_fault(
-            self._api, action, self._node, self._topic, error_code, delay_ms, times
+        number = self._native.add(
+            self._api, action, self._node, self._topic, error_code, delay_ms, _times(times)
         )
         return Fault(self._native, number)
 
@@ -154,6 +160,7 @@ class Faults:
 
     def __init__(self, native: "_core.EmbeddedBroker") -> None:
         self._native = native
+        self._faults = native.faults()
 
     def on(
         self, api: str | None = None, node: int | None = None, topic: str | None = None
@@ -174,6 +181,66 @@ class Faults:
         """
         return FaultRule(self._native, api, node, topic)
 
+    def _add(
+        self,
+        action: "_FaultAction",
+        times: int | None,
+        node: int | None,
+        iterations: int = 0,
+    ) -> Fault:
+        _check_node(node, self._native)
+        number = self._faults.add(
+            None, action, node, None, 0, 0, _times(times), iterations=iterations
+        )
+        return Fault(self._faults, number)
+
+    def bad_server_signature(self, times: int | None = 1, node: int | None = None) -> Fault:
+        """SCRAM: accepts a login, but with a wrong signature.
+
+        So the broker does not prove that it knows the password, and a client must refuse it.
+
+        Args:
+            times: For how many logins. None: for all, until you remove the fault.
+            node: Only on this node. None: on all nodes.
+
+        Raises:
+            ValueError: If times is below 1, or the broker has no such node.
+        """
+        return self._add("bad_server_signature", times, node)
+
+    def scram_iterations(
+        self, iterations: int, times: int | None = 1, node: int | None = None
+    ) -> Fault:
+        """SCRAM: requests this number of iterations. The login fails, whatever the number is.
+
+        A client must refuse fewer than 4096. With more, it wastes the time of the hashes, and the
+        broker refuses the proof.
+        """
+        iterations = int_given(iterations, "iterations", 0, 2**32 - 1)
+        return self._add("scram_iterations", times, node, iterations)
+
+    def close_in_handshake(self, times: int | None = 1, node: int | None = None) -> Fault:
+        """TLS: closes the connection after the client's first message of the handshake."""
+        return self._add("close_in_tls_handshake", times, node)
+
+    def tls_version(
+        self,
+        version: Literal["TLSv1.2", "TLSv1.3"],
+        times: int | None = None,
+        node: int | None = None,
+    ) -> Fault:
+        """TLS: accepts only this version.
+
+        The default is all connections, until you remove the fault.
+
+        Raises:
+            ValueError: If the broker does not have the version.
+        """
+        actions: dict[str, _FaultAction] = {"TLSv1.2": "only_tls_1_2", "TLSv1.3": "only_tls_1_3"}
+        if version not in actions:
+            raise ValueError(f"version must be one of {', '.join(actions)}, got {shown(version)}")
+        return self._add(actions[version], times, node)
+
     def clear(self) -> None:
         """Removes all faults."""
-        self._native.clear_faults()
+        self._faults.clear()

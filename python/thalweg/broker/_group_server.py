@@ -53,8 +53,8 @@ class GroupServer:
 
     def start(self) -> None:
         """Starts to serve the groups. The broker must be running."""
-        self._native._serve_groups()
-        options = self._native._group_options()
+        self._native.serve()
+        options = self._native.options()
         settings = _consumer_settings(options)
 
         def new_consumer_group(group_id: str) -> ConsumerGroup:
@@ -73,9 +73,9 @@ class GroupServer:
         assert groups is not None, "start() has made them"
         while True:
             # The time before the look into the queue: what came until then is found there.
-            now = native._broker_now_ms()
+            now = native.now_ms()
             due = groups.next_deadline()
-            events = native._next_group_events(None if due is None else max(0.0, due - now))
+            events = native.next_events(None if due is None else max(0.0, due - now))
             if events is None:
                 return
             for row in events:
@@ -96,7 +96,7 @@ class GroupServer:
             case ("deleted", at_ms, group_id):
                 return at_ms, Deleted(group_id)
             case ("topics", at_ms):
-                rows = self._native._topics_by_id()
+                rows = self._native.topics()
                 counts = {name: count for name, _, count in rows}
                 ids = {name: topic_id for name, topic_id, _ in rows}
                 self._topics = TopicsChanged(counts, {}, ids)
@@ -112,7 +112,7 @@ class GroupServer:
             if isinstance(event, Arrived):
                 # If a response fits no schema, the broker returns UNKNOWN_SERVER_ERROR instead.
                 with contextlib.suppress(TypeError):
-                    self._native._answer_group_request(event.token, None)
+                    self._native.answer(event.token, None)
             return
         for action in actions:
             self._do(action, now)
@@ -121,11 +121,11 @@ class GroupServer:
         try:
             match action:
                 case Reply(token, body):
-                    self._native._answer_group_request(token, body)
+                    self._native.answer(token, body)
                 case Publish(view):
-                    self._native._publish_group(view, now)
+                    self._native.publish(view, now)
                 case Forget(group_id):
-                    self._native._forget_group(group_id)
+                    self._native.forget(group_id)
         except Exception:
             # The group has taken its step: the other members must hear of it.
             log.exception("%s of a group failed", type(action).__name__)

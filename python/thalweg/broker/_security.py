@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +13,8 @@ from thalweg._client.arguments import shown
 from thalweg._config.formats.pem import unreadable
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
-from thalweg.auth.token import is_encodable
+from thalweg.auth.token import Token, is_encodable
+from thalweg.errors import KafkaConfigurationError
 
 __all__ = ["MECHANISMS", "ClientCertificate", "Security"]
 
@@ -92,8 +96,12 @@ class Security:
         chain, key, authorities = (each and each.reveal() for each in self._pem.values())
         return None if chain is None or key is None else (chain, key, authorities)
 
-    def add(self, name: str, password: str | Secret) -> str:
-        """Adds a user, or changes the password of one. Returns the password."""
+    def add(self, name: str, password: str | Secret) -> None:
+        """Adds a user, or changes the password of one."""
+        self.users[name] = self.checked(name, password)
+
+    def checked(self, name: str, password: str | Secret) -> Secret:
+        """Returns the password of a user, unless one of both cannot be used."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a user must be a str, got {shown(name)}")
         if isinstance(password, str):
@@ -111,12 +119,26 @@ class Security:
             )
         if not is_encodable(name) or not is_encodable(text):
             raise ValueError("the name and the password of a user must have a form in UTF-8")
-        self.users[name] = password
-        return text
+        return password
 
     def passwords(self) -> dict[str, str]:
         """Returns the passwords for the native broker."""
         return {name: password.reveal() for name, password in self.users.items()}
+
+    def token(self, principal: str, expires_in: float, claims: Mapping[str, Any]) -> Token:
+        """Returns a token without a signature."""
+        if "OAUTHBEARER" not in self.mechanisms or not self.has_sasl:
+            raise KafkaConfigurationError(
+                "the broker accepts no tokens: start it with sasl_mechanisms=['OAUTHBEARER']"
+            )
+        if not isinstance(principal, str):
+            raise TypeError(f"principal must be a str, got {shown(principal)}")
+        now = time.time()
+        # The broker's clock may be a moment behind.
+        given = {"sub": principal, "iat": now - 60, "exp": now + expires_in, **claims}
+        given = {name: value for name, value in given.items() if value is not None}
+        value = f"{_encoded({'alg': 'none'})}.{_encoded(given)}."
+        return Token(value, given.get("exp"), principal)
 
     def client_options(self, user: str | None, authority: str | None) -> dict[str, Any]:
         """Returns the options with which a client logs in, without a client certificate.
@@ -155,6 +177,10 @@ class Security:
             "sasl_plain_username": user,
             "sasl_plain_password": self.users[user],
         }
+
+
+def _encoded(part: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
 
 
 def _pem(value: Pem | None, parameter: str) -> Secret | None:

@@ -53,15 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="require ACLs, except of this user; may be repeated",
+        help="require ACLs for all users except this one; may be repeated",
     )
     parser.add_argument("--ssl-certfile", metavar="FILE", help="certificate of the broker, as PEM")
     parser.add_argument("--ssl-keyfile", metavar="FILE", help="key of the certificate, as PEM")
-    parser.add_argument("--ssl-cafile", metavar="FILE", help="authorities of clients, as PEM")
+    parser.add_argument(
+        "--ssl-cafile", metavar="FILE", help="authorities of client certificates, as PEM"
+    )
     parser.add_argument(
         "--write-ca",
         metavar="FILE",
-        help="write the authority that the broker has made to this file, for clients",
+        help="write the certificate of the broker's own authority to this file, for clients",
     )
 
 

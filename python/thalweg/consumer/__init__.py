@@ -72,8 +72,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
                 print(record.offset, record.value)
 
     docs/configuration.md describes the options. `K` and `V` are the types that the deserializers
-    return: bytes or None without a deserializer. Iteration raises the same errors as `poll`. It
-    ends after consumer_timeout_ms without a record.
+    return: bytes or None without a deserializer. Iteration raises the same errors as `poll`. If you
+    set consumer_timeout_ms, iteration ends after this time without a record.
 
     Args:
         *topics: Topics to subscribe to.
@@ -81,7 +81,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
-        NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+        NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`.
         TypeError: If a topic is not a str. If you have a dict of options, use `from_config`.
         InvalidTopicError: If a topic name is not valid.
     """
@@ -192,8 +192,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         """Subscribes to topics by name or pattern. This replaces an earlier subscription.
 
         With a group_id, the next poll joins the group, and the consumer reads the partitions that
-        the group assigns to it. Without one it reads all partitions. It adds new partitions when
-        it finds them in the metadata.
+        the group assigns to it. Without a group_id, the consumer reads all partitions. It also
+        reads new partitions when it finds them in the metadata.
 
         Args:
             topics: Topic names.
@@ -249,11 +249,11 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
                 'none'.
             LogTruncationError: If the log was truncated below the position, or the topic was
                 deleted and created again, and auto_offset_reset is 'none' (KIP-320). Every poll
-                raises it until the application seeks.
+                raises this error until you seek.
             CorruptRecordError: If the checksum of a batch is wrong. The position does not move.
             DeserializationError: If a deserializer raised. The position does not move (KIP-334).
             FencedInstanceIdError: If another consumer uses this group_instance_id. Every later
-                poll raises it too.
+                poll raises this error, too.
             AuthorizationError: A TopicAuthorizationFailedError or GroupAuthorizationFailedError.
             SaslAuthenticationFailedError: If a broker refuses the credentials (KIP-152).
             KafkaConnectionError: If a TLS connection cannot work until you change a setting.
@@ -314,7 +314,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. The name is confluent-kafka's.
+        It does not close open connections. confluent-kafka has a method of the same name.
 
         Raises:
             IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
@@ -328,8 +328,9 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         """Returns the metrics of this consumer under Kafka's names.
 
         Args:
-            raw: False returns {group: {name: value}}. The group of one node ends in the node's name
-                ('consumer-node-metrics.node-1'). True returns {MetricName: KafkaMetric}.
+            raw: False: returns {group: {name: value}}. If a group is about one node, its name ends
+                with the node ('consumer-node-metrics.node-1'). True: returns
+                {MetricName: KafkaMetric}.
 
         Returns:
             The metrics. None if metrics_enabled is False.
@@ -350,8 +351,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         Raises:
             TypeError: If timeout_ms is not a number.
             ValueError: If it is NaN.
-            IllegalStateError: If another thread uses the consumer. Call `wakeup` first: it ends the
-                poll of that thread.
+            IllegalStateError: If another thread uses the consumer. Call `wakeup` first, which ends
+                the poll of the other thread.
         """
         if self.closed:
             return

@@ -56,7 +56,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Args:
             partition: An assigned TopicPartition.
-            timeout_ms: How long to wait until it is known. None: default_api_timeout_ms.
+            timeout_ms: How long to wait until the position is known. None: default_api_timeout_ms.
 
         Raises:
             TypeError: If `partition` is not a TopicPartition.
@@ -92,10 +92,10 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._driver.sought(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continues at the first available offset. The next call that needs it looks it up.
+        """Continues at the first available offset. The next call that needs the offset looks it up.
 
         Args:
-            *partitions: Assigned partitions. Without any: all assigned partitions.
+            *partitions: Assigned partitions. Without arguments: all assigned partitions.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
@@ -118,10 +118,10 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     ) -> None:
         """Continues at the committed offsets (aiokafka).
 
-        A partition without a committed offset follows `auto_offset_reset`.
+        If a partition has no committed offset, `auto_offset_reset` applies to it.
 
         Args:
-            *partitions: Assigned partitions. Without any: all assigned partitions.
+            *partitions: Assigned partitions. Without arguments: all assigned partitions.
             timeout_ms: How long to wait. None: default_api_timeout_ms.
 
         Raises:
@@ -136,7 +136,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         run(self._driver.seek_to_committed(chosen, self._limit(timeout_ms), self.seek))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stops returning records of these partitions until `resume`. It keeps buffered records.
+        """Stops returning records of these partitions until `resume`. Keeps buffered records.
 
         Raises:
             TypeError: If an argument is not a TopicPartition.
@@ -221,14 +221,14 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return consuming.visible_topics(answer, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Returns the partition ids of a topic. Asks the cluster if they are not known yet.
+        """Returns the partition IDs of a topic. Asks the cluster if they are not known yet.
 
         Returns:
-            The ids. The set is empty if the topic does not exist.
+            The IDs. The set is empty if the topic does not exist.
 
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
-            TopicAuthorizationFailedError: If the consumer may not know whether the topic exists.
+            TopicAuthorizationFailedError: If the consumer has no permission to describe the topic.
         """
         client = self._core_client
         known = client.cluster().partitions_for_topic(topic)
@@ -293,21 +293,21 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return self._driver.commit_async(given, callback)
 
     def mark(self, records: Any) -> None:
-        """Marks records as processed. `commit_marked` commits them, or auto_commit_marks does.
+        """Marks records as processed. `commit_marked` or auto_commit_marks commits them.
 
-        Any thread may mark records, in any order. A commit of a partition stops before the first
-        record that the consumer has returned and you have not marked. So a crash loses no record.
-        In a log with gaps (compaction, transactions), the records that were returned between two
-        commits count as marked only when all of them are marked. A commit never moves back. When
-        the consumer gives up a partition, its marks are lost. After a `seek` back, mark the records
-        again.
+        Any thread may mark records, in any order. In each partition, a commit includes only the
+        records before the first record that the consumer has returned and that you have not marked.
+        So a crash loses no record. In a log with gaps (compaction, transactions), the records that
+        the consumer returns between two commits count as marked only when you have marked all of
+        them. A commit never moves back. When the consumer gives up a partition, its marks are lost.
+        After a `seek` back, mark the records again.
 
         Args:
             records: A ConsumerRecord, several of them, or the result of `poll`.
 
         Raises:
             TypeError: If `records` is anything else.
-            IllegalStateError: If a partition has 100 000 separate ranges of marked records (about
+            IllegalStateError: If a partition has 100,000 separate ranges of marked records (about
                 10 MB) after a record that is not marked.
         """
         self._driver.mark(records)
@@ -345,7 +345,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """Allows rebalances again. Call it after you have processed the records of a poll.
 
         With block_rebalance_on_poll=True, the consumer keeps its partitions until this call. The
-        next poll may then give them up. Without that option, every poll may do so.
+        next poll may then give them up. Without this option, every poll may give up partitions.
         """
         self._driver.allow_rebalance()
 
@@ -360,7 +360,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Args:
             partition: Any TopicPartition.
-            metadata: True returns an OffsetAndMetadata in place of the offset alone.
+            metadata: True: returns an OffsetAndMetadata instead of the offset.
             timeout_ms: How long to wait. None: default_api_timeout_ms.
 
         Returns:

@@ -19,9 +19,8 @@ class KafkaError(RuntimeError):
     """Base class of all errors that thalweg raises. A RuntimeError, as in kafka-python 2.
 
     Attributes:
-        possibly_written: For the error of a record: whether the broker may have written the record,
-            although it did not acknowledge it. If it is False, you may send the record again
-            without a duplicate.
+        possibly_written: For the error of a record: whether the broker may have written the record
+            without acknowledging it. If False, you can send the record again without a duplicate.
         retriable: Whether the same call may succeed later.
         invalid_metadata: Whether the client's cluster metadata is stale.
         errno: The protocol's error code. None if the client itself found the error.
@@ -75,7 +74,7 @@ class FatalTransactionError(KafkaError):
 
 
 class BrokerResponseError(KafkaError):
-    """A broker answered with an error code.
+    """A broker responded with an error code.
 
     Attributes:
         errno: The code.
@@ -92,7 +91,7 @@ class BrokerResponseError(KafkaError):
 
 
 class AuthorizationError(BrokerResponseError):
-    """The principal has no right to do this (`AuthorizationException`)."""
+    """The principal has no permission to do this (`AuthorizationException`)."""
 
 
 class NoError(BrokerResponseError):

@@ -113,11 +113,11 @@ class KafkaProtocolError(KafkaError):
 
 
 class CorrelationIdError(RetriableError, KafkaProtocolError):
-    """A response belongs to none of the client's requests. The client closes the connection."""
+    """A response does not belong to any request of the client. The client closes the connection."""
 
 
 class InvalidReceiveError(KafkaProtocolError):
-    """The size of a response is impossible. Often the port speaks TLS or HTTP."""
+    """The size of a response is impossible. Often the port expects TLS or HTTP."""
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
@@ -134,7 +134,7 @@ class BufferExhaustedError(KafkaTimeoutError):
 
 
 class NoBrokersAvailable(KafkaTimeoutError):
-    """None of the bootstrap servers answered within `bootstrap_timeout_ms`.
+    """None of the bootstrap servers responded within `bootstrap_timeout_ms`.
 
     Attributes:
         addresses: {"host:port": why it failed}.
@@ -147,10 +147,11 @@ class NoBrokersAvailable(KafkaTimeoutError):
 
 
 class NoCredentialsError(RetriableError, SaslAuthenticationFailedError):
-    """A token provider or password function raised, did not answer, or returned a wrong value.
+    """The client has nothing to log in with: no token, no password, or no ticket of Kerberos.
 
-    The `__cause__` is what the provider or function raised. The client calls it again when it next
-    needs a token or password, so a later call can succeed.
+    A token provider or password function raised, did not answer, or returned a wrong value. Then
+    the `__cause__` is what it raised. Or the Kerberos library got no ticket. The client tries again
+    when it next authenticates, so a later call can succeed.
     """
 
     def __init__(self, *args: object, by_client: bool = True) -> None:
@@ -181,6 +182,8 @@ class NoOffsetForPartitionError(KafkaError):
 
 class LogTruncationError(KafkaError):
     """An unclean election removed records before the consumer's position (KIP-320).
+
+    The topic may also have been deleted and created again.
 
     Attributes:
         divergent_offsets: {TopicPartition: OffsetAndMetadata to seek to, or None if unknown}.
@@ -266,11 +269,11 @@ class BatchSendError(KafkaError):
 
 
 class NodeNotReadyError(RetriableError):
-    """The client is not connected to the node, or waits for too many of its responses."""
+    """The client is not connected to the node, or has too many requests in flight to it."""
 
 
 class UnknownBrokerIdError(KafkaError):
-    """The metadata has no broker with this id."""
+    """The metadata has no broker with this ID."""
 
 
 class QuotaViolationError(KafkaError):

@@ -4,8 +4,8 @@
     DefaultPartitioner, or no option ──> murmur2(key), else sticky, in Rust (KIP-480, KIP-794)
 
 The native core implements the classes below: if you use one of them (not a subclass), no Python
-code runs for a record. Their Python methods are for tests and for subclasses. These cannot balance
-by load (KIP-794), because they do not see the queues.
+code runs for a record. Their Python methods are for tests and for subclasses. The Python methods
+cannot send more records to faster brokers (KIP-794), because they do not see the queues.
 """
 
 import itertools
@@ -50,7 +50,7 @@ class Partitioner(ABC):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """Returns the partition's id. If it raises, only this send fails.
+        """Returns the partition's ID. If it raises, only this send fails.
 
         Args:
             topic: The record's topic.
@@ -77,10 +77,10 @@ def _partitions(topic: str, cluster: "ClusterMetadata") -> tuple[list[int], list
 class DefaultPartitioner(Partitioner):
     """Chooses murmur2(key) modulo the number of partitions, as the Java client does.
 
-    As a producer's option, it sends records without a key to sticky partitions, chosen by load
-    (KIP-794). If you call it in Python, it chooses a random partition with a leader for them, as
-    kafka-python does. Call it as `partitioner(key, all_partitions, available)`, like kafka-python
-    2, or call `partition()`.
+    As a producer's option, it sends records without a key to sticky partitions. Partitions on
+    faster brokers get more records (KIP-794). If you call the object in Python, it chooses a random
+    partition with a leader for these records, like kafka-python. Call it as
+    `partitioner(key, all_partitions, available)`, like kafka-python 2, or call `partition()`.
     """
 
     def partition(
@@ -98,7 +98,7 @@ class DefaultPartitioner(Partitioner):
     def __call__(
         self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]
     ) -> int:
-        """Chooses one of the sorted partition ids."""
+        """Chooses one of the sorted partition IDs."""
         if key is None:
             return random.choice(available or all_partitions)
         return all_partitions[(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
@@ -148,7 +148,7 @@ class StickyPartitioner(DefaultPartitioner):
 
 
 class RoundRobinPartitioner(Partitioner):
-    """Takes each partition with a leader in turn, also for keys (Java's RoundRobinPartitioner)."""
+    """Uses each partition with a leader in turn, even for keys (Java's RoundRobinPartitioner)."""
 
     def __init__(self) -> None:
         """Starts at the first partition of every topic."""

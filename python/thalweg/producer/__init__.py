@@ -30,7 +30,7 @@ from thalweg._core import (
 )
 from thalweg.config import Config, configured, options_of
 from thalweg.serializer import Serializer
-from thalweg.structs import RecordMetadata
+from thalweg.structs import PreparedTransaction, RecordMetadata
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -65,13 +65,14 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             future = producer.send("topic", b"value", key=b"key")
             future.get(timeout=10).offset
 
-    The defaults are acks='all' and idempotence (KIP-98, KIP-679). `send` adds the record to a batch
-    and returns a future of its result. docs/configuration.md describes the options. `K` and `V` are
-    the types of keys and values: what the serializers take, or bytes without serializers.
+    By default, acks is 'all' and idempotence is on (KIP-98, KIP-679). `send` adds the record to a
+    batch and returns a future for its result. docs/configuration.md describes the options. `K` and
+    `V` are the types of keys and values: the types that the serializers accept, or bytes without
+    serializers.
 
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
-        NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+        NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`.
         TypeError: If you give the options as one dict: use `from_config`.
     """
 
@@ -191,8 +192,9 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """Returns the metrics of this producer under Kafka's names.
 
         Args:
-            raw: False returns {group: {name: value}}. The name of a group ends in its node or
-                topic ('producer-topic-metrics.orders'). True returns {MetricName: KafkaMetric}.
+            raw: False: returns {group: {name: value}}. If a group is about one node or topic, its
+                name ends with the node or topic ('producer-topic-metrics.orders'). True: returns
+                {MetricName: KafkaMetric}.
 
         Returns:
             The metrics. None if metrics_enabled is False.
@@ -209,7 +211,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. The name is confluent-kafka's.
+        It does not close open connections. confluent-kafka has a method of the same name.
 
         Raises:
             IllegalStateError: If the client does not log in with PLAIN or SCRAM, or is closed.
@@ -230,8 +232,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: If there is no transactional_id, or on a second call.
             KafkaTimeoutError: After max_block_ms. The request continues in the background. Call
-                this again to keep waiting.
-            FatalTransactionError: If the brokers refuse. See `begin_transaction`.
+                `init_transactions` again to keep waiting.
+            FatalTransactionError: If the brokers refuse the request. See `begin_transaction`.
         """
         super().init_transactions()
 
@@ -261,7 +263,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
         Args:
             offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
-            group_metadata: The result of `consumer.group_metadata()`, or the group's id. With the
+            group_metadata: The result of `consumer.group_metadata()`, or the group ID. With the
                 metadata, the group refuses the offsets of a member that it has removed.
             consumer_group_id: kafka-python 2's name of `group_metadata`.
 
@@ -273,10 +275,33 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             AbortableTransactionError: If the transaction has failed. Abort it.
             FatalTransactionError: See `begin_transaction`.
             TypeError: If an argument has a wrong type.
-            ValueError: If an offset is negative, or the group has no id.
+            ValueError: If an offset is negative, or the group has no ID.
         """
         rows = transactions.offset_rows(offsets)
         self._send_offsets(rows, transactions.group_fields(group_metadata, consumer_group_id))
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Waits for all records of the transaction, and leaves it open, so any client can end it.
+
+        Store the result. `KafkaAdminClient.end_transaction` then commits or aborts the transaction,
+        even after this process has died. This producer can also end it. After this call, you may
+        only call `close`, `commit_transaction` and `abort_transaction`. `close` leaves the
+        transaction open. The coordinator aborts it after transaction_timeout_ms. See
+        docs/transactions.md.
+
+        Returns:
+            The prepared transaction. None if nothing was sent in it: then there is nothing to end.
+
+        Raises:
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms. The preparation continues. Call
+                `prepare_transaction` again to keep waiting.
+            AbortableTransactionError: As in `commit_transaction`.
+            FatalTransactionError: See `begin_transaction`.
+        """
+        found = self._prepare_transaction()
+        name: str = self.config["transactional_id"]
+        return None if found is None else PreparedTransaction(name, *found)
 
     def commit_transaction(self) -> None:
         """Waits for all records of the transaction, then commits it.
@@ -284,7 +309,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: Outside a transaction.
             KafkaTimeoutError: After max_block_ms. The commit continues, and its result is not known
-                yet. Call this again to keep waiting. Any other call raises IllegalStateError.
+                yet. Call `commit_transaction` again to keep waiting. Any other call raises
+                IllegalStateError.
             AbortableTransactionError: If a record or request of the transaction failed (the
                 `__cause__`). Nothing is committed. Call abort_transaction.
             FatalTransactionError: See `begin_transaction`.
@@ -292,7 +318,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         super().commit_transaction()
 
     def abort_transaction(self) -> None:
-        """Aborts the transaction. Records not sent yet fail with TransactionAbortedError.
+        """Aborts the transaction. Unsent records fail with TransactionAbortedError.
 
         Raises:
             IllegalStateError: Outside a transaction.
@@ -307,10 +333,10 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             with producer.transaction():
                 producer.send("topic", b"value")
 
-        The end of the block commits the transaction. If the block raises, or part of the
-        transaction fails, it aborts the transaction and raises the error. If the commit raises
-        KafkaTimeoutError, the result is not known yet: call `commit_transaction` to keep waiting.
-        Do not commit or abort inside the block.
+        The producer commits the transaction at the end of the block. If the block raises, or if one
+        of its records or requests fails, the producer aborts the transaction and raises the error.
+        If the commit raises KafkaTimeoutError, the result is not known yet: call
+        `commit_transaction` to keep waiting. Do not commit or abort inside the block.
         """
         return transactions.Transaction(self)
 

@@ -3,8 +3,8 @@
     send(topic, value, key) ── Serializer.serialize(topic, headers, data) ──> bytes
     bytes ── Deserializer.deserialize(topic, headers, data) ──> record.key, record.value
 
-kafka-python 2's forms work too: a function `f(data)`, and an object whose method has no `headers`
-(`serialize(topic, data)`). The client finds out the form once, when it is created.
+kafka-python 2's forms work, too: a function `f(data)`, and an object whose method has no `headers`
+(`serialize(topic, data)`). The client detects the form once, when you create the client.
 
 Nothing here runs unless you set a serializer or deserializer.
 """

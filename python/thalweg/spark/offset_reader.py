@@ -19,6 +19,7 @@ from thalweg.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
+from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, flat, mismatch
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import SourceOptions
@@ -194,14 +195,16 @@ class OffsetReader:
         return self._consumer
 
 
-def consumer_config(options: SourceOptions) -> dict[str, Any]:
+def consumer_config(options: SourceOptions) -> ClientConfig:
     """Returns the consumer's options: the user's ``kafka.*`` options and those of the source."""
-    return {
-        **options.client_config,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "none",
-        "allow.auto.create.topics": False,
-    }
+    return ClientConfig(
+        {
+            **options.client_config,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "none",
+            "allow.auto.create.topics": False,
+        }
+    )
 
 
 def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from thalweg._version import __version__
 from thalweg.config import IgnoredOptionWarning
+from thalweg.spark.client_config import ClientConfig, warn_of_visible_secrets
 from thalweg.spark.offset_specs import Mode, OffsetSpec, parse_specs
 from thalweg.spark.option_names import check_names
 from thalweg.spark.schema import parse_columns
@@ -81,7 +82,7 @@ class SourceOptions:
     strategy: Strategy
     starting: OffsetSpec
     ending: OffsetSpec
-    client_config: Mapping[str, str] = field(repr=False)  # may contain passwords
+    client_config: ClientConfig
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     timestamp_strategy: Literal["error", "latest"] = "error"
@@ -101,7 +102,7 @@ class SinkOptions:
     """All options of a write. It can be pickled, and holds no connection."""
 
     topic: str | None
-    client_config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client_config: ClientConfig = field(default_factory=ClientConfig)
     planned_by: str = __version__
 
 
@@ -119,9 +120,10 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         ValueError: For the first wrong or misspelled option, with the Kafka connector's message
             where it has one.
     """
-    given = {key.lower(): value for key, value in options.items()}
+    given = ClientConfig((key.lower(), value) for key, value in options.items())
     _refuse_unsupported(given, _REFUSED_CONSUMER)
     check_names(given, "read")
+    warn_of_visible_secrets(given)
     strategy = parse_strategy(given)
     starting, ending = parse_specs(given, mode, strategy)
     most, least = _trigger_limits(given, mode)
@@ -168,9 +170,10 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         ValueError: For the first wrong or misspelled option, with the Kafka connector's message
             where it has one.
     """
-    given = {key.lower(): value for key, value in options.items()}
+    given = ClientConfig((key.lower(), value) for key, value in options.items())
     _refuse_unsupported(given, _REFUSED_PRODUCER)
     check_names(given, "write")
+    warn_of_visible_secrets(given)
     topic = given.get("topic")
     return SinkOptions(
         topic=topic.strip() if topic is not None else None,
@@ -187,7 +190,7 @@ def _refuse_unsupported(given: Mapping[str, str], refused: Mapping[str, str]) ->
 
 def _client_config(
     given: Mapping[str, str], client: str, defaults: Mapping[str, str]
-) -> dict[str, str]:
+) -> ClientConfig:
     config = {key[6:]: value for key, value in given.items() if key.startswith("kafka.")}
     named = {key.replace("_", ".") for key in config}
     config = {key: value for key, value in defaults.items() if key not in named} | config
@@ -195,7 +198,7 @@ def _client_config(
         raise ValueError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
         )
-    return config
+    return ClientConfig(config)
 
 
 def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:

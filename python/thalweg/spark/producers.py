@@ -13,6 +13,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from thalweg._config.secret import Secret
+
 _KEPT = 4
 _lock = threading.Lock()
 _producers: dict[tuple[Any, ...], Any] = {}
@@ -52,7 +54,8 @@ def discard_producer(config: Mapping[str, str]) -> None:
 
 
 def _key(config: Mapping[str, str]) -> tuple[Any, ...]:
-    return (os.getpid(), *sorted(config.items()))
+    # A frame of a traceback would show a tuple of the options.
+    return (os.getpid(), Secret(repr(sorted(config.items()))))
 
 
 def _close(producer: Any, timeout: float | None = None) -> None:

@@ -174,8 +174,7 @@ def test_a_client_closed_in_the_middle_of_a_check_counts_as_stopped(
     topic = broker.create_topic("aio-closed")
 
     async def program() -> None:
-        consumer = made(broker)
-        consumer.assign([TopicPartition(topic, 0)])
+        consumer = made(broker, topic, group_id=topic)
         work = consumer._driver.before_poll
 
         def closing(*arguments: Any) -> Any:
@@ -188,6 +187,8 @@ def test_a_client_closed_in_the_middle_of_a_check_counts_as_stopped(
         )
         await consumer.start()
         is_closing = True
+        consumer.unsubscribe()  # so that the coordinator has work
+        consumer.subscribe([topic])
         if call == "async for":
             assert [record async for record in consumer] == []
         else:

@@ -197,8 +197,8 @@ def test_a_client_of_another_protocol_learns_which_one_the_listener_has(
 def test_a_mechanism_that_the_client_does_not_have_is_a_configuration_error(
     secure_kafka: RealKafka,
 ) -> None:
-    with pytest.raises(ValueError, match="GSSAPI"):
-        KafkaProducer(**_options(secure_kafka, "SASL_SSL", sasl_mechanism="GSSAPI"))
+    with pytest.raises(ValueError, match="DIGEST-MD5"):
+        KafkaProducer(**_options(secure_kafka, "SASL_SSL", sasl_mechanism="DIGEST-MD5"))
 
 
 def test_a_list_of_revoked_certificates_that_is_none_is_refused(secure_kafka: RealKafka) -> None:

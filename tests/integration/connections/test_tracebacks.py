@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import traceback
-import urllib.parse
 import warnings
-from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from tests.integration.support.aio import run
+from tests.support.canary import SENTINEL, forms, frames, shown_by
 from tests.support.kafka.certificates import OPENSSL_CLIENTS
 from tests.support.ports import free_port
-from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, Secret
 from thalweg._config.options import ROWS
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.auth.aws import Credentials
 from thalweg.errors import KafkaError
 from thalweg.partition_reader import PartitionReader
 
-SENTINEL = "S3nt/nel+4711="
-FORMS = {
-    SENTINEL,
-    base64.b64encode(SENTINEL.encode()).decode().rstrip("="),
-    base64.urlsafe_b64encode(SENTINEL.encode()).decode().rstrip("="),
-    urllib.parse.quote(SENTINEL),
-    urllib.parse.quote(SENTINEL, safe=""),
-    SENTINEL.encode().hex(),
-    SENTINEL.encode().hex().upper(),
-}
+FORMS = forms(SENTINEL)
 PLAIN = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
@@ -49,6 +36,14 @@ ENCRYPTED = {
 CASES: dict[str, dict[str, Any]] = {
     "every secret option": {row.name: SENTINEL for row in ROWS if row.secret},
     "every secret option in a list": {row.name: [SENTINEL] for row in ROWS if row.secret},
+    "every other option from a config provider": {
+        row.name: Secret(SENTINEL) for row in ROWS if not row.secret
+    },
+    "no broker, other options from a config provider": {
+        **PLAIN,
+        "sasl_plain_username": Secret(SENTINEL),
+        "sasl_plain_password": SENTINEL,
+    },
     "misspelled": {**PLAIN, "sasl_plain_pasword": SENTINEL},
     "a broken login line": {**PLAIN, "sasl.jaas.config": LINE.replace('";', "")},
     "a key that is not valid": {
@@ -110,24 +105,9 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def frames(error: BaseException) -> list[FrameType]:
-    """Returns the frames of this package, not those of the test, which have the sentinel."""
-    found = [frame for each in chain(error) for frame, _ in traceback.walk_tb(each.__traceback__)]
-    return [frame for frame in found if frame.f_globals["__name__"].startswith("thalweg")]
-
-
 def assert_nothing_is_shown(error: BaseException) -> None:
-    shown = {repr(frame.f_locals): frame.f_code.co_qualname for frame in frames(error)}
-    assert shown
-    for each in chain(error):
-        shown |= dict.fromkeys((str(each), repr(each), repr(vars(each))), "the error")
-    for text, where in shown.items():
+    assert frames(error)
+    for where, text in shown_by(error):
         assert not [form for form in FORMS if form in text], where
 
 

@@ -52,9 +52,9 @@ class Coordinator:
 
     def __init__(self, broker: EmbeddedBroker, clients: Clients) -> None:
         self.broker, self._clients = broker, clients
-        self.native = broker._native
-        self.native._serve_groups()
-        ((kind, _),) = self.native._next_group_events(LIMIT_MS) or ()  # type: ignore[misc]
+        self.native = broker._native.groups()
+        self.native.serve()
+        ((kind, _),) = self.native.next_events(LIMIT_MS) or ()  # type: ignore[misc]
         assert kind == "topics", "what there is already comes first"
 
     def client(self) -> Any:
@@ -66,7 +66,7 @@ class Coordinator:
         found: list[Any] = []
         deadline = time.monotonic() + LIMIT_MS / 1000
         while len(found) < count and time.monotonic() < deadline:
-            events = self.native._next_group_events(1000) or []
+            events = self.native.next_events(1000) or []
             found += [each for each in events if each[0] != "topics"]
         assert len(found) == count, found
         return found
@@ -85,7 +85,7 @@ class Coordinator:
 
     def publish(self, members: dict[str, dict[str, Any]], **fields: Any) -> None:
         view: Any = self.view(members, **fields)
-        self.native._publish_group(view, self.native._broker_now_ms())
+        self.native.publish(view, self.native.now_ms())
 
 
 def ask(client: Any, api: str, **body: Any) -> dict[str, Any]:
@@ -154,31 +154,31 @@ def test_group_apis_are_announced_when_groups_are_served(
     before = clients.admin(broker)._client.api_versions()
     assert not GROUP_APIS.keys() & before.keys()
     with pytest.raises(IllegalStateError):
-        broker._native._next_group_events(0)
+        broker._native.groups().next_events(0)
     coordinator = Coordinator(broker, clients)
     after = coordinator.client().api_versions()
     assert {api: after[api] for api in GROUP_APIS} == GROUP_APIS
-    assert broker._native._group_options()["group.min.session.timeout.ms"] == "6000"
-    broker._native._serve_groups()  # a second call does nothing
-    assert coordinator.native._next_group_events(0) == []
+    assert broker._native.groups().options()["group.min.session.timeout.ms"] == "6000"
+    broker._native.groups().serve()  # a second call does nothing
+    assert coordinator.native.next_events(0) == []
 
 
 def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     native, client = coordinator.native, coordinator.client()
     assert beat(client) == UNKNOWN_MEMBER_ID
-    before_ms = native._broker_now_ms()
+    before_ms = native.now_ms()
     protocols = [{"Name": "range", "Metadata": b"\x00\x01"}]
     joining = submit(client, "JoinGroup", SessionTimeoutMs=30_000, Protocols=protocols)
     (event,) = coordinator.events()
     kind, token, api, version, client_id, host, at_ms, group, body, draft = event
     assert (kind, api, version, group, draft) == ("request", "JoinGroup", 9, "g", None)
     assert (client_id[:14], host) == ("thalweg-admin-", "/127.0.0.1")
-    assert before_ms <= at_ms <= native._broker_now_ms()
+    assert before_ms <= at_ms <= native.now_ms()
     assert (body["MemberId"], body["Protocols"]) == ("", protocols)
     assert body["GroupInstanceId"] is None
     coordinator.publish({"m": member(watched=False)}, state="CompletingRebalance")
     joined = {"MemberId": "m", "Leader": "m", "GenerationId": 1, "ProtocolName": "range"}
-    assert native._answer_group_request(token, joined)
+    assert native.answer(token, joined)
     assert joining.result(LIMIT_MS)["Leader"] == "m"
     assert commit(client, "m", 1) == REBALANCE_IN_PROGRESS
     assignments = [{"MemberId": "m", "Assignment": b"all"}]
@@ -186,7 +186,7 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     (event,) = coordinator.events()
     assert event[8]["Assignments"] == assignments
     coordinator.publish({"m": member()}, topics=["t"])
-    native._answer_group_request(event[1], {"Assignment": b"all"})
+    native.answer(event[1], {"Assignment": b"all"})
     assert syncing.result(LIMIT_MS)["Assignment"] == b"all"
     assert beat(client) == NONE
     assert beat(client, generation=2) == ILLEGAL_GENERATION
@@ -194,9 +194,9 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     assert commit(client, "", -1) == UNKNOWN_MEMBER_ID
     coordinator.publish({"m": member(heartbeat=REBALANCE_IN_PROGRESS)}, state="PreparingRebalance")
     assert beat(client) == REBALANCE_IN_PROGRESS
-    native._forget_group("g")
+    native.forget("g")
     assert beat(client) == UNKNOWN_MEMBER_ID
-    assert native._next_group_events(0) == []
+    assert native.next_events(0) == []
 
 
 def test_later_requests_of_a_connection_wait_for_the_answer(coordinator: Coordinator) -> None:
@@ -207,7 +207,7 @@ def test_later_requests_of_a_connection_wait_for_the_answer(coordinator: Coordin
     (event,) = coordinator.events()
     assert beat(coordinator.client()) == NONE, "another connection is not held up"
     assert not behind.is_done
-    coordinator.native._answer_group_request(event[1], {})
+    coordinator.native.answer(event[1], {})
     assert behind.result(LIMIT_MS)["ErrorCode"] == NONE
     assert leaving.is_done
 
@@ -219,7 +219,7 @@ def test_a_member_that_falls_silent_is_expired(coordinator: Coordinator) -> None
         (event,) = coordinator.events()
     kind, at_ms, group, who = event
     assert (kind, group, who) == ("expired", "g", "m")
-    assert at_ms <= coordinator.native._broker_now_ms()
+    assert at_ms <= coordinator.native.now_ms()
     assert beat(client) == UNKNOWN_MEMBER_ID
     assert beat(client, "lively") == NONE
 
@@ -236,7 +236,7 @@ def test_a_plain_heartbeat_of_the_consumer_protocol_is_answered_by_rust(
     leaving = submit(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=-1)
     (event,) = coordinator.events()
     assert (event[2], event[8]["MemberEpoch"]) == ("ConsumerGroupHeartbeat", -1)
-    coordinator.native._answer_group_request(event[1], {"MemberEpoch": -1})
+    coordinator.native.answer(event[1], {"MemberEpoch": -1})
     assert leaving.result(LIMIT_MS)["MemberEpoch"] == -1
 
 
@@ -253,7 +253,7 @@ def test_groups_are_described_from_a_draft_listed_and_deleted(coordinator: Coord
         ("Dead", GROUP_ID_NOT_FOUND),
     ]
     rows[0] = {"GroupId": "g", "GroupState": "Stable"}
-    assert native._answer_group_request(event[1], event[9])
+    assert native.answer(event[1], event[9])
     answer = describing.result(LIMIT_MS)
     assert [row["GroupState"] for row in answer["Groups"]] == ["Stable", "Dead"]
     coordinator.publish({"m": member()}, topics=["t"])
@@ -288,9 +288,9 @@ def test_an_answer_that_does_not_fit_raises_and_the_client_gets_an_error(
     joining = submit(coordinator.client(), "JoinGroup")
     (event,) = coordinator.events()
     with pytest.raises(error):
-        coordinator.native._answer_group_request(event[1], body)
+        coordinator.native.answer(event[1], body)
     assert joining.result(LIMIT_MS)["ErrorCode"] == UNKNOWN_SERVER_ERROR
-    assert not coordinator.native._answer_group_request(event[1], {})
+    assert not coordinator.native.answer(event[1], {})
 
 
 @pytest.mark.parametrize("missing", ["kind", "members", "topics"])
@@ -298,10 +298,10 @@ def test_a_view_must_be_whole(coordinator: Coordinator, missing: str) -> None:
     view: Any = coordinator.view({"m": member()})
     del view[missing]
     with pytest.raises(KeyError, match=missing):
-        coordinator.native._publish_group(view, 0.0)
+        coordinator.native.publish(view, 0.0)
     view = coordinator.view({}, kind="share")
     with pytest.raises(ValueError, match="share"):
-        coordinator.native._publish_group(view, 0.0)
+        coordinator.native.publish(view, 0.0)
 
 
 def test_answers_for_clients_that_are_gone_are_dropped(
@@ -310,7 +310,7 @@ def test_answers_for_clients_that_are_gone_are_dropped(
     submit(coordinator.client(), "LeaveGroup", Members=[{"MemberId": "m"}])
     (event,) = coordinator.events()
     clients.close()
-    answer = coordinator.native._answer_group_request
+    answer = coordinator.native.answer
     wait_until(lambda: not answer(event[1], {}), what="the connection's end")
 
 
@@ -323,7 +323,7 @@ def test_a_node_that_stops_takes_its_waiting_requests_along(
     joining = submit(coordinator.client(), "JoinGroup")
     (event,) = coordinator.events()
     broker.stop_node(1)
-    assert not coordinator.native._answer_group_request(event[1], {})
+    assert not coordinator.native.answer(event[1], {})
     with pytest.raises(KafkaError):
         joining.result(LIMIT_MS)
 
@@ -332,23 +332,23 @@ def test_closing_the_broker_ends_the_wait_for_events(start_embedded: Any, client
     broker = start_embedded()
     coordinator = Coordinator(broker, clients)
     heard: list[Any] = []
-    waiting = threading.Thread(target=lambda: heard.append(coordinator.native._next_group_events()))
+    waiting = threading.Thread(target=lambda: heard.append(coordinator.native.next_events()))
     waiting.start()
     joining = submit(coordinator.client(), "JoinGroup")
     waiting.join(LIMIT_MS / 1000)
     token = heard[0][0][1]
-    waiting = threading.Thread(target=lambda: heard.append(coordinator.native._next_group_events()))
+    waiting = threading.Thread(target=lambda: heard.append(coordinator.native.next_events()))
     waiting.start()
     with within(5):
         broker.close()
         waiting.join(LIMIT_MS / 1000)
     assert not waiting.is_alive()
     assert heard[1] is None
-    assert coordinator.native._next_group_events() is None
+    assert coordinator.native.next_events() is None
     # The thread that serves the groups may still finish a step.
-    assert not coordinator.native._answer_group_request(token, {})
+    assert not coordinator.native.answer(token, {})
     coordinator.publish({"m": member()})
-    coordinator.native._forget_group("g")
+    coordinator.native.forget("g")
     with pytest.raises(KafkaError):
         joining.result(LIMIT_MS)
 
@@ -389,8 +389,8 @@ def test_an_application_that_holds_the_gil_evicts_nobody(coordinator: Coordinato
         assert other.stdout.readline() == "beating\n"
         # The session is short from here on: the other process took time to start.
         coordinator.publish({"m": member(timeout_ms=int(session_s * 1000))})
-        held_s = hold_gil(lambda: native._next_group_events(0), session_s * 2)
-        held_until_ms = native._broker_now_ms()
+        held_s = hold_gil(lambda: native.next_events(0), session_s * 2)
+        held_until_ms = native.now_ms()
         said = other.stdout.read().splitlines()
         assert (other.wait(LIMIT_MS / 1000), said[-1]) == (0, "[0]")
     assert held_s > session_s * 1.1, "the interpreter's lock was let go"

@@ -200,8 +200,11 @@ def test_users_are_added_changed_and_removed_while_it_runs(broker: EmbeddedBroke
             KafkaAdminClient(**changed)
     with pytest.raises(ValueError, match="must not be empty"):
         broker.add_user("new", "")
+    stopped = secured()
     with pytest.raises(IllegalStateError):
-        secured().add_user("new", "first")
+        stopped.add_user("new", "first")
+    with stopped, pytest.raises(ValueError, match="no user 'new'"):
+        stopped.client_config("new")
 
 
 def test_administrators_create_and_delete_users_of_scram(broker: EmbeddedBroker) -> None:

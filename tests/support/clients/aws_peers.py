@@ -60,15 +60,37 @@ def found(case: dict[str, Any]) -> dict[str, Any]:
     return {"keys": [keys.access_key, keys.secret_key, keys.token], "region": region}
 
 
+def roles_of_a_function(case: dict[str, Any]) -> list[str]:
+    """Returns the outcomes of assuming a role with what a function returns, and at last raises."""
+    from thalweg.auth.aws import Credentials, Identity, reason
+
+    names = iter(case["names"])
+
+    def given() -> Credentials:
+        name = next(names)
+        if name == "wrong":
+            raise ValueError("hunter2")
+        return Credentials(name, "hunter2")
+
+    identity = Identity("eu-west-1", role_arn=case["role_arn"], credentials=given)
+    outcomes = []
+    for _ in case["names"]:
+        try:
+            outcomes.append(identity.credentials().access_key)
+        except Exception as error:
+            outcomes.append(reason(error))
+    return outcomes
+
+
 def token(case: dict[str, Any]) -> dict[str, Any]:
     """Returns the token that thalweg requests from STS."""
     from thalweg.auth.aws import Credentials
     from thalweg.auth.oidc import OidcError, OidcTokens, Settings
-    from thalweg.auth.sts import StsSettings
+    from thalweg.auth.sts import Held, StsSettings
 
     keys = Credentials("AKIDOWN", "hunter2")
     tags = tuple(map(tuple, case.pop("tags")))
-    settings = Settings("", sts=StsSettings(**case, tags=tags, credentials=keys))
+    settings = Settings("", sts=StsSettings(**case, tags=tags, credentials=Held(keys)))
     try:
         got = OidcTokens(settings, {}).token()
     except OidcError as error:

@@ -19,23 +19,23 @@ class Native:
 
     def __init__(self, *events: list[Any], now_ms: float = 0.0) -> None:
         self.events = list(events)
-        self.now_ms = now_ms
+        self._now_ms = now_ms
         self.answers: dict[int, Any] = {}
         self.views: list[Any] = []
 
-    def _serve_groups(self) -> None:
+    def serve(self) -> None:
         pass
 
-    def _group_options(self) -> dict[str, str]:
+    def options(self) -> dict[str, str]:
         return defaultdict(lambda: "1000")
 
-    def _broker_now_ms(self) -> float:
-        return self.now_ms
+    def now_ms(self) -> float:
+        return self._now_ms
 
-    def _next_group_events(self, timeout_ms: float | None) -> list[Any] | None:
+    def next_events(self, timeout_ms: float | None) -> list[Any] | None:
         return self.events.pop(0) if self.events else None
 
-    def _answer_group_request(self, token: int, body: Any) -> bool:
+    def answer(self, token: int, body: Any) -> bool:
         self.answers[token] = body
         if body is None:
             raise TypeError("a body is a dict")
@@ -43,10 +43,10 @@ class Native:
             raise ValueError("the body does not fit")
         return True
 
-    def _publish_group(self, view: Any, at_ms: float) -> None:
+    def publish(self, view: Any, at_ms: float) -> None:
         self.views.append(view)
 
-    def _forget_group(self, group_id: str) -> None:
+    def forget(self, group_id: str) -> None:
         pass
 
 

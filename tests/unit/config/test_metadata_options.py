@@ -7,7 +7,7 @@ from thalweg._config import aws_rules
 from thalweg._config.oidc import rules as oidc_rules
 from thalweg._config.oidc.metadata import AZURE_URL, sts_settings
 from thalweg.auth.sts import StsSettings
-from thalweg.config import IgnoredOptionWarning, resolve
+from thalweg.config import IgnoredOptionWarning, InsecureConnectionWarning, resolve
 
 OAUTH = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
 AZURE = {
@@ -77,6 +77,33 @@ def test_aws_takes_confluent_kafkas_configuration(botocore, recwarn):
         resolve("a", {**STS, "sasl_aws_region": "eu-west-1"})
 
 
+def test_an_endpoint_without_tls_is_warned_about(botocore, recwarn):
+    config = "region=a,audience=b,sts_endpoint=http://{}:1/x"
+    settings({**STS, "sasl.oauthbearer.config": config.format("127.0.0.1")})
+    assert not recwarn.list
+    with pytest.warns(InsecureConnectionWarning, match="sts_endpoint in .* is not https"):
+        settings({**STS, "sasl.oauthbearer.config": config.format("sts.example")})
+
+
+def test_clients_with_the_same_credentials_share_tokens_whatever_these_are(botocore):
+    class Own:
+        """Credentials whose comparison and hash would show them."""
+
+        access_key, secret_key, token = "AKID", "hunter2", None
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError(self.secret_key)
+
+        __hash__ = None  # type: ignore[assignment]
+
+    own = Own()
+    first, same = (settings({**STS, "sasl_aws_credentials": own}) for _ in range(2))
+    other = settings({**STS, "sasl_aws_credentials": Own()})
+    assert first == same
+    assert hash(first) == hash(same)
+    assert first != other
+
+
 @pytest.mark.parametrize(
     "config, words",
     [
@@ -88,6 +115,8 @@ def test_aws_takes_confluent_kafkas_configuration(botocore, recwarn):
         ("region=a,audience=b,duration_seconds=x", "from 60 to 3600"),
         ("region=a,audience=b,signing_algorithm=none", "ES384 or RS256"),
         ("region", "must be 'key=value"),
+        ("region=a,audience=b,sts_endpoint=sts.example", "sts_endpoint that is not https://"),
+        ("region=a,audience=b,sts_endpoint=http://me@x", "sts_endpoint that is not https://"),
         ("region=a,audience=b" + "".join(f",tag_{n}=x" for n in range(51)), "more than 50 tags"),
     ],
 )

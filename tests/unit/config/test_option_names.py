@@ -81,10 +81,6 @@ def kafka_options() -> list[tuple[str, str, str]]:
 # Kafka's options that thalweg does not have.
 NOT_OURS = {
     "transaction.two.phase.commit.enable": "two-phase commit (KIP-939) is not offered",
-    "sasl.kerberos.kinit.cmd": "no Kerberos",
-    "sasl.kerberos.ticket.renew.window.factor": "no Kerberos",
-    "sasl.kerberos.ticket.renew.jitter": "no Kerberos",
-    "sasl.kerberos.min.time.before.relogin": "no Kerberos",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from tests.unit.config.problems import problems
 from thalweg import Secret
 from thalweg.config import resolve
+from thalweg.errors import KafkaConfigurationError
 
 PATHS = "config_providers_file_param_allowed_paths"
 LOGIN = {
@@ -62,8 +65,105 @@ def test_a_value_stays_hidden(env: dict[str, Any]) -> None:
     given = {**LOGIN, "sasl_plain_password": Secret("${env:KAFKA_PASSWORD}"), **env}
     found = resolve("p", given)
     assert "hunter2" not in repr(found) + repr(dict(found)) + str(found.core())
-    # Options that are not secret are shown, as if they had been given.
-    assert resolve("p", {"client_id": "c-${env:KAFKA_PASSWORD}", **env})["client_id"] == "c-hunter2"
+
+
+@pytest.mark.parametrize(
+    "option", ["client_id", "bootstrap_servers", "ssl_cafile", "ssl_keystore_location"]
+)
+def test_a_value_stays_hidden_in_options_that_are_not_secret(
+    env: dict[str, Any], option: str
+) -> None:
+    given = {"security_protocol": "SSL", option: "${env:KAFKA_PASSWORD}", **env}
+    if option.startswith("ssl"):
+        # Relative paths, which the constructor reads.
+        os.environ["KAFKA_PASSWORD"] = os.path.relpath(__file__)
+    found = resolve("p", given)
+    assert os.environ["KAFKA_PASSWORD"] in str(found[option])
+    assert found.public()[option] == "<hidden>"
+    assert os.environ["KAFKA_PASSWORD"] not in repr(found)
+
+
+@pytest.mark.parametrize("given_as", ["a variable", "a Secret"])
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("acks", "hunter2"),
+        ("bootstrap_servers", "ok:9092, hunter2:99999"),
+        ("bootstrap_servers", "hunter2:1:2"),
+        ("bootstrap_servers", "a/hunter2"),
+        ("compression_type", "hunter2"),
+        ("enable_idempotence", "hunter2"),
+        ("interceptor_classes", "hunter2.Class"),
+        ("interceptor_classes", "hunter2.part.Class"),
+        ("key_serializer", "hunter2"),
+        ("linger_ms", "hunter2"),
+        ("linger_ms", "-4711"),
+        ("partitioner", "hunter2"),
+        ("sasl_login_refresh_window_factor", "4711"),
+        ("sasl_oauth_token_provider", "hunter2:make"),
+        ("security_protocol", "hunter2"),
+        ("ssl_cafile", "/nowhere/hunter2"),
+        ("ssl_ciphers", "hunter2"),
+        ("ssl_enabled_protocols", "TLSv1.3,hunter2"),
+        ("ssl_endpoint_identification_algorithm", "hunter2"),
+        ("ssl_keystore_type", "hunter2"),
+        ("ssl_protocol", "hunter2"),
+    ],
+)
+def test_no_problem_and_no_frame_shows_a_value_that_a_variable_supplied(
+    env: dict[str, Any], option: str, value: str, given_as: str
+) -> None:
+    os.environ["KAFKA_PASSWORD"] = value
+    given = Secret(value) if given_as == "a Secret" else "${env:KAFKA_PASSWORD}"
+    if option == "sasl_oauth_token_provider" and given_as == "a Secret":
+        return  # the same as a str, because the option may hold a token by mistake
+    with pytest.raises(KafkaConfigurationError, match=option) as caught:
+        resolve("p", {"security_protocol": "SSL", option: given, **env})
+    shown = str(caught.value) + repr(caught.value) + repr(caught.value.problems)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    shown += repr([frame.f_locals for frame in frames if frame.f_code.co_name == "resolve"])
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "hunter2" not in shown
+    assert "4711" not in shown
+
+
+def test_rules_between_options_do_not_show_values_of_variables(env: dict[str, Any]) -> None:
+    os.environ["KAFKA_PASSWORD"] = "4711"
+    given = {"retry_backoff_ms": "${env:KAFKA_PASSWORD}", "retry_backoff_max_ms": 471, **env}
+    with pytest.raises(KafkaConfigurationError) as caught:
+        resolve("p", given)
+    assert "retry_backoff_ms (<hidden>) must not be larger than" in str(caught.value)
+    assert "(471)" in str(caught.value)
+
+
+def test_a_warning_hides_a_value_of_a_variable_also_if_it_becomes_an_error(
+    env: dict[str, Any],
+) -> None:
+    os.environ["KAFKA_PASSWORD"] = "AES256:hunter2"
+    ciphers = "ECDHE-RSA-AES256-GCM-SHA384,${env:KAFKA_PASSWORD}"
+    given = {"security_protocol": "SSL", "ssl_ciphers": ciphers, **env}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="<hidden>") as caught:
+            resolve("p", given)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    shown = str(caught.value) + repr([f.f_locals for f in frames if f.f_code.co_name == "resolve"])
+    assert "hunter2" not in shown
+
+
+def test_a_short_value_of_a_variable_is_hidden_only_as_a_word(env: dict[str, Any]) -> None:
+    os.environ["KAFKA_PASSWORD"] = "a"
+    with pytest.raises(KafkaConfigurationError) as caught:
+        resolve("p", {"client_id": "${env:KAFKA_PASSWORD}", "acks": "a-b", **env})
+    assert "acks must be 'all' (or -1), 1 or 0, not '<hidden>-b'" in str(caught.value)
+
+
+def test_two_names_of_an_option_may_have_the_same_value_from_a_variable(
+    env: dict[str, Any],
+) -> None:
+    given = {"client.id": "${env:KAFKA_PASSWORD}", "client_id": "hunter2", **env}
+    assert resolve("p", given)["client_id"] == "hunter2"
 
 
 @pytest.mark.parametrize(

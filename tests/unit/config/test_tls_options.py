@@ -103,6 +103,23 @@ def test_no_verification_warns_each_time(name):
             assert core(**{name: "false"})["ssl_verify"] is False
 
 
+def test_without_verification_the_files_to_verify_with_have_no_effect(tmp_path):
+    crl = tmp_path / "crl.pem"
+    crl.write_text("")
+    with (
+        pytest.warns(InsecureConnectionWarning, match="ssl_verify=False"),
+        pytest.warns(IgnoredOptionWarning, match="ssl_cafile, ssl_crlfile: without effect"),
+    ):
+        core(ssl_verify=False, ssl_cafile=str(tmp_path), ssl_crlfile=str(crl))
+
+
+def test_a_name_that_is_not_checked_warns_unless_the_authority_is_the_users(tmp_path, recwarn):
+    core(ssl_check_hostname=False, ssl_cafile=str(tmp_path))
+    assert not recwarn.list
+    with pytest.warns(InsecureConnectionWarning, match="Set ssl_cafile to the authority"):
+        core(ssl_check_hostname=False)
+
+
 def test_the_authorities_may_be_in_a_folder_but_no_other_file(tmp_path):
     assert core(ssl_cafile=tmp_path)["ssl_cafile"] == str(tmp_path)
     text = one_problem("a", **TLS, ssl_crlfile=str(tmp_path))

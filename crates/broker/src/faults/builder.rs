@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::server::{SharedCore, lock};
-use crate::{FaultAction, FaultId, FaultMatch};
+use crate::{FaultAction, FaultId, FaultMatch, TlsVersion};
 
 /// The faults of a running broker.
 ///
@@ -126,6 +126,26 @@ impl FaultBuilder {
     /// See [`FaultAction::Silence`].
     pub fn then_silence(self) -> FaultId {
         self.then(FaultAction::Silence)
+    }
+
+    /// See [`FaultAction::BadServerSignature`]. The API does not matter, and a topic neither.
+    pub fn bad_server_signature(self) -> FaultId {
+        self.then(FaultAction::BadServerSignature)
+    }
+
+    /// See [`FaultAction::ScramIterations`].
+    pub fn scram_iterations(self, iterations: u32) -> FaultId {
+        self.then(FaultAction::ScramIterations(iterations))
+    }
+
+    /// See [`FaultAction::CloseInTlsHandshake`].
+    pub fn close_in_tls_handshake(self) -> FaultId {
+        self.then(FaultAction::CloseInTlsHandshake)
+    }
+
+    /// See [`FaultAction::TlsVersion`].
+    pub fn tls_version(self, version: TlsVersion) -> FaultId {
+        self.then(FaultAction::TlsVersion(version))
     }
 
     fn then(self, action: FaultAction) -> FaultId {

@@ -9,10 +9,12 @@
 //!
 //! ```text
 //! builder.rs   how a program adds faults to a running broker
+//! logins.rs    faults of logins and of TLS handshakes
 //! mishaps.rs   refusals and elections that lose records, for the simulation
 //! ```
 
 pub(crate) mod builder;
+pub(crate) mod logins;
 pub(crate) mod mishaps;
 
 use std::cell::LazyCell;
@@ -42,6 +44,23 @@ pub enum FaultAction {
     /// The request is not applied. Neither it nor any later request of the connection is answered,
     /// as if the network had lost them.
     Silence,
+    /// SCRAM: the broker accepts the login, but its signature is wrong, as if it did not know the
+    /// password.
+    BadServerSignature,
+    /// SCRAM: the broker wants this number of iterations. If the client uses it, its proof does not
+    /// fit the broker's keys.
+    ScramIterations(u32),
+    /// The broker closes the connection after the client's first message of the TLS handshake.
+    CloseInTlsHandshake,
+    /// The broker accepts only this version of TLS.
+    TlsVersion(TlsVersion),
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersion {
+    V1_2,
+    V1_3,
 }
 
 /// The requests that a fault applies to.
@@ -144,7 +163,8 @@ impl FaultRegistry {
         node: i32,
         topics: impl FnOnce() -> Vec<Str>,
     ) -> Option<Applied> {
-        self.take_if(api, node, |_| true, topics)
+        let is_meant = |fault: &Fault| !fault.action.is_of_login();
+        self.take_if(api, node, is_meant, topics)
     }
 
     fn take_if(

@@ -50,6 +50,15 @@ pub(crate) struct Reader {
     pub(crate) host: String,
 }
 
+impl Reader {
+    pub(crate) fn who(&self) -> Who<'_> {
+        Who {
+            principal: self.principal.text(),
+            host: &self.host,
+        }
+    }
+}
+
 impl PendingFetch {
     /// Returns the answer's body if it is time for it. Otherwise the next change wakes the waiter.
     pub(crate) fn poll(

@@ -25,7 +25,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-pub(crate) use describe::{Completion, write};
+pub(crate) use describe::{Completion, Rights, write};
 pub use events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket};
 pub(crate) use hand_over::{CoordinatorRequest, HandOver, Origin, Routed, route};
 pub(crate) use view::{CommitBy, Committer, RetainedSince, TopicPartition};
@@ -180,7 +180,8 @@ impl Core {
         let Some(waiting) = self.groups.events.waiting(ticket) else {
             return false;
         };
-        let completed = waiting.completion.apply(body, waiting.version);
+        let acls = self.acls.as_ref();
+        let completed = waiting.completion.apply(body, waiting.version, acls);
         let body = completed.unwrap_or_else(|_| {
             (waiting.refuse)(
                 &waiting.groups,

@@ -8,7 +8,7 @@ use thalweg_protocol::messages::consumer_group_describe::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::repeats::{self, GROUPS_PER_REQUEST_MAX};
-use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
+use crate::groups::{Completion, CoordinatorRequest, HandOver, Rights, Routed, write};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -55,7 +55,10 @@ pub(crate) fn handle(
         draft: write(&draft, version).ok(),
         completion: Completion::ConsumerDescribe {
             refused: others,
-            with_operations: request.include_authorized_operations,
+            rights: Rights {
+                client: context.connection.reader(),
+                are_asked: request.include_authorized_operations,
+            },
         },
     })
 }

@@ -34,6 +34,10 @@ pub(crate) fn handle(
     if let Err(code) = context.check_coordinator(&request.group_id) {
         return Routed::Here(ConsumerGroupHeartbeatRequest::refusal(&[], code));
     }
+    let mut subscribed = request.subscribed_topic_names.iter().flatten();
+    if let Some(code) = subscribed.find_map(|name| context.denied_topic(name)) {
+        return Routed::Here(ConsumerGroupHeartbeatRequest::refusal(&[], code));
+    }
     if !is_plain(context, &request) {
         return Routed::Coordinator(HandOver::of_member(
             &request.group_id,

@@ -261,17 +261,20 @@ fn broker_rows(options: &BrokerOptions) -> Vec<DescribeConfigsResourceResult> {
 }
 
 fn row(name: &'static str, kind: Kind, value: ConfigValue) -> DescribeConfigsResourceResult {
+    let is_sensitive = kind == Kind::Password;
+    let shown = |text: String| (!is_sensitive).then(|| text.into());
     let synonyms = value
         .synonyms
         .into_iter()
         .map(|(name, text, source)| DescribeConfigsSynonym {
             name: Str::from_static(name),
-            value: Some(text.into()),
+            value: shown(text),
             source,
         });
     DescribeConfigsResourceResult {
         name: Str::from_static(name),
-        value: Some(value.text.into()),
+        value: shown(value.text),
+        is_sensitive,
         documentation: None,
         config_source: value.source,
         synonyms: synonyms.collect(),

@@ -4,10 +4,11 @@ use thalweg_protocol::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup,
 };
 use thalweg_protocol::{ErrorCode, Str};
+use thalweg_security::acl::ResourceType;
 
 use super::operations;
 use super::repeats::{self, GROUPS_PER_REQUEST_MAX};
-use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
+use crate::groups::{Completion, CoordinatorRequest, HandOver, Rights, Routed, write};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -57,7 +58,10 @@ pub(crate) fn handle(
         draft: write(&answer(drafted), version).ok(),
         completion: Completion::Describe {
             refused: others,
-            with_operations,
+            rights: Rights {
+                client: context.connection.reader(),
+                are_asked: with_operations,
+            },
         },
     })
 }
@@ -79,11 +83,15 @@ fn refused(group: &Str, code: ErrorCode) -> DescribedGroup {
 
 /// Describes a group without its coordinator: it has only offsets, or does not exist.
 fn describe(context: &Context<'_>, group: &Str, with_operations: bool) -> DescribedGroup {
+    let allowed = |are_asked| {
+        let all = operations::of_group(are_asked);
+        context.allowed_of(all, ResourceType::Group, group)
+    };
     if context.core.offsets.has_group(group) {
         return DescribedGroup {
             group_id: group.detached(),
             group_state: "Empty".into(),
-            authorized_operations: operations::of_group(with_operations),
+            authorized_operations: allowed(with_operations),
             ..DescribedGroup::default()
         };
     }
@@ -101,7 +109,7 @@ fn describe(context: &Context<'_>, group: &Str, with_operations: bool) -> Descri
         error_message: is_error.then(|| message.into()),
         group_id: group.detached(),
         group_state: "Dead".into(),
-        authorized_operations: operations::of_group(with_operations && !is_error),
+        authorized_operations: allowed(with_operations && !is_error),
         ..DescribedGroup::default()
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod consumer_group_describe;
 pub(crate) mod consumer_group_heartbeat;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
+pub(crate) mod delegation_tokens;
 pub(crate) mod delete_groups;
 pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
@@ -66,7 +67,7 @@ fn transactional_code(code: ErrorCode, version: i16, known_since: i16) -> ErrorC
 
 /// The operations on a cluster, topic or group that are allowed without ACLs, as bits (KIP-430).
 pub(crate) mod operations {
-    pub(super) const NOT_ASKED: i32 = i32::MIN;
+    pub(crate) const NOT_ASKED: i32 = i32::MIN;
     pub(super) const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);
     pub(super) const TOPIC: i32 = bits(&[3, 4, 5, 6, 7, 8, 10, 11]);
     const GROUP: i32 = bits(&[3, 6, 8, 10, 11]);

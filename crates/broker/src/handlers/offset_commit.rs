@@ -30,14 +30,19 @@ pub(crate) fn handle(
     request: OffsetCommitRequest,
 ) -> OffsetCommitResponse {
     let allowed = check_group(context, &request);
+    // The other reasons are only for topics that exist and that the client may read. Otherwise they
+    // would tell which topics exist.
+    let refused = allowed.err().filter(|code| {
+        *code == ErrorCode::GROUP_AUTHORIZATION_FAILED || context.injected_for_all().is_some()
+    });
     let to = To {
         group: request.group_id,
         // Versions 2 to 4 say how long the offset should be kept.
         kept_ms: (request.retention_time_ms >= 0).then_some(request.retention_time_ms),
     };
-    let topics = request.topics.into_iter().map(|topic| match allowed {
-        Err(code) => answer(topic, |_| code),
-        Ok(()) => commit_topic(context, &to, topic),
+    let topics = request.topics.into_iter().map(|topic| match refused {
+        Some(code) => answer(topic, |_| code),
+        None => commit_topic(context, &to, topic, allowed),
     });
     OffsetCommitResponse {
         topics: topics.collect(),
@@ -58,20 +63,26 @@ fn check_group(context: &mut Context<'_>, request: &OffsetCommitRequest) -> Resu
         _ => ErrorCode::GROUP_ID_NOT_FOUND,
     };
     let by = CommitBy::OffsetCommit { version };
-    let partitions = existing(context.core, version, &request.topics);
+    let partitions = existing(context, &request.topics);
+    if partitions.is_empty() {
+        return Ok(());
+    }
     check_members(context, &request.group_id, &who, (by, &partitions), unknown)
 }
 
-/// Returns the partitions that exist. The others have their own error.
-fn existing(core: &Core, version: i16, topics: &[OffsetCommitRequestTopic]) -> Vec<TopicPartition> {
+/// Returns the partitions that exist and that the client may read. The others have their own error.
+fn existing(context: &Context<'_>, topics: &[OffsetCommitRequestTopic]) -> Vec<TopicPartition> {
+    let core = &*context.core;
     let mut found = Vec::new();
     for topic in topics {
         let indexes = topic.partitions.iter().map(|each| each.partition_index);
-        let topic = match version {
+        let topic = match context.version {
             ..10 => core.topology.topic(&topic.name),
             _ => core.topology.topic_by_id(topic.topic_id),
         };
-        if let Some(topic) = topic {
+        if let Some(topic) = topic
+            && context.denied_topic(&topic.name).is_none()
+        {
             let indexes = indexes.filter(|index| topic.partition(*index).is_some());
             found.extend(indexes.map(|index| (topic.name.clone(), index)));
         }
@@ -109,6 +120,7 @@ fn commit_topic(
     context: &mut Context<'_>,
     to: &To,
     topic: OffsetCommitRequestTopic,
+    allowed: Result<(), ErrorCode>,
 ) -> OffsetCommitResponseTopic {
     let by_id = context.version >= 10;
     if let Some(code) = context.denied_topic(&topic.name).filter(|_| !by_id) {
@@ -124,13 +136,16 @@ fn commit_topic(
             .topic(&topic.name)
             .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
     };
-    let found = found.map(|topic| (topic.name.clone(), topic.partitions.len()));
+    let found = found.and_then(|topic| match context.denied_topic(&topic.name) {
+        Some(code) => Err(code),
+        None => Ok((topic.name.clone(), topic.partitions.len())),
+    });
     answer(topic, |partition| match &found {
         Err(code) => *code,
         Ok((name, partitions)) => {
             let exists = (0..*partitions as i32).contains(&partition.partition_index);
             if exists {
-                let committed = commit(context, to, name, partition);
+                let committed = allowed.and_then(|()| commit(context, to, name, partition));
                 committed.err().unwrap_or_default()
             } else {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION

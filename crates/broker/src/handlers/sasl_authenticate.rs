@@ -4,7 +4,9 @@ use thalweg_protocol::messages::sasl_authenticate::{
     SaslAuthenticateRequest, SaslAuthenticateResponse,
 };
 
+use crate::Core;
 use crate::error::ApiError;
+use crate::faults::logins::LoginFaults;
 use crate::requests::answer::{Reply, ReplyTo};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
@@ -24,9 +26,13 @@ pub(crate) fn handle(
         session_ms_max: context.core.options.connections_max_reauth_ms,
     };
     let login = &mut context.connection.authentication;
+    let Core {
+        security, faults, ..
+    } = &mut *context.core;
+    let mut faults = LoginFaults::new(faults, context.node);
     let outcome = match injected {
         Some(code) => Err(login.refuse(ApiError::of(code))),
-        None => login.step(&mut context.core.security, &request.auth_bytes, &at),
+        None => login.step(security, &request.auth_bytes, &at, &mut faults),
     };
     match outcome {
         Ok(progress) => Reply::Message(SaslAuthenticateResponse {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thalweg_security::acl::Acls;
 
+use super::tokens::{TOKEN_KEY, TokenOptions};
 use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
 use super::value::{Kind, OptionError};
 use crate::BrokerError;
@@ -27,6 +28,10 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("connections.max.idle.ms", Kind::LONG, "600000"),
     ("connections.max.reauth.ms", Kind::LONG, "0"),
     ("default.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "1"),
+    ("delegation.token.expiry.check.interval.ms", Kind::Long { min: 1 }, "3600000"),
+    ("delegation.token.expiry.time.ms", Kind::Long { min: 1 }, "86400000"),
+    ("delegation.token.max.lifetime.ms", Kind::Long { min: 1 }, "604800000"),
+    (TOKEN_KEY, Kind::Password, ""),
     ("delete.topic.enable", Kind::Bool, "true"),
     ("fetch.max.bytes", Kind::Int { min: 1024, max: i32::MAX as i64 }, "57671680"),
     ("group.consumer.assignment.interval.ms", Kind::INT, "1000"),
@@ -110,6 +115,7 @@ pub struct BrokerOptions {
     pub sasl_request_bytes_max: usize,
     /// `ssl.client.auth`: whether clients must have certificates.
     pub ssl_client_auth: ClientAuth,
+    pub tokens: TokenOptions,
     pub transaction_max_timeout_ms: i32,
     /// The number of partitions that `__transaction_state` would have. It decides which node
     /// coordinates.
@@ -163,12 +169,16 @@ impl BrokerOptions {
             request_bytes_max: number("socket.request.max.bytes") as usize,
             retention_check_interval_ms: number("log.retention.check.interval.ms") as u64,
             ssl_client_auth: ClientAuth::from_name(texts["ssl.client.auth"]),
+            tokens: TokenOptions::new(texts[TOKEN_KEY], &number),
             transaction_max_timeout_ms: number("transaction.max.timeout.ms") as i32,
             transaction_partitions: number("transaction.state.log.num.partitions") as i32,
             transaction_version: number("thalweg.transaction.version") as i16,
             transactional_id_expiration_ms: number("transactional.id.expiration.ms"),
             given: given.clone(),
         };
+        if let Some(key) = options.given.get_mut(TOKEN_KEY) {
+            "[hidden]".clone_into(key);
+        }
         options.settle_times();
         options
             .topic_options(&BTreeMap::new())

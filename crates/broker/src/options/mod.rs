@@ -7,11 +7,13 @@
 //! where Kafka has them for a topic. They have no effect here, and the tables say so.
 
 mod broker;
+mod tokens;
 mod topic;
 mod value;
 
 pub(crate) use broker::TRANSACTION_VERSION_MAX;
 pub use broker::{BROKER_OPTIONS, BrokerOptions, ClientAuth, broker_option_names};
+pub use tokens::TokenOptions;
 pub use topic::{CleanupPolicy, TOPIC_OPTIONS, TopicOption, TopicOptions};
 pub(crate) use value::split_list;
 pub use value::{Kind, OptionError};

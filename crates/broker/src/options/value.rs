@@ -19,6 +19,8 @@ pub enum Kind {
     },
     /// Free text.
     Text,
+    /// A secret text, which no answer shows.
+    Password,
     /// One of these words.
     Word(&'static [&'static str]),
     /// Some of these words, separated by commas.
@@ -43,6 +45,7 @@ impl Kind {
             Self::Long { .. } => 5,
             Self::Double { .. } => 6,
             Self::Words(_) | Self::List => 7,
+            Self::Password => 9,
         }
     }
 
@@ -59,7 +62,7 @@ impl Kind {
             Self::Double { min, max } => text.parse().is_ok_and(|n: f64| (min..=max).contains(&n)),
             Self::Word(words) => words.contains(&text),
             Self::Words(words) => split_list(text).all(|word| words.contains(&word)),
-            Self::Text | Self::List => true,
+            Self::Text | Self::Password | Self::List => true,
         };
         if good {
             return Ok(());
@@ -81,7 +84,7 @@ impl fmt::Display for Kind {
             Self::Double { min, max } => write!(f, "a number from {min} to {max}"),
             Self::Word(words) => write!(f, "one of {}", words.join(", ")),
             Self::Words(words) => write!(f, "some of {}", words.join(", ")),
-            Self::Text | Self::List => f.write_str("text"),
+            Self::Text | Self::Password | Self::List => f.write_str("text"),
         }
     }
 }

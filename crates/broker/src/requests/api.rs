@@ -84,6 +84,10 @@ const APIS: &[Api] = &[
     api(ApiKey::DESCRIBE_LOG_DIRS, |call| call.answer(handlers::describe_log_dirs::handle)),
     api(ApiKey::SASL_AUTHENTICATE, |call| call.serve(handlers::sasl_authenticate::handle)),
     api(ApiKey::CREATE_PARTITIONS, |call| call.answer(handlers::create_partitions::handle)),
+    api(ApiKey::CREATE_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::create)),
+    api(ApiKey::RENEW_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::renew)),
+    api(ApiKey::EXPIRE_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::expire)),
+    api(ApiKey::DESCRIBE_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::describe)),
     api(ApiKey::DELETE_GROUPS, |call| call.answer(handlers::delete_groups::handle)),
     api(ApiKey::ELECT_LEADERS, |call| call.answer(handlers::elect_leaders::handle)),
     api(ApiKey::INCREMENTAL_ALTER_CONFIGS, |call| call.answer(handlers::incremental_alter_configs::handle)),
@@ -190,6 +194,10 @@ impl Call<'_> {
                 FaultAction::Delay(delay) => reply_to.delay = Some(delay),
                 FaultAction::ApplyThenDisconnect => reply_to.then_close = true,
                 FaultAction::Fail(_) => injected = Injected::from_fault(fault),
+                FaultAction::BadServerSignature
+                | FaultAction::ScramIterations(_)
+                | FaultAction::CloseInTlsHandshake
+                | FaultAction::TlsVersion(_) => {} // they are not about requests
             }
         }
         let now = self.now;

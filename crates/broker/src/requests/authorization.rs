@@ -1,9 +1,10 @@
 //! The part of [`Context`] that asks the ACLs.
 
 use thalweg_protocol::ErrorCode;
-use thalweg_security::acl::{CLUSTER_NAME, Operation, ResourceType};
+use thalweg_security::acl::{Acls, CLUSTER_NAME, Operation, ResourceType, Who};
 
 use super::context::Context;
+use crate::handlers::operations;
 
 impl Context<'_> {
     /// Whether the client may do something. Without an authorizer, it may do everything.
@@ -53,13 +54,24 @@ impl Context<'_> {
         denied.then_some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED)
     }
 
-    /// Removes from `all`, which are bits (KIP-430), the operations that the client may not do.
+    /// See [`allowed_of`].
     pub(crate) fn allowed_of(&self, all: i32, resource_type: ResourceType, name: &str) -> i32 {
-        if self.core.acls.is_none() {
-            return all;
-        }
-        let operations = Operation::ALL.iter();
-        let denied = operations.filter(|each| !self.allows(**each, resource_type, name));
-        denied.fold(all, |bits, each| bits & !(1 << each.wire_id()))
+        let acls = self.core.acls.as_ref();
+        allowed_of(acls, self.connection.who(), all, (resource_type, name))
     }
+}
+
+/// Removes from `all`, which are bits (KIP-430), the operations that a client may not do.
+pub(crate) fn allowed_of(
+    acls: Option<&Acls>,
+    who: Who<'_>,
+    all: i32,
+    (resource_type, name): (ResourceType, &str),
+) -> i32 {
+    let Some(acls) = acls.filter(|_| all != operations::NOT_ASKED) else {
+        return all;
+    };
+    let operations = Operation::ALL.iter();
+    let denied = operations.filter(|each| !acls.allows(who, **each, resource_type, name));
+    denied.fold(all, |bits, each| bits & !(1 << each.wire_id()))
 }

@@ -11,7 +11,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod api;
-mod authorization;
+pub(crate) mod authorization;
 pub(crate) mod context;
 pub(crate) mod needs;
 pub(crate) mod subject;

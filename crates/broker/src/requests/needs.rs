@@ -78,11 +78,10 @@ pub(crate) fn needs(key: ApiKey) -> Needs {
         ApiKey::CREATE_PARTITIONS => Needs::topic(Alter),
         ApiKey::DESCRIBE_CONFIGS => Needs::topic(DescribeConfigs),
         ApiKey::ALTER_CONFIGS | ApiKey::INCREMENTAL_ALTER_CONFIGS => Needs::topic(AlterConfigs),
-        ApiKey::JOIN_GROUP
-        | ApiKey::SYNC_GROUP
-        | ApiKey::HEARTBEAT
-        | ApiKey::LEAVE_GROUP
-        | ApiKey::CONSUMER_GROUP_HEARTBEAT => Needs::group(Read),
+        ApiKey::JOIN_GROUP | ApiKey::SYNC_GROUP | ApiKey::HEARTBEAT | ApiKey::LEAVE_GROUP => {
+            Needs::group(Read)
+        }
+        ApiKey::CONSUMER_GROUP_HEARTBEAT => Needs::group(Read).and_topic(Describe),
         ApiKey::OFFSET_COMMIT => Needs::group(Read).and_topic(Read),
         ApiKey::OFFSET_FETCH => Needs::group(Describe).and_topic(Describe),
         ApiKey::DESCRIBE_GROUPS | ApiKey::CONSUMER_GROUP_DESCRIBE | ApiKey::LIST_GROUPS => {

@@ -16,6 +16,7 @@ use thalweg_protocol::{ApiKey, ErrorCode};
 use super::exchange::{Accepted, Exchange, Step};
 use super::{Principal, SaslMechanism, Security};
 use crate::error::ApiError;
+use crate::faults::logins::LoginFaults;
 
 /// A client that logs in again within this time is refused.
 const REAUTHENTICATION_INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -33,6 +34,9 @@ pub(crate) struct Authentication {
     /// The end of the session. `None`: it does not end.
     session_end: Option<Instant>,
     last_reauthentication: Option<Instant>,
+    is_by_token: bool,
+    /// The number of the time in which the session began. See [`Security::era`].
+    era: u64,
 }
 
 #[derive(Debug)]
@@ -80,12 +84,19 @@ impl Authentication {
             mechanism: None,
             session_end: None,
             last_reauthentication: None,
+            is_by_token: false,
+            era: 0,
         }
     }
 
     /// Whether the client has logged in once, or need not.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.stage, Stage::Authenticated) || self.mechanism.is_some()
+    }
+
+    /// Whether the client has logged in with a delegation token.
+    pub(crate) fn is_by_token(&self) -> bool {
+        self.is_by_token
     }
 
     pub(crate) fn principal(&self) -> &Principal {
@@ -100,15 +111,21 @@ impl Authentication {
     }
 
     /// Whether the broker accepts a request of this API now. If not, it closes the connection.
-    pub(crate) fn admits(&self, key: ApiKey, now: Instant) -> bool {
+    pub(crate) fn admits(&self, key: ApiKey, security: &Security, now: Instant) -> bool {
         match self.stage {
             Stage::Unauthenticated => matches!(key, ApiKey::API_VERSIONS | ApiKey::SASL_HANDSHAKE),
             Stage::LoggingIn(..) | Stage::WrongMechanism(_) => key == ApiKey::SASL_AUTHENTICATE,
             Stage::Authenticated => {
-                key == ApiKey::SASL_HANDSHAKE || self.session_end.is_none_or(|end| now < end)
+                let is_over = self.session_end.is_some_and(|end| end <= now);
+                key == ApiKey::SASL_HANDSHAKE || !(is_over || self.is_ended(security))
             }
             Stage::Refused => false,
         }
+    }
+
+    /// Whether somebody has ended all sessions since the login.
+    fn is_ended(&self, security: &Security) -> bool {
+        self.mechanism.is_some() && self.era != security.era
     }
 
     /// Handles `SaslHandshake`. If the client may not log in again, its session continues.
@@ -119,7 +136,7 @@ impl Authentication {
         now: Instant,
     ) -> Result<(), Refused> {
         if matches!(self.stage, Stage::Authenticated) {
-            if !self.may_log_in_again(now) {
+            if !self.may_log_in_again(security, now) {
                 return Err(not_now(
                     "SaslHandshake request received after successful authentication",
                 ));
@@ -142,9 +159,10 @@ impl Authentication {
     }
 
     /// As in Kafka, only a client whose session ends may log in again.
-    fn may_log_in_again(&self, now: Instant) -> bool {
+    fn may_log_in_again(&self, security: &Security, now: Instant) -> bool {
         let is_soon = |last| now < last + REAUTHENTICATION_INTERVAL_MIN;
-        self.session_end.is_some() && !self.last_reauthentication.is_some_and(is_soon)
+        let ends = self.session_end.is_some() || self.is_ended(security);
+        ends && !self.last_reauthentication.is_some_and(is_soon)
     }
 
     /// Handles `SaslAuthenticate`.
@@ -153,6 +171,7 @@ impl Authentication {
         security: &mut Security,
         message: &[u8],
         at: &At,
+        faults: &mut LoginFaults<'_>,
     ) -> Result<Progress, Refused> {
         let during = match self.mechanism {
             Some(_) => "re-authentication",
@@ -168,7 +187,7 @@ impl Authentication {
                 ));
             }
         };
-        match exchange.step(security, message, during, at.now_ms) {
+        match exchange.step(security, message, during, at.now_ms, faults) {
             Step::Continue(exchange, message) => {
                 self.stage = Stage::LoggingIn(mechanism, exchange);
                 Ok(Progress {
@@ -177,7 +196,10 @@ impl Authentication {
                 })
             }
             Step::Refused(refusal) => Err(self.failed(refusal.words())),
-            Step::Done(accepted) => self.complete(mechanism, accepted, at),
+            Step::Done(accepted) => {
+                self.era = security.era;
+                self.complete(mechanism, accepted, at)
+            }
         }
     }
 
@@ -204,6 +226,7 @@ impl Authentication {
             message,
             principal,
             expires_at_ms,
+            is_by_token,
         } = accepted;
         if self.mechanism.is_some() && principal != self.principal {
             let words = format!(
@@ -217,6 +240,7 @@ impl Authentication {
         self.session_end = lifetime_ms.map(|ms| at.now + Duration::from_millis(ms));
         self.stage = Stage::Authenticated;
         self.principal = principal;
+        self.is_by_token = is_by_token;
         self.mechanism = Some(mechanism);
         Ok(Progress {
             message,

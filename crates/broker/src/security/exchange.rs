@@ -5,14 +5,22 @@ use thalweg_security::scram::{Challenged, ClientFirst, Credential, ScramHash};
 use thalweg_security::{Refusal, plain};
 
 use super::{Principal, SaslMechanism, Security};
+use crate::faults::logins::LoginFaults;
 
 /// Where a login is.
 #[derive(Debug)]
 pub(super) enum Exchange {
     Begun(SaslMechanism),
-    Scram(Box<Challenged>),
+    Scram(Box<Challenged>, Option<ByToken>),
     /// The client has a refusal, which it must confirm.
     TokenRefused(Refusal),
+}
+
+/// A login with a delegation token.
+#[derive(Debug)]
+pub(super) struct ByToken {
+    owner: Principal,
+    expires_at_ms: i64,
 }
 
 /// What follows from a message of the client.
@@ -29,6 +37,8 @@ pub(super) struct Accepted {
     pub(super) principal: Principal,
     /// When the credentials expire, in Unix milliseconds. `None`: never.
     pub(super) expires_at_ms: Option<i64>,
+    /// Whether the client has logged in with a delegation token.
+    pub(super) is_by_token: bool,
 }
 
 impl Exchange {
@@ -39,20 +49,30 @@ impl Exchange {
         message: &[u8],
         during: &str,
         now_ms: i64,
+        faults: &mut LoginFaults<'_>,
     ) -> Step {
         let (outcome, mechanism) = match self {
             Self::Begun(SaslMechanism::Plain) => return plain(security, message),
             Self::Begun(SaslMechanism::Scram(hash)) => {
-                (scram_first(security, hash, message), hash.mechanism())
+                let first = scram_first(security, hash, message, now_ms, faults);
+                (first, hash.mechanism())
             }
-            Self::Scram(challenged) => {
+            Self::Scram(challenged, token) => {
                 let mechanism = challenged.hash().mechanism();
-                let principal = Principal::user(challenged.user());
+                let user = Principal::user(challenged.user());
                 let last = challenged.finish(message);
-                (
-                    last.map(|message| accepted(message, principal, None)),
-                    mechanism,
-                )
+                let last = last.map(|message| {
+                    if faults.has_bad_signature() {
+                        forged(message)
+                    } else {
+                        message
+                    }
+                });
+                let done = last.map(|message| match token {
+                    Some(token) => accepted_token(message, token),
+                    None => accepted(message, user, None),
+                });
+                (done, mechanism)
             }
             Self::Begun(SaslMechanism::OAuthBearer) => return token(message, now_ms),
             Self::TokenRefused(refusal) => return Step::Refused(refusal),
@@ -72,7 +92,26 @@ fn accepted(message: Vec<u8>, principal: Principal, expires_at_ms: Option<i64>) 
         message,
         principal,
         expires_at_ms,
+        is_by_token: false,
     })
+}
+
+/// The client acts as the owner, and its session ends with the token.
+fn accepted_token(message: Vec<u8>, token: ByToken) -> Step {
+    Step::Done(Accepted {
+        message,
+        principal: token.owner,
+        expires_at_ms: Some(token.expires_at_ms),
+        is_by_token: true,
+    })
+}
+
+/// Changes a signature, which is in Base64 after `v=`.
+fn forged(mut message: Vec<u8>) -> Vec<u8> {
+    if let Some(byte) = message.get_mut(2) {
+        *byte = if *byte == b'A' { b'B' } else { b'A' };
+    }
+    message
 }
 
 fn plain(security: &Security, message: &[u8]) -> Step {
@@ -85,21 +124,43 @@ fn plain(security: &Security, message: &[u8]) -> Step {
     }
 }
 
-fn scram_first(security: &mut Security, hash: ScramHash, message: &[u8]) -> Result<Step, Refusal> {
+fn scram_first(
+    security: &mut Security,
+    hash: ScramHash,
+    message: &[u8],
+    now_ms: i64,
+    faults: &mut LoginFaults<'_>,
+) -> Result<Step, Refusal> {
     let first = ClientFirst::parse(message)?;
-    // There are no delegation tokens, so no token has such an ID.
-    let known = if first.has_tokenauth() {
-        None
+    let token = if first.has_tokenauth() {
+        security.tokens.for_login(first.user(), now_ms)
     } else {
-        security.users.credential(first.user(), hash)
+        None
     };
+    let known = match token {
+        Some(token) => token.credential(hash),
+        // The name of a user is not the ID of a token.
+        None if first.has_tokenauth() => None,
+        None => security.users.credential(first.user(), hash),
+    };
+    let by_token = token.map(|token| ByToken {
+        owner: token.owner.clone(),
+        expires_at_ms: token.expires_ms,
+    });
     let credential = match known {
         Some(credential) => credential.clone(),
         None => Credential::of_nobody(hash, first.user(), &security.salts),
     };
+    let credential = match faults.iterations() {
+        Some(iterations) => credential.announcing(iterations),
+        None => credential,
+    };
     let nonce = security.nonces.nonce();
     let (message, challenged) = first.challenge(credential, &nonce);
-    Ok(Step::Continue(Exchange::Scram(challenged.into()), message))
+    Ok(Step::Continue(
+        Exchange::Scram(challenged.into(), by_token),
+        message,
+    ))
 }
 
 fn token(message: &[u8], now_ms: i64) -> Step {

@@ -10,6 +10,7 @@ pub(crate) mod authentication;
 mod config;
 mod exchange;
 mod principal;
+pub(crate) mod tokens;
 pub(crate) mod users;
 
 use thalweg_security::{Nonces, Salts};
@@ -17,6 +18,8 @@ use thalweg_security::{Nonces, Salts};
 pub use config::{SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 pub use principal::Principal;
 
+use crate::options::TokenOptions;
+use tokens::Tokens;
 use users::Users;
 
 /// What all connections share.
@@ -26,13 +29,16 @@ pub(crate) struct Security {
     /// In the order in which the broker names them.
     pub(crate) mechanisms: Vec<SaslMechanism>,
     pub(crate) users: Users,
+    pub(crate) tokens: Tokens,
     pub(crate) salts: Salts,
     pub(crate) nonces: Nonces,
+    /// Counts how often somebody has ended all sessions.
+    pub(crate) era: u64,
 }
 
 impl Security {
     /// Derives the keys of all users, which takes milliseconds for each.
-    pub(crate) fn new(config: &SecurityConfig) -> Self {
+    pub(crate) fn new(config: &SecurityConfig, tokens: &TokenOptions) -> Self {
         let salts = Salts::new(&config.seed);
         let mut users = Users::new(&salts);
         for (user, password) in &config.users {
@@ -45,8 +51,10 @@ impl Security {
             protocol: config.protocol,
             mechanisms: config.mechanisms.clone(),
             users,
+            tokens: Tokens::new(tokens),
             nonces: Nonces::new(salts.clone()),
             salts,
+            era: 0,
         }
     }
 

@@ -12,6 +12,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep_until, timeout};
-use tokio_rustls::TlsAcceptor;
 
-use super::tls::subject;
+use super::tls::{Tls, subject};
 use super::unread::{Held, Unread};
 use super::{SharedCore, lock, wall_clock_ms};
-use crate::{Answer, Connection, Outcome, Wait};
+use crate::{Answer, Connection, FaultAction, Outcome, Wait};
 
 /// The number of pieces passed to one write.
 const WRITE_PIECES_MAX: usize = 64;
@@ -56,7 +56,7 @@ pub(super) async fn serve_stream(
     stream: TcpStream,
     limits: Limits,
     unread: Unread,
-    (tls, permit): (Option<TlsAcceptor>, LoginPermit),
+    (tls, permit): (Option<Arc<Tls>>, LoginPermit),
 ) {
     // Answers are complete frames, so waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
@@ -68,6 +68,16 @@ pub(super) async fn serve_stream(
         return serve_connection(core, connection, stream.into_split(), limits, unread, login)
             .await;
     };
+    let fault = lock(&core).faults.take_for_tls(connection.node);
+    let version = match fault {
+        Some(FaultAction::TlsVersion(version)) => Some(version),
+        Some(_) => {
+            let _ = timeout(limits.login, stream.readable()).await;
+            return;
+        }
+        None => None,
+    };
+    let tls = tls.acceptor(version);
     // A client that fails gets an alert, which says why.
     let Ok(Ok(stream)) = timeout(limits.login, tls.accept(stream)).await else {
         return;

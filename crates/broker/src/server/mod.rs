@@ -14,7 +14,7 @@ mod connection;
 mod groups;
 #[allow(unsafe_code)]
 mod signals;
-pub(crate) mod tls;
+mod tls;
 mod unread;
 
 use std::collections::BTreeMap;
@@ -32,7 +32,6 @@ use tokio::sync::oneshot;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
-pub(crate) use tokio_rustls::TlsAcceptor;
 
 use crate::server::signals::with_signals_blocked;
 use crate::{BrokerError, Core};
@@ -41,6 +40,7 @@ use unread::{UNREAD_BYTES_MAX, Unread};
 
 pub(crate) use bound::BoundPort;
 pub use groups::{GroupClock, GroupService};
+pub(crate) use tls::Tls;
 
 /// How long a caller waits for the broker's thread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ impl Server {
     pub(crate) fn start(
         core: SharedCore,
         listeners: Vec<(i32, StdListener)>,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
     ) -> Result<Self, BrokerError> {
         let (commands, inbox) = unbounded_channel();
         let (alive, finished) = mpsc::channel::<()>();
@@ -190,7 +190,7 @@ impl Wake for Nearer {
 async fn run(
     core: SharedCore,
     listeners: Vec<(i32, StdListener)>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
     mut inbox: UnboundedReceiver<Command>,
     started: mpsc::Sender<io::Result<()>>,
 ) {
@@ -245,7 +245,7 @@ fn spawn_node(
     unread: &Unread,
     node: i32,
     listener: StdListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
 ) -> io::Result<Running> {
     listener.set_nonblocking(true)?;
     let listener = Listener(TcpListener::from_std(listener)?);
@@ -284,7 +284,7 @@ async fn serve_node(
     unread: Unread,
     node: i32,
     listener: Listener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let limits = {

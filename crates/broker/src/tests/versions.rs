@@ -1,14 +1,16 @@
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::{
     add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_user_scram_credentials,
-    create_acls, create_partitions, create_topics, delete_acls, delete_groups, delete_records,
-    delete_topics, describe_acls, describe_cluster, describe_configs, describe_groups,
-    describe_log_dirs, describe_producers, describe_topic_partitions, describe_transactions,
-    describe_user_scram_credentials, elect_leaders, end_txn, fetch, find_coordinator,
-    incremental_alter_configs, init_producer_id, list_config_resources, list_groups, list_offsets,
-    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
-    offset_fetch, offset_for_leader_epoch, produce, sasl_authenticate, sasl_handshake,
-    txn_offset_commit, write_txn_markers,
+    create_acls, create_delegation_token, create_partitions, create_topics, delete_acls,
+    delete_groups, delete_records, delete_topics, describe_acls, describe_cluster,
+    describe_configs, describe_delegation_token, describe_groups, describe_log_dirs,
+    describe_producers, describe_topic_partitions, describe_transactions,
+    describe_user_scram_credentials, elect_leaders, end_txn, expire_delegation_token, fetch,
+    find_coordinator, incremental_alter_configs, init_producer_id, list_config_resources,
+    list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
+    renew_delegation_token, sasl_authenticate, sasl_handshake, txn_offset_commit,
+    write_txn_markers,
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
@@ -264,6 +266,24 @@ fn walk_security(bench: &mut Bench) {
         bench,
     );
     let name = Str::from("alice");
+    let renewers = vec![create_delegation_token::CreatableRenewers::default()];
+    let create = create_delegation_token::CreateDelegationTokenRequest {
+        renewers,
+        ..Default::default()
+    };
+    walk(&create, bench);
+    walk(
+        &renew_delegation_token::RenewDelegationTokenRequest::default(),
+        bench,
+    );
+    walk(
+        &expire_delegation_token::ExpireDelegationTokenRequest::default(),
+        bench,
+    );
+    walk(
+        &describe_delegation_token::DescribeDelegationTokenRequest::default(),
+        bench,
+    );
     let described = describe_user_scram_credentials::UserName { name: name.clone() };
     let describe = describe_user_scram_credentials::DescribeUserScramCredentialsRequest {
         users: Some(vec![described]),

@@ -46,7 +46,32 @@ pub(crate) fn all() -> Vec<Attack> {
             ("PermissionType", int(1)),
         ]
     };
+    let create_token = (ApiKey::CREATE_DELEGATION_TOKEN, 3);
+    let describe_tokens = (ApiKey::DESCRIBE_DELEGATION_TOKEN, 3);
+    let principal = |index| {
+        fields([
+            ("PrincipalType", text("User")),
+            ("PrincipalName", named("u", index)),
+        ])
+    };
     vec![
+        attack(
+            "CreateDelegationToken with many renewers",
+            create_token,
+            move |count| {
+                fields([
+                    ("OwnerPrincipalType", text("User")),
+                    ("OwnerPrincipalName", long()),
+                    ("Renewers", list(count, principal)),
+                    ("MaxLifetimeMs", int(1)),
+                ])
+            },
+        ),
+        attack(
+            "DescribeDelegationToken of many owners",
+            describe_tokens,
+            move |count| fields([("Owners", list(count, principal))]),
+        ),
         attack("DescribeAcls", describe_acls, move |_| fields(filter())),
         attack("CreateAcls of many prefixes", create_acls, move |count| {
             fields([("Creations", list(count, |index| acl(named("t", index))))])

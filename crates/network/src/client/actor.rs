@@ -374,6 +374,7 @@ impl<R: Role> Actor<R> {
     }
 
     fn shut_down(&mut self, now: Instant) {
+        self.inbox.set_closed();
         self.cluster.close(now);
         self.hand_out_answers(now, self.wall_clock.now_ms(now));
         self.role.abort(now);
@@ -385,6 +386,7 @@ impl<R: Role> Actor<R> {
     fn fail(&mut self, reason: &str) {
         // First, because whatever is dropped from here on reports this error.
         self.inbox.ending().fail(reason);
+        self.inbox.set_closed();
         let error = self.inbox.ending().error();
         log::emit(Logger::named(R::LOGGER), Level::Error, || error.to_string());
         let now = clock::now();
@@ -411,7 +413,7 @@ impl<R: Role> Drop for Actor<R> {
         } else if !self.cluster.is_closed() {
             self.shut_down(clock::now());
         }
-        self.inbox.set_closed();
+        self.inbox.end();
         let _ = caught(|| self.role.ended());
         self.calls.clear();
         self.cluster.shared_metadata().wake();

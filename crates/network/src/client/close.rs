@@ -76,7 +76,7 @@ impl Operation for Close {
         }
         let begin = || view.begin_close(self.timeout);
         let begun = *self.begun.get_or_insert_with(begin);
-        if view.inbox().poll_closed(waker).is_some() {
+        if view.inbox().poll_ended(waker).is_some() {
             let failure = view.failure().filter(|_| !begun.had_failed);
             return Some(failure.map_or(Ok(()), Err));
         }

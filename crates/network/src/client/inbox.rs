@@ -69,6 +69,7 @@ pub(crate) struct Inbox {
     events: Mutex<Vec<Event>>,
     commands: Mutex<Vec<Command>>,
     closed: AtomicBool,
+    ended: AtomicBool,
     ending: Ending,
     close_waiters: Mutex<Vec<Waker>>,
 }
@@ -92,6 +93,7 @@ impl Inbox {
             events: Mutex::default(),
             commands: Mutex::default(),
             closed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             ending: Ending::default(),
             close_waiters: Mutex::default(),
         }
@@ -126,26 +128,33 @@ impl Inbox {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends the inbox. The flag is set before the last look at the queues, so that a command is
-    /// seen either there or by the thread that queued it.
+    /// Takes no more commands. Must come before the first request is dropped: a caller that gets
+    /// the error of one then finds the client closed.
     pub(crate) fn set_closed(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// Ends the inbox. The flag is set before the last look at the queues, so that a command is
+    /// seen either there or by the thread that queued it.
+    pub(crate) fn end(&self) {
+        self.set_closed();
         drop(take(&self.commands));
         self.ending.tell_all();
+        self.ended.store(true, Ordering::Release);
         for waiter in take(&self.close_waiters) {
             waiter.wake();
         }
     }
 
-    /// Returns `Some` if the client is closed. Otherwise `waker` is woken when it is.
-    pub(crate) fn poll_closed(&self, waker: &Waker) -> Option<()> {
+    /// Returns `Some` if the client has ended. Otherwise `waker` is woken when it does.
+    pub(crate) fn poll_ended(&self, waker: &Waker) -> Option<()> {
         let mut waiters = locked(&self.close_waiters);
         // Each caller polls many times.
         if !waiters.iter().any(|waiter| waiter.will_wake(waker)) {
             waiters.push(waker.clone());
         }
         drop(waiters);
-        self.is_closed().then_some(())
+        self.ended.load(Ordering::Acquire).then_some(())
     }
 }
 
@@ -222,10 +231,10 @@ mod tests {
         let callers = [Arc::new(Woken::default()), Arc::new(Woken::default())];
         let wakers = callers.each_ref().map(|it| Waker::from(Arc::clone(it)));
         for waker in wakers.iter().cycle().take(100) {
-            assert_eq!(inbox.poll_closed(waker), None);
+            assert_eq!(inbox.poll_ended(waker), None);
         }
-        inbox.set_closed();
-        assert_eq!(inbox.poll_closed(&wakers[0]), Some(()));
+        inbox.end();
+        assert_eq!(inbox.poll_ended(&wakers[0]), Some(()));
         let woken = callers.map(|it| it.0.load(Ordering::SeqCst));
         assert_eq!(woken, [1, 1]);
     }

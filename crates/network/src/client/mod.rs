@@ -75,12 +75,14 @@ impl Parts {
         let client_id = config.client_id.as_deref();
         let mechanism = |sasl| {
             let source = config.sasl_password.clone();
-            Arc::new(Mechanism::new(sasl, source, client_id, config.wall_clock))
+            Mechanism::new(sasl, source, client_id, config.wall_clock)
+                .map(Arc::new)
+                .map_err(ClientError::Configuration)
         };
         let opener = Opener {
             transport,
             tls,
-            sasl: config.sasl.as_ref().map(mechanism),
+            sasl: config.sasl.as_ref().map(mechanism).transpose()?,
             client_id: config.client_id.clone(),
             receive_max: config.receive_message_max_bytes,
         };

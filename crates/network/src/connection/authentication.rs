@@ -50,9 +50,16 @@ impl Handshake<'_> {
             can_be_renewed: version >= SESSIONS_FROM,
         };
         for _ in 0..SASL_STEPS_MAX {
+            let waits = session.awaits();
+            if let Some(step) = waits {
+                awaiting(step);
+            }
             let (continued, message) = step(session, received)
                 .await
                 .map_err(|error| self.failed(mechanism, error))?;
+            if waits.is_some() {
+                awaiting(SetupStep::Authentication);
+            }
             let Some(message) = message else {
                 return Ok(granted);
             };
@@ -201,11 +208,21 @@ async fn step(
     mut session: Box<dyn Session>,
     received: Bytes,
 ) -> Result<(Box<dyn Session>, Option<Vec<u8>>), SaslError> {
-    let is_slow = session.is_slow();
+    let (is_slow, turns) = (session.is_slow(), session.turns());
     let run = move || session.step(&received).map(|message| (session, message));
     if !is_slow {
         return run();
     }
+    // Only the step holds the permit, and not the connection: a step outlives an attempt that
+    // takes too long. An error would mean that somebody closed the semaphore, which nobody does.
+    let turn = match turns {
+        Some(turns) => turns.acquire_owned().await.ok(),
+        None => None,
+    };
+    let run = move || {
+        let _turn = turn;
+        run()
+    };
     match tokio::task::spawn_blocking(run).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {

@@ -27,7 +27,7 @@ use crate::runtime::Runtime;
 pub use append::{AppendWait, MaxBlock, MemoryWait, PartitionWait};
 pub use bulk::BulkSend;
 pub use flush::Flush;
-pub use transactions::TransactionCall;
+pub use transactions::{PrepareCall, TransactionCall};
 
 /// A producer's client. It waits for metadata, flushes and runs transactions. Use [`Accumulator`]
 /// to append, and the view for everything else.

@@ -10,7 +10,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use thalweg_producer::{
-    Accumulator, GroupMetadata, GroupOffsets, ProducerError, Sender, Timed, TransactionTicket,
+    Accumulator, GroupMetadata, GroupOffsets, ProducerError, ProducerIdAndEpoch, Sender, Timed,
+    TransactionTicket,
 };
 
 use super::ProducerClient;
@@ -125,6 +126,31 @@ impl Operation for TransactionCall {
     }
 }
 
+/// The preparation of a transaction. Its output is what another client needs to end the
+/// transaction. `None`: nothing was sent in it, so there is nothing to end.
+pub struct PrepareCall(TransactionCall);
+
+impl Operation for PrepareCall {
+    type Output = Option<ProducerIdAndEpoch>;
+
+    fn poll(&mut self, waker: &Waker) -> Option<Result<Self::Output, ClientError>> {
+        let outcome = self.0.poll(waker)?;
+        let prepared = match self.0.begun.as_ref().map(|begun| &begun.step) {
+            Some(Step::Taken(ticket)) => ticket.prepared(),
+            _ => None,
+        };
+        Some(outcome.map(|()| prepared))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    fn give_up(&mut self) {
+        self.0.give_up();
+    }
+}
+
 /// Each call waits at most `max_block`.
 impl ProducerClient {
     pub fn init_transactions(&self, max_block: Duration) -> TransactionCall {
@@ -169,6 +195,14 @@ impl ProducerClient {
             max_block,
             Sender::commit_transaction,
         )
+    }
+
+    /// Waits for everything that was sent in the transaction, and leaves it open.
+    pub fn prepare_transaction(&self, max_block: Duration) -> PrepareCall {
+        let late = "prepare_transaction did not finish within max_block_ms, and continues in the \
+                    background: call it again to wait for its result";
+        let request = Sender::prepare_transaction;
+        PrepareCall(self.transaction(Timed::TxnPrepare, late, max_block, request))
     }
 
     /// Drops what was not sent yet. Waits for what was sent, and for the coordinator's response.

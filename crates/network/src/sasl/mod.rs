@@ -9,6 +9,8 @@
 mod aws;
 #[cfg(test)]
 mod both_sides;
+pub(crate) mod fuzzing;
+mod gssapi;
 mod oauthbearer;
 mod password;
 mod plain;
@@ -18,15 +20,18 @@ mod signing;
 use std::sync::{Arc, Mutex};
 
 use thalweg_cluster::SetupStep;
+use tokio::sync::Semaphore;
 
 use crate::clock::WallClock;
 use aws::{AwsMskIam, Logins};
+use gssapi::Kerberos;
 use oauthbearer::{OAuthBearer, Tokens};
 use password::{Passwords, locked};
 use plain::Plain;
 use scram::{Credentials, Scram};
 
 pub use aws::{AwsLogins, AwsMskIamConfig};
+pub use gssapi::GssapiConfig;
 pub use oauthbearer::{
     OAuthBearerConfig, RefreshConfig, Token, TokenError, TokenProvider, TokenReply,
 };
@@ -45,6 +50,7 @@ pub enum SaslConfig {
     Scram(ScramConfig),
     OAuthBearer(OAuthBearerConfig),
     AwsMskIam(AwsMskIamConfig),
+    Gssapi(GssapiConfig),
 }
 
 /// A mechanism with its credentials. All connections of a client share it.
@@ -63,18 +69,20 @@ pub(crate) enum Mechanism {
         wall_clock: WallClock,
     },
     AwsMskIam(Logins),
+    Gssapi(Arc<Kerberos>),
 }
 
 impl Mechanism {
-    /// `source` supplies the passwords, if they are not in the configuration.
+    /// `source` supplies the passwords, if they are not in the configuration. The error says what
+    /// this system lacks.
     pub(crate) fn new(
         config: &SaslConfig,
         source: Option<PasswordSource>,
         client_id: Option<&str>,
         wall_clock: WallClock,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let passwords = Passwords::new(source);
-        match config.clone() {
+        Ok(match config.clone() {
             SaslConfig::Plain { username, password } => Self::Plain {
                 login: Mutex::new((username, password)),
                 passwords,
@@ -88,7 +96,8 @@ impl Mechanism {
                 Self::OAuthBearer { tokens, wall_clock }
             }
             SaslConfig::AwsMskIam(config) => Self::AwsMskIam(Logins::new(config)),
-        }
+            SaslConfig::Gssapi(config) => Self::Gssapi(Arc::new(Kerberos::new(config)?)),
+        })
     }
 
     /// Returns the name for `SaslHandshake`.
@@ -98,6 +107,7 @@ impl Mechanism {
             Self::Scram { credentials, .. } => locked(credentials).config.hash.mechanism(),
             Self::OAuthBearer { .. } => "OAUTHBEARER",
             Self::AwsMskIam(_) => "AWS_MSK_IAM",
+            Self::Gssapi(_) => "GSSAPI",
         }
     }
 
@@ -107,6 +117,7 @@ impl Mechanism {
             Self::Plain { login, .. } => Some(locked(login).0.clone()),
             Self::Scram { credentials, .. } => Some(locked(credentials).config.username.clone()),
             Self::OAuthBearer { .. } | Self::AwsMskIam(_) => None,
+            Self::Gssapi(kerberos) => kerberos.principal(),
         }
     }
 
@@ -126,7 +137,7 @@ impl Mechanism {
                 let mut credentials = locked(credentials);
                 *credentials = Arc::new(credentials.with(username, password));
             }
-            Self::OAuthBearer { .. } | Self::AwsMskIam(_) => return false,
+            Self::OAuthBearer { .. } | Self::AwsMskIam(_) | Self::Gssapi(_) => return false,
         }
         true
     }
@@ -150,6 +161,11 @@ impl Mechanism {
                  cluster, the region, and this machine's clock"
                     .to_owned()
             }
+            Self::Gssapi(_) => {
+                "Check that the broker has the current key of its principal, this machine's clock, \
+                 and the broker's log"
+                    .to_owned()
+            }
         }
     }
 
@@ -161,6 +177,8 @@ impl Mechanism {
             }
             Self::OAuthBearer { .. } => Some(SetupStep::Token),
             Self::AwsMskIam(_) => Some(SetupStep::AwsLogin),
+            // Its first step waits.
+            Self::Gssapi(_) => None,
         }
     }
 
@@ -197,6 +215,7 @@ impl Mechanism {
                 let session = AwsMskIam::start(logins, host).await;
                 Box::new(session.map_err(SaslError::NoToken)?)
             }
+            Self::Gssapi(kerberos) => Box::new(kerberos.start(host)),
         };
         Ok(session)
     }
@@ -211,6 +230,16 @@ pub(crate) trait Session: Send {
     /// Whether the next step may take milliseconds. Then it must not run on the I/O thread.
     fn is_slow(&self) -> bool {
         false
+    }
+
+    /// Returns the permits for slow steps, if only some of them may run at a time.
+    fn turns(&self) -> Option<Arc<Semaphore>> {
+        None
+    }
+
+    /// Returns what the next step waits for, if that is not the broker.
+    fn awaits(&self) -> Option<SetupStep> {
+        None
     }
 
     /// Whether the broker has refused the credentials within the exchange.

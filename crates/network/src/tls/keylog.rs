@@ -1,5 +1,8 @@
 //! `ssl_keylog_file`: writes the secrets of sessions for a tool like Wireshark.
 
+// To ask the system who runs this process.
+#![allow(unsafe_code)]
+
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -33,25 +36,38 @@ impl KeyLogFile {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(|error| refused(&error))?;
-        if is_readable_by_others(&file).map_err(|error| refused(&error))? {
-            return Err(refused(
-                &"others may read it, and with it all that the client sends and receives. Run \
-                  `chmod 600` on it",
-            ));
+        if let Some(problem) = exposure(&file).map_err(|error| refused(&error))? {
+            return Err(refused(&problem));
         }
         Ok(Self(Mutex::new(file)))
     }
 }
 
+/// Returns why a person other than the owner of this process could read the file, if so.
 #[cfg(unix)]
-fn is_readable_by_others(file: &File) -> io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
+fn exposure(file: &File) -> io::Result<Option<&'static str>> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = file.metadata()?;
+    // SAFETY: `geteuid` has no conditions, and cannot fail.
+    let me = unsafe { libc::geteuid() };
+    Ok(if found.uid() != me {
+        Some(
+            "belongs to another user, who could read with it all that the client sends and \
+             receives. Remove the file, or name another one",
+        )
+    } else if found.mode() & 0o077 != 0 {
+        Some(
+            "others may read it, and with it all that the client sends and receives. Run \
+             `chmod 600` on it",
+        )
+    } else {
+        None
+    })
 }
 
 #[cfg(not(unix))]
-fn is_readable_by_others(_: &File) -> io::Result<bool> {
-    Ok(false)
+fn exposure(_: &File) -> io::Result<Option<&'static str>> {
+    Ok(None)
 }
 
 impl KeyLog for KeyLogFile {

@@ -179,8 +179,10 @@ impl Loader<'_> {
     }
 }
 
-/// Returns the certificates in the files of a folder, as in those that OpenSSL takes. Other files
-/// are skipped.
+/// Returns the certificates in the files of a folder.
+///
+/// If files have the names that OpenSSL asks for (`c_rehash`), only these count, as for OpenSSL.
+/// Otherwise all files count, and those without certificates are skipped.
 fn folder(source: Source<'_>, path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
     let entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let mut files: Vec<PathBuf> = entries
@@ -192,6 +194,9 @@ fn folder(source: Source<'_>, path: &Path) -> Result<Vec<CertificateDer<'static>
     if files.len() > FOLDER_FILES_MAX {
         let problem = format_args!("has more than {FOLDER_FILES_MAX} files");
         return Err(source.refuse(&problem));
+    }
+    if files.iter().any(|file| is_hash_name(file)) {
+        files.retain(|file| is_hash_name(file));
     }
     files.sort();
     // Links to the same file have their hash as name.
@@ -211,6 +216,18 @@ fn folder(source: Source<'_>, path: &Path) -> Result<Vec<CertificateDer<'static>
         return Err(source.refuse(&"is a folder without PEM certificates (BEGIN CERTIFICATE)"));
     }
     Ok(found.into_iter().map(CertificateDer::from).collect())
+}
+
+/// Whether the name is a hash with a number, as in `5ed36f99.0`.
+fn is_hash_name(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.split_once('.'))
+        .is_some_and(|(hash, number)| {
+            hash.len() == 8
+                && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+                && !number.is_empty()
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
 }
 
 /// Makes the error for a store that cannot be opened.

@@ -48,19 +48,34 @@ struct State {
 pub(super) struct Stamp {
     path: PathBuf,
     /// `None`: it cannot be read.
-    seen: Option<(Option<SystemTime>, u64, u64)>,
+    seen: Option<Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    modified: Option<SystemTime>,
+    size: u64,
+    inode: u64,
+    /// Whether it is something like a pipe, which can be read only once, and may block.
+    is_special: bool,
 }
 
 impl Stamp {
     fn of(path: PathBuf) -> Self {
-        let seen = std::fs::metadata(&path).ok().map(|file| {
+        let seen = std::fs::metadata(&path).ok().map(|file| Seen {
+            modified: file.modified().ok(),
+            size: file.len(),
             #[cfg(unix)]
-            let inode = std::os::unix::fs::MetadataExt::ino(&file);
+            inode: std::os::unix::fs::MetadataExt::ino(&file),
             #[cfg(not(unix))]
-            let inode = 0;
-            (file.modified().ok(), file.len(), inode)
+            inode: 0,
+            is_special: !file.is_file() && !file.is_dir(),
         });
         Self { path, seen }
+    }
+
+    fn is_special(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.is_special)
     }
 }
 
@@ -89,9 +104,11 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Tls {
-    /// Takes what was read from files with these stamps.
+    /// Takes what was read from files with these stamps. If one of them is a pipe, the client never
+    /// reads them again.
     pub(super) fn new(config: &TlsConfig, loaded: Loaded, stamps: Vec<Stamp>) -> Self {
-        let interval = config.reload_interval.filter(|_| !stamps.is_empty());
+        let is_possible = !stamps.is_empty() && !stamps.iter().any(Stamp::is_special);
+        let interval = config.reload_interval.filter(|_| is_possible);
         Self {
             loaded: Mutex::new(Arc::new(loaded)),
             files: interval.map(|interval| Files {
@@ -137,12 +154,19 @@ impl Tls {
         let Some(files) = &self.files else {
             return;
         };
+        let _looking = Looking(&files.state);
         // Before the files are read. If they change meanwhile, the client reads them once more.
         let stamps = files.config.stamps();
         let changed = locked(&files.state).stamps != stamps;
-        let outcome = changed.then(|| files.config.load(&mut supplied));
+        let outcome = changed.then(|| match stamps.iter().find(|each| each.is_special()) {
+            // Reading it could block this thread for ever.
+            Some(pipe) => Err(ClientError::Configuration(format!(
+                "{} is not a regular file",
+                pipe.path.display()
+            ))),
+            None => files.config.load(&mut supplied),
+        });
         let mut state = locked(&files.state);
-        state.is_looking = false;
         match outcome {
             None => {}
             Some(Ok(loaded)) => {
@@ -154,6 +178,15 @@ impl Tls {
             }
             Some(Err(error)) => state.warn(&error),
         }
+    }
+}
+
+/// A look at the files. Its end lets others look, also if it panics.
+struct Looking<'a>(&'a Mutex<State>);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        locked(self.0).is_looking = false;
     }
 }
 

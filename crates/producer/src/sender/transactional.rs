@@ -36,6 +36,12 @@ impl Sender {
         }
     }
 
+    /// Waits for the results of all records, like a commit, and then leaves the transaction open.
+    pub fn prepare_transaction(&mut self) -> Result<TransactionTicket, ProducerError> {
+        self.take_failures();
+        self.manager()?.prepare()
+    }
+
     pub fn commit_transaction(&mut self) -> Result<TransactionTicket, ProducerError> {
         self.take_failures();
         self.manager()?.commit()

@@ -25,13 +25,14 @@ mod offsets;
 mod requests;
 mod state;
 mod ticket;
+mod transitions;
 mod verdict;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::{Backoff, Cluster, RequestId};
+use thalweg_cluster::{Backoff, RequestId};
 use thalweg_protocol::Str;
 use thalweg_protocol::versions::TransactionVersion;
 
@@ -158,6 +159,10 @@ impl TransactionManager {
         Ok(())
     }
 
+    pub(crate) fn prepare(&mut self) -> Result<TransactionTicket, ProducerError> {
+        self.start(Call::Prepare, State::PreparingTransaction)
+    }
+
     pub(crate) fn commit(&mut self) -> Result<TransactionTicket, ProducerError> {
         self.start(Call::Commit, State::CommittingTransaction)
     }
@@ -275,7 +280,7 @@ impl TransactionManager {
     /// Returns whether batches that were never sent belong to the transaction.
     pub(crate) fn takes_batches(&self) -> bool {
         match self.state {
-            State::InTransaction => true,
+            State::InTransaction | State::PreparingTransaction => true,
             State::CommittingTransaction => !self.ending,
             _ => false,
         }
@@ -310,7 +315,7 @@ impl TransactionManager {
     pub(crate) fn lets_out(&self, index: usize) -> bool {
         let open = matches!(
             self.state,
-            State::InTransaction | State::CommittingTransaction
+            State::InTransaction | State::PreparingTransaction | State::CommittingTransaction
         );
         let member = || self.members.get(&index).map(|member| member.membership);
         open && (self.version == TransactionVersion::V2 || member() == Some(Membership::Added))
@@ -373,11 +378,13 @@ impl TransactionManager {
         }
     }
 
-    /// Returns whether no transaction is left to end.
+    /// Returns whether this producer has no transaction to end. Another client may end a prepared
+    /// one.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(
             self.state,
             State::InTransaction
+                | State::PreparingTransaction
                 | State::AbortableError
                 | State::CommittingTransaction
                 | State::AbortingTransaction
@@ -400,101 +407,5 @@ impl TransactionManager {
         let retry = self.not_before.filter(|_| self.in_flight.is_none());
         let limit = self.give_up_at.filter(|_| !self.is_settled());
         [retry, limit].into_iter().flatten().min()
-    }
-}
-
-/// State transitions.
-impl TransactionManager {
-    fn become_state(&mut self, next: State) {
-        assert!(
-            self.state.may_become(next),
-            "the table of states does not allow {} to become {next}",
-            self.state
-        );
-        self.state = next;
-        self.changed = true;
-        self.set_gate();
-    }
-
-    /// Opens the gate in `InTransaction`, and shuts it in every other state.
-    fn set_gate(&self) {
-        if self.state == State::InTransaction {
-            self.accumulator.gate.release();
-        } else {
-            self.accumulator.gate.hold(self.refusal(Call::Send));
-        }
-    }
-
-    fn settle(&mut self, outcome: Result<(), ProducerError>) {
-        if let Some(pending) = &self.pending {
-            pending.ticket.finish(outcome);
-        }
-    }
-
-    fn drop_offsets(&mut self, error: &ProducerError) {
-        for commit in self.offsets.drain(..) {
-            commit.ticket.finish(Err(error.clone()));
-        }
-    }
-
-    /// Fails the transaction: it can only be aborted now. An abort in progress continues.
-    fn make_abortable(&mut self, failure: TransactionFailure) {
-        if !self.state.may_become(State::AbortableError) {
-            return;
-        }
-        let error = ProducerError::TransactionAbortable(Arc::new(failure));
-        self.error = Some(error.clone());
-        self.become_state(State::AbortableError);
-        self.settle(Err(error.clone()));
-        self.drop_offsets(&error);
-    }
-
-    /// Fails the producer: it can only be closed now.
-    fn fail(&mut self, failure: TransactionFailure) {
-        if self.state == State::FatalError {
-            return;
-        }
-        let error = ProducerError::TransactionFatal(Arc::new(failure));
-        self.error = Some(error.clone());
-        self.become_state(State::FatalError);
-        self.give_up(&error);
-    }
-
-    /// Ends the transaction. Requests another epoch if the sequences need one, or if the brokers
-    /// have been upgraded to version 2 meanwhile.
-    fn complete(&mut self, cluster: &Cluster) {
-        self.members.clear();
-        self.error = None;
-        (self.started, self.ending) = (Started::No, false);
-        (self.failures, self.not_before) = (0, None);
-        let upgrade = self.version < TransactionVersion::V2
-            && finalized_version(cluster) == TransactionVersion::V2;
-        if upgrade || self.bump && self.version == TransactionVersion::V1 {
-            self.become_state(State::Initializing);
-        } else {
-            self.become_ready(cluster);
-        }
-    }
-
-    fn become_ready(&mut self, cluster: &Cluster) {
-        self.version = finalized_version(cluster);
-        self.bump = false;
-        self.become_state(State::Ready);
-        self.settle(Ok(()));
-    }
-
-    fn retry_after_backoff(&mut self, now: Instant) {
-        let wait = self.backoff.after(self.failures);
-        self.failures = self.failures.saturating_add(1);
-        self.not_before = Some(now + wait);
-    }
-}
-
-/// Returns the version that the brokers have agreed on.
-fn finalized_version(cluster: &Cluster) -> TransactionVersion {
-    if cluster.finalized_level("transaction.version") >= 2 {
-        TransactionVersion::V2
-    } else {
-        TransactionVersion::V1
     }
 }

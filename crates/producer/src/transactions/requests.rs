@@ -62,6 +62,8 @@ enum Step {
     Ask(Asked),
     /// The coordinator does not know of the transaction, so it ends without a request.
     Complete,
+    /// All records of the transaction are in the log.
+    Prepared,
 }
 
 impl TransactionManager {
@@ -76,8 +78,10 @@ impl TransactionManager {
             return;
         }
         self.not_before = None;
-        if self.next_step(at_rest) == Some(Step::Complete) {
-            self.complete(cluster);
+        match self.next_step(at_rest) {
+            Some(Step::Complete) => self.complete(cluster),
+            Some(Step::Prepared) => self.complete_prepare(),
+            _ => {}
         }
         if let Some(Step::Ask(asked)) = self.next_step(at_rest) {
             self.ask(asked, cluster, now);
@@ -88,9 +92,11 @@ impl TransactionManager {
         match self.state {
             State::Initializing => Some(Step::Ask(Asked::InitProducerId)),
             State::InTransaction => self.addition().map(Step::Ask),
-            State::CommittingTransaction => match self.addition() {
+            State::PreparingTransaction | State::CommittingTransaction => match self.addition() {
                 Some(asked) => Some(Step::Ask(asked)),
-                None => at_rest.then(|| self.end(true)),
+                None if !at_rest => None,
+                None if self.state == State::PreparingTransaction => Some(Step::Prepared),
+                None => Some(self.end(true)),
             },
             State::AbortingTransaction => at_rest.then(|| self.end(false)),
             _ => None,

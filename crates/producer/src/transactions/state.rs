@@ -4,7 +4,7 @@ use std::fmt;
 
 use State::{
     AbortableError, AbortingTransaction, CommittingTransaction, FatalError, InTransaction,
-    Initializing, Ready, Uninitialized,
+    Initializing, PreparedTransaction, PreparingTransaction, Ready, Uninitialized,
 };
 
 /// The states, under Kafka's names.
@@ -14,6 +14,8 @@ pub(crate) enum State {
     Initializing,
     Ready,
     InTransaction,
+    PreparingTransaction,
+    PreparedTransaction,
     CommittingTransaction,
     AbortingTransaction,
     AbortableError,
@@ -27,6 +29,7 @@ pub(crate) enum Call {
     Begin,
     Send,
     SendOffsets,
+    Prepare,
     Commit,
     Abort,
 }
@@ -47,7 +50,7 @@ pub(crate) struct Row {
 }
 
 /// All states. The diagram of docs/transactions.md shows this table, and a test compares them.
-pub(crate) const TABLE: [Row; 8] = [
+pub(crate) const TABLE: [Row; 10] = [
     Row {
         state: Uninitialized,
         meaning: "new: nothing was requested from the coordinator yet",
@@ -69,8 +72,31 @@ pub(crate) const TABLE: [Row; 8] = [
     Row {
         state: InTransaction,
         meaning: "records and offsets join the transaction",
-        calls: &[Call::Send, Call::SendOffsets, Call::Commit, Call::Abort],
-        next: &[CommittingTransaction, AbortingTransaction, AbortableError],
+        calls: &[
+            Call::Send,
+            Call::SendOffsets,
+            Call::Prepare,
+            Call::Commit,
+            Call::Abort,
+        ],
+        next: &[
+            PreparingTransaction,
+            CommittingTransaction,
+            AbortingTransaction,
+            AbortableError,
+        ],
+    },
+    Row {
+        state: PreparingTransaction,
+        meaning: "waits for the results of all records, and sends no `EndTxn`",
+        calls: &[],
+        next: &[PreparedTransaction, AbortableError],
+    },
+    Row {
+        state: PreparedTransaction,
+        meaning: "all records are in the log. This or another client ends the transaction",
+        calls: &[Call::Commit, Call::Abort],
+        next: &[CommittingTransaction, AbortingTransaction],
     },
     Row {
         state: CommittingTransaction,
@@ -110,9 +136,12 @@ impl State {
         next == FatalError || self.row().next.contains(&next)
     }
 
-    /// Returns whether the transaction is being ended.
+    /// Returns whether a call waits until everything that was appended is sent.
     pub(crate) fn is_completing(self) -> bool {
-        matches!(self, CommittingTransaction | AbortingTransaction)
+        matches!(
+            self,
+            PreparingTransaction | CommittingTransaction | AbortingTransaction
+        )
     }
 }
 
@@ -123,6 +152,8 @@ impl fmt::Display for State {
             Initializing => "INITIALIZING",
             Ready => "READY",
             InTransaction => "IN_TRANSACTION",
+            PreparingTransaction => "PREPARING_TRANSACTION",
+            PreparedTransaction => "PREPARED_TRANSACTION",
             CommittingTransaction => "COMMITTING_TRANSACTION",
             AbortingTransaction => "ABORTING_TRANSACTION",
             AbortableError => "ABORTABLE_ERROR",
@@ -138,6 +169,7 @@ impl fmt::Display for Call {
             Self::Begin => "begin_transaction",
             Self::Send => "send",
             Self::SendOffsets => "send_offsets_to_transaction",
+            Self::Prepare => "prepare_transaction",
             Self::Commit => "commit_transaction",
             Self::Abort => "abort_transaction",
         })

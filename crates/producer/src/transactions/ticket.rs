@@ -1,12 +1,13 @@
 //! The outcome of a call on transactions, for the thread or task that waits for it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use thalweg_cluster::OneShot;
 
 use crate::error::ProducerError;
+use crate::idempotence::ProducerIdAndEpoch;
 
 type Outcome = Result<(), ProducerError>;
 
@@ -14,6 +15,7 @@ type Outcome = Result<(), ProducerError>;
 struct Inner {
     outcome: OneShot<Outcome>,
     seen: AtomicBool,
+    prepared: OnceLock<ProducerIdAndEpoch>,
 }
 
 /// A future outcome. It is cheap to clone, and all clones report the same outcome.
@@ -31,6 +33,17 @@ impl TransactionTicket {
     /// Sets the outcome. Only the first one counts.
     pub(crate) fn finish(&self, outcome: Outcome) {
         self.0.outcome.set(outcome);
+    }
+
+    /// Sets what another client needs to end the prepared transaction.
+    pub(crate) fn set_prepared(&self, producer: ProducerIdAndEpoch) {
+        let _ = self.0.prepared.set(producer);
+    }
+
+    /// Returns what another client needs to end the prepared transaction. `None`: nothing was sent
+    /// in it, so there is nothing to end. Call it after a successful outcome.
+    pub fn prepared(&self) -> Option<ProducerIdAndEpoch> {
+        self.0.prepared.get().copied()
     }
 
     /// Returns the outcome if it is known, and marks it as seen. Otherwise wakes `waker` once it

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Instant;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyTuple};
 
@@ -19,7 +20,7 @@ use crate::producing::batch_futures::{Batch, Rows};
 use crate::producing::core::Core;
 use crate::producing::hooks::topic_name;
 use crate::producing::sending::Given;
-use crate::producing::transactions::{Group, Offset, group_of, offsets_of};
+use crate::producing::transactions::{Group, Offset, group_of, id_and_epoch, offsets_of};
 use crate::producing::{outgoing, send_many};
 
 struct Opened {
@@ -302,6 +303,15 @@ impl AsyncProducer {
         let (client, max_block) = (&opened.core.client, opened.core.max_block);
         let call = client.send_offsets_to_transaction(group, offsets, max_block);
         Ok(opened.coroutine_of_none(py, call))
+    }
+
+    fn _prepare_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
+        let opened = self.opened(py)?;
+        let core = &opened.core;
+        let call = core.client.prepare_transaction(core.max_block);
+        Ok(opened.coroutine(py, call, |py, prepared| {
+            prepared.map(id_and_epoch).into_py_any(py)
+        }))
     }
 
     fn _commit_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {

@@ -2,23 +2,109 @@
 //! and responses from it.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use thalweg_broker::{
-    GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupService, GroupTicket, GroupView,
-    MemberView,
+    EmbeddedBroker as Core, GroupClock, GroupEvent, GroupEventKind, GroupKind, GroupRequest,
+    GroupService, GroupTicket, GroupView, MemberView,
 };
 use thalweg_protocol::dynamic::{self, StructSchema};
 use thalweg_protocol::{ApiKey, DecodeError, ErrorCode, Reader, Str};
 
-use crate::convert::values;
+use super::state::Shared;
+use crate::convert::{errors, values};
 use crate::interpreter::gil;
 
+/// The groups of an embedded broker, for their coordinator.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct BrokerGroups(pub(super) Arc<Shared>);
+
+impl BrokerGroups {
+    /// Returns the groups for their coordinator, or `None` once the broker is closed.
+    fn service(&self, py: Python<'_>) -> PyResult<Option<GroupService>> {
+        if self.0.groups_clock.get().is_none() {
+            let text = "serve() must be called first";
+            return Err(errors::raise(py, "IllegalStateError", text));
+        }
+        let groups = &self.0.groups;
+        Ok(py.detach(|| {
+            groups
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        }))
+    }
+}
+
+#[pymethods]
+impl BrokerGroups {
+    fn serve(&self, py: Python<'_>) -> PyResult<()> {
+        let service = self.0.ask(py, Core::serve_groups)?;
+        let clock = service.clock();
+        py.detach(|| {
+            *self.0.groups.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+        });
+        self.0.groups_clock.get_or_init(|| clock);
+        Ok(())
+    }
+
+    fn options(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
+        self.0.ask(py, |core| Ok(core.group_options()))
+    }
+
+    #[pyo3(signature = (timeout_ms = None))]
+    fn next_events<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        match self.service(py)? {
+            Some(groups) => next_events(py, &groups, gil::deadline_ms(timeout_ms)),
+            None => Ok(None),
+        }
+    }
+
+    fn answer(&self, py: Python<'_>, token: u64, body: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match self.service(py)? {
+            Some(groups) => answer(py, &groups, GroupTicket(token), body),
+            None => Ok(false),
+        }
+    }
+
+    fn publish(&self, py: Python<'_>, view: &Bound<'_, PyDict>, at_ms: f64) -> PyResult<()> {
+        let (group, view) = view_from_py(view)?;
+        if let Some(groups) = self.service(py)? {
+            py.detach(|| groups.publish(&group, view, at_ms));
+        }
+        Ok(())
+    }
+
+    fn forget(&self, py: Python<'_>, group_id: &str) -> PyResult<()> {
+        if let Some(groups) = self.service(py)? {
+            py.detach(|| groups.forget(group_id));
+        }
+        Ok(())
+    }
+
+    fn topics(&self, py: Python<'_>) -> PyResult<Vec<(String, String, i32)>> {
+        let Some(service) = self.service(py)? else {
+            return Ok(Vec::new());
+        };
+        Ok(py.detach(|| service.topics()))
+    }
+
+    fn now_ms(&self, py: Python<'_>) -> PyResult<f64> {
+        self.service(py)?;
+        Ok(self.0.groups_clock.get().map_or(0.0, GroupClock::now_ms))
+    }
+}
+
 /// Waits without the GIL for new events, and returns them. `None`: the broker is closed.
-pub(crate) fn next_events<'py>(
+fn next_events<'py>(
     py: Python<'py>,
     service: &GroupService,
     deadline: Option<Instant>,
@@ -93,7 +179,7 @@ fn read(request: &GroupRequest) -> Result<(dynamic::Value, Option<dynamic::Value
 
 /// Sends a response to a waiting request. A body that does not fit the API raises, and the client
 /// gets an error.
-pub(crate) fn answer(
+fn answer(
     py: Python<'_>,
     service: &GroupService,
     ticket: GroupTicket,
@@ -121,7 +207,7 @@ fn encode(key: ApiKey, version: i16, body: &Bound<'_, PyAny>) -> PyResult<Vec<u8
 }
 
 /// Reads a view from a dict, with the group's ID.
-pub(crate) fn view_from_py(view: &Bound<'_, PyDict>) -> PyResult<(String, GroupView)> {
+fn view_from_py(view: &Bound<'_, PyDict>) -> PyResult<(String, GroupView)> {
     let view = view.as_any();
     let kind: String = view.get_item("kind")?.extract()?;
     let kind = GroupKind::from_name(&kind).ok_or_else(|| {

@@ -13,7 +13,7 @@ use thalweg_records::Compression;
 
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::tls::PreparedTls;
-use crate::convert::{aws, passwords, tokens};
+use crate::convert::{aws, kerberos, passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -142,6 +142,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;
     let logins = aws::logins(options)?;
+    let gssapi = kerberos::gssapi(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
@@ -155,6 +156,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
             let without = || PyValueError::new_err("AWS_MSK_IAM needs sasl_aws_credentials");
             return Ok(Some(SaslConfig::AwsMskIam(logins.ok_or_else(without)?)));
         }
+        Some("GSSAPI") => return Ok(Some(SaslConfig::Gssapi(gssapi))),
         Some(other) => return Err(unknown("sasl_mechanism", other)),
         None => return Ok(None),
     };

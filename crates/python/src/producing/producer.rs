@@ -19,7 +19,7 @@ use crate::producing::core::Core;
 use crate::producing::futures::FutureRecordMetadata;
 use crate::producing::hooks::topic_name;
 use crate::producing::sending::Given;
-use crate::producing::transactions::{Group, Offset, group_of, offsets_of};
+use crate::producing::transactions::{Group, Offset, group_of, id_and_epoch, offsets_of};
 use crate::producing::{outgoing, send_many};
 
 /// The producer core.
@@ -178,6 +178,12 @@ impl Producer {
         let client = &core.client;
         let mut call = client.send_offsets_to_transaction(group, offsets, core.max_block);
         run(py, &mut call)
+    }
+
+    fn _prepare_transaction(&self, py: Python<'_>) -> PyResult<Option<(i64, i16)>> {
+        let core = self.core(py)?;
+        let prepared = run(py, &mut core.client.prepare_transaction(core.max_block))?;
+        Ok(prepared.map(id_and_epoch))
     }
 
     fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {

@@ -1,6 +1,6 @@
-//! Converts the arguments of a producer's calls on transactions.
+//! Converts the arguments and results of a producer's calls on transactions.
 
-use thalweg_producer::{GroupMetadata, GroupOffsets, OffsetToCommit};
+use thalweg_producer::{GroupMetadata, GroupOffsets, OffsetToCommit, ProducerIdAndEpoch};
 use thalweg_protocol::Str;
 
 /// Topic, partition, offset, metadata, leader epoch.
@@ -27,4 +27,9 @@ pub(crate) fn offsets_of(offsets: Vec<Offset>) -> GroupOffsets {
         ((Str::from(topic), partition), at)
     };
     offsets.into_iter().map(offset).collect()
+}
+
+/// Converts the identity of a prepared transaction's producer.
+pub(crate) fn id_and_epoch(producer: ProducerIdAndEpoch) -> (i64, i16) {
+    (producer.id, producer.epoch)
 }

@@ -76,6 +76,12 @@ impl Credential {
         }
     }
 
+    /// Changes only the number that a client gets, for tests of clients.
+    #[must_use]
+    pub fn announcing(self, iterations: u32) -> Self {
+        Self { iterations, ..self }
+    }
+
     pub fn iterations(&self) -> u32 {
         self.iterations
     }

@@ -45,7 +45,10 @@ def sts_settings(config: str | None, **identity: Any) -> "StsSettings":
     Raises:
         ValueError: If the configuration is not valid. The text ends a sentence.
     """
-    from thalweg.auth.sts import StsSettings
+    from thalweg.auth.sts import Held, StsSettings
+
+    given = identity.get("credentials")
+    identity["credentials"] = None if given is None else Held(given)
 
     entries = _entries(config or "")
     tags = {name: value for name, value in entries.items() if name.startswith(_TAG)}
@@ -61,6 +64,9 @@ def sts_settings(config: str | None, **identity: Any) -> "StsSettings":
     algorithm = entries.get("signing_algorithm", "ES384")
     if algorithm not in _ALGORITHMS:
         raise ValueError(f"has a signing_algorithm that is not {' or '.join(_ALGORITHMS)}")
+    endpoint = entries.get("sts_endpoint")
+    if endpoint is not None and not re.fullmatch(r"https?://[!-?A-~]+", endpoint):
+        raise ValueError("has an sts_endpoint that is not https://host[:port]")
     if len(tags) > _TAGS_MAX:
         raise ValueError(f"has more than {_TAGS_MAX} tags")
     return StsSettings(
@@ -68,7 +74,7 @@ def sts_settings(config: str | None, **identity: Any) -> "StsSettings":
         audience=entries["audience"],
         duration_s=int(duration),
         algorithm=algorithm,
-        endpoint=entries.get("sts_endpoint"),
+        endpoint=endpoint,
         tags=tuple((name.removeprefix(_TAG), value) for name, value in tags.items()),
         **identity,
     )

@@ -160,11 +160,24 @@ class OidcRules:
 
     def _aws(self) -> None:
         try:
-            sts_settings(revealed(self.values[_CONFIG]))
+            endpoint = sts_settings(revealed(self.values[_CONFIG])).endpoint
         except ValueError as wrong:
             self.found.problem(f"{_CONFIG} {wrong}")
+        else:
+            self._sts_endpoint(endpoint or "")
         if not has_botocore():
             self.found.problem(f"{_METADATA}='aws_iam' needs botocore: install thalweg[aws]")
+
+    def _sts_endpoint(self, url: str) -> None:
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(url)
+        if parts.scheme == "http" and not is_loopback(parts.hostname or "", link_local=True):
+            self.found.warn(
+                f"the sts_endpoint in {_CONFIG} is not https, so anybody on the network can read"
+                " the tokens",
+                InsecureConnectionWarning,
+            )
 
     def _azure(self) -> None:
         try:

@@ -37,7 +37,7 @@ class OidcError(TokenProviderError):
     """The identity provider has supplied no token. The text contains no secret.
 
     Attributes:
-        status: The HTTP status of its response. None: it did not respond.
+        status: The HTTP status of the response. None: the identity provider did not respond.
         error: OAuth's error code, such as "invalid_client". None: the response has none.
     """
 

@@ -85,13 +85,13 @@ def _once(settings: Settings) -> Kept | Failure:
 
 
 def _from_aws(settings: Settings, sts: "StsSettings") -> Kept | Failure:
-    from thalweg.auth.aws import AwsError
+    from thalweg.auth.aws import reason
     from thalweg.auth.sts import web_identity
 
     try:
         value, life_s = web_identity(sts, settings.read_timeout_s)
-    except AwsError as error:
-        failure = str(error)
+    except Exception as error:
+        failure = reason(error)
     else:
         return kept(value, life_s, settings.sub_claim)
     return Failure(failure)

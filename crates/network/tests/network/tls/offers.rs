@@ -175,7 +175,16 @@ async fn authorities_may_be_files_in_a_folder() {
     outcome(&broker, config.clone())
         .await
         .expect("one of them is the right one");
-    for name in ["a.pem", "b.pem", "1234abcd.0"] {
+    // OpenSSL, too, takes only files with such names.
+    write("1234abcd.0", other.pem().as_bytes());
+    refusal(&broker, config.clone()).await;
+    write("1234abcd.0", b"no certificate");
+    assert!(refused_settings(config.clone()).contains("is a folder without PEM certificates"));
+    std::fs::remove_file(folder.join("1234abcd.0")).expect("it was written");
+    outcome(&broker, config.clone())
+        .await
+        .expect("without hashes, all files count");
+    for name in ["a.pem", "b.pem"] {
         std::fs::remove_file(folder.join(name)).expect("it was written");
     }
     let error = refused_settings(config);

@@ -178,6 +178,23 @@ async fn a_password_is_asked_for_again_when_the_key_has_changed() {
     assert_eq!(calls(), 2);
 }
 
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn a_pipe_in_place_of_a_file_does_not_end_the_reloading() {
+    let setting = Setting::new("pipe", Some(INTERVAL));
+    let first = std::fs::read_to_string(setting.folder.join("cert.pem")).expect("written");
+    let (second, key) = identity(&setting.ca, 2);
+    let path = setting.folder.join("key.pem");
+    std::fs::remove_file(&path).expect("written");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo is there").success());
+    // Nobody writes into the pipe.
+    assert!(is(&setting.connect_later().await, &first));
+    setting.write("cert.pem", &second);
+    setting.write("key.pem", &key.serialize_pem());
+    assert!(is(&setting.connect_later().await, &second));
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_authority_is_used_after_the_interval() {
     let setting = Setting::new("authority", Some(INTERVAL));

@@ -5,6 +5,7 @@ mod closing;
 mod commits;
 mod errors;
 mod fencing;
+mod preparing;
 mod unknown_outcomes;
 
 use std::task::Waker;

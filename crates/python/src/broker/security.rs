@@ -1,0 +1,105 @@
+//! The security of the embedded broker: users, ACLs, certificates and sessions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use thalweg_broker::{SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
+use thalweg_security::Secret;
+use thalweg_security::acl::{Acl, Operation, PatternType, Permission, ResourceType};
+
+use super::state::Shared;
+
+/// The users, ACLs, certificates and sessions of an embedded broker.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct BrokerSecurity(pub(super) Arc<Shared>);
+
+#[pymethods]
+impl BrokerSecurity {
+    fn set_user(&self, py: Python<'_>, user: &str, password: &str) -> PyResult<()> {
+        let password = Secret::new(password);
+        self.0.ask(py, |core| core.set_user(user, &password))
+    }
+
+    fn remove_user(&self, py: Python<'_>, user: &str) -> PyResult<bool> {
+        self.0.ask(py, |core| core.remove_user(user))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn create_acl(
+        &self,
+        py: Python<'_>,
+        resource_type: &str,
+        pattern_type: &str,
+        name: String,
+        principal: String,
+        host: String,
+        operation: &str,
+        permission: &str,
+    ) -> PyResult<()> {
+        let unknown = |word: &str| PyValueError::new_err(format!("unknown word {word:?}"));
+        let acl = Acl {
+            resource_type: ResourceType::from_name(resource_type)
+                .ok_or_else(|| unknown(resource_type))?,
+            pattern_type: PatternType::from_name(pattern_type)
+                .ok_or_else(|| unknown(pattern_type))?,
+            name,
+            principal,
+            host,
+            operation: Operation::from_name(operation).ok_or_else(|| unknown(operation))?,
+            permission: Permission::from_name(permission).ok_or_else(|| unknown(permission))?,
+        };
+        self.0.ask(py, |core| core.create_acl(acl))
+    }
+
+    fn authority_pem(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.0.ask(py, |core| Ok(core.authority_pem()))
+    }
+
+    fn client_certificate(&self, py: Python<'_>, name: &str) -> PyResult<(String, String)> {
+        let (certificate, key) = self.0.ask(py, |core| core.client_certificate(name))?;
+        Ok((certificate, key.reveal().to_owned()))
+    }
+
+    fn revoke_certificate(&self, py: Python<'_>, certificate: &str) -> PyResult<()> {
+        self.0.ask(py, |core| core.revoke_certificate(certificate))
+    }
+
+    fn expire_sessions(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.ask(py, |core| core.expire_sessions())
+    }
+}
+
+/// Converts the arguments about security.
+pub(super) fn config(
+    protocol: &str,
+    mechanisms: Option<Vec<String>>,
+    users: Option<BTreeMap<String, String>>,
+    tls: Option<(String, String, Option<String>)>,
+) -> PyResult<SecurityConfig> {
+    let unknown = |what: &str, name: &str| {
+        PyValueError::new_err(format!("the embedded broker has no {what} named {name:?}"))
+    };
+    let mut config = SecurityConfig {
+        protocol: SecurityProtocol::from_name(protocol)
+            .ok_or_else(|| unknown("security protocol", protocol))?,
+        ..SecurityConfig::default()
+    };
+    if let Some(names) = mechanisms {
+        let known = |name: &String| {
+            SaslMechanism::from_name(name).ok_or_else(|| unknown("SASL mechanism", name))
+        };
+        config.mechanisms = names.iter().map(known).collect::<PyResult<_>>()?;
+    }
+    config.tls = tls.map(|(chain, key, client_authorities)| TlsFiles {
+        chain,
+        key: Secret::new(key),
+        client_authorities,
+    });
+    let users = users.unwrap_or_default().into_iter();
+    config.users = users
+        .map(|(user, password)| (user, Secret::new(password)))
+        .collect();
+    Ok(config)
+}

@@ -1,0 +1,1 @@
+"""SASL GSSAPI on real Kafka with a Kerberos realm."""

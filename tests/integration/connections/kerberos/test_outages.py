@@ -1,0 +1,205 @@
+"""Tickets and sessions that end, and a KDC that is gone, silent or has another clock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.connections.kerberos.conftest import SESSION_S
+from tests.integration.support.clients import within
+from tests.support.identity.kerberos import Realm, keytab, options_of, use_cache
+from tests.support.kafka.cluster import RealKafka
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient, KafkaProducer
+from thalweg.errors import KafkaError, NoBrokersAvailable, NoCredentialsError
+
+# The messages to the broker are the same in both versions, which test_logins.py shows.
+pytestmark = pytest.mark.parametrize("kafka", ["kafka-4.3"], indirect=True)
+TICKET_S = 4
+
+
+def renewed(producer: KafkaProducer[Any, Any]) -> float:
+    """Returns how often the connections of a producer have authenticated again."""
+    metrics = producer.metrics()["producer-metrics"]
+    return float(metrics["successful-reauthentication-total"])
+
+
+def test_sessions_and_tickets_end_without_an_error(
+    kafka: RealKafka, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 86: the library replaces the tickets of a keytab."""
+    realm.write_conf(tmp_path / "krb5.conf", lifetime_s=TICKET_S)
+    monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+    kafka.create_topic("kerberos-sessions")
+    sent = 0
+    with KafkaProducer(**options_of(kafka, "SASL_SSL", **keytab(realm)), linger_ms=0) as producer:
+        start = time.monotonic()
+        while time.monotonic() < start + 3 * TICKET_S:
+            assert producer.send("kerberos-sessions", b"%d" % sent).get(20).offset == sent
+            sent += 1
+        assert renewed(producer) >= TICKET_S / SESSION_S
+
+
+def test_records_wait_until_the_kdc_is_back(
+    kafka: RealKafka, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 86: sessions continue while there are tickets, and again when there are new ones."""
+    conf = tmp_path / "krb5.conf"
+    realm.write_conf(conf, lifetime_s=TICKET_S)
+    monkeypatch.setenv("KRB5_CONFIG", str(conf))
+    kafka.create_topic("kerberos-outage")
+    options = options_of(kafka, "SASL_SSL", **keytab(realm), linger_ms=0)
+    with KafkaProducer(**options, reconnect_backoff_max_ms=300) as producer:
+        futures: list[Any] = []
+
+        def sessions() -> float:
+            futures.append(producer.send("kerberos-outage", b"%d" % len(futures)))
+            return renewed(producer)
+
+        producer.send("kerberos-outage", b"before").get(20)
+        realm.write_conf(conf, lifetime_s=TICKET_S, port=free_port())
+        wait_until(lambda: sessions() > 0, every=0.05, what="a session with the old ticket")
+
+        def stuck() -> bool:
+            sessions()
+            return not any(each.is_done for each in futures[-20:])
+
+        wait_until(stuck, 40, every=0.05, what="the end of the last session")
+        realm.write_conf(conf, lifetime_s=TICKET_S)
+        offsets = [each.get(30).offset for each in futures]
+        assert offsets == list(range(1, len(futures) + 1))
+
+
+def test_a_kdc_that_is_gone_is_reported_in_seconds(
+    kafka: RealKafka, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 86."""
+    realm.write_conf(tmp_path / "krb5.conf", port=free_port())
+    monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+    with within(10), pytest.raises(NoCredentialsError) as caught:
+        KafkaProducer(**options_of(kafka, **keytab(realm)))
+    assert "Cannot contact any KDC for realm" in str(caught.value)
+    assert "Check that krb5.conf has the realm and its KDCs" in str(caught.value)
+
+
+def test_a_silent_kdc_delays_only_the_clients_that_need_it(kafka: RealKafka, realm: Realm) -> None:
+    """Scenario 87: neither the I/O thread nor the interpreter waits for it."""
+    kafka.create_topic("kerberos-silent")
+    options = options_of(kafka, **keytab(realm), bootstrap_timeout_ms=4000)
+    raised: list[KafkaError] = []
+
+    def connect() -> None:
+        with pytest.raises(NoBrokersAvailable) as caught:
+            KafkaAdminClient(**options)
+        raised.append(caught.value)
+
+    waiting = [threading.Thread(target=connect) for _ in range(3)]
+    slowest = 0.0
+    with (
+        KafkaProducer(bootstrap_servers=kafka.bootstrap("PLAINTEXT"), linger_ms=0) as other,
+        realm.silent(),
+    ):
+        for each in waiting:
+            each.start()
+        sends = 0
+        while any(each.is_alive() for each in waiting):
+            start = time.monotonic()
+            other.send("kerberos-silent", b"value").get(10)
+            slowest = max(slowest, time.monotonic() - start)
+            sends += 1
+    assert len(raised) == len(waiting)
+    for error in raised:
+        assert "the Kerberos library has not returned a ticket yet" in str(error)
+    assert sends > 50
+    assert slowest < 1.5
+    with KafkaAdminClient(**options | {"bootstrap_timeout_ms": 30_000}) as admin:
+        assert admin.bootstrap_connected()
+
+
+def test_the_interpreter_exits_while_a_kdc_is_silent(kafka: RealKafka, realm: Realm) -> None:
+    """Scenario 87."""
+    program = f"""
+        from thalweg import KafkaProducer
+        from thalweg.errors import NoBrokersAvailable
+
+        try:
+            KafkaProducer(**{options_of(kafka, **keytab(realm), bootstrap_timeout_ms=500)!r})
+        except NoBrokersAvailable as error:
+            print(error)
+    """
+    with realm.silent(), within(20):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "the Kerberos library has not returned a ticket yet" in done.stdout
+
+
+def test_a_wrong_clock_is_reported_as_such(
+    kafka: RealKafka, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 85: this KDC refuses every clock."""
+    with Realm(tmp_path / "realm", skew_s=-1) as other:
+        other.keytab("kafka/localhost")
+        monkeypatch.setenv("KRB5_CONFIG", str(other.conf))
+        with within(10), pytest.raises(NoCredentialsError) as caught:
+            KafkaProducer(**options_of(kafka, **keytab(other)))
+    assert "Clock skew too great. Correct this machine's clock" in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["keytab", "cache"])
+def test_many_clients_log_in_at_once(
+    kafka: RealKafka, realm: Realm, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    options = options_of(kafka, bootstrap_timeout_ms=60_000)
+    if source == "keytab":
+        options |= keytab(realm)
+    else:
+        use_cache(monkeypatch, realm.folder / "alice.cache")
+
+    def log_in(_: int) -> bool:
+        with KafkaAdminClient(**options) as admin:
+            return admin.bootstrap_connected()
+
+    with ThreadPoolExecutor(16) as threads:
+        assert all(threads.map(log_in, range(48)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_logs_in(kafka: RealKafka, realm: Realm) -> None:
+    program = f"""
+        import os
+        from thalweg import KafkaAdminClient
+
+        options = {options_of(kafka, **keytab(realm))!r}
+        with KafkaAdminClient(**options) as parent:
+            assert parent.bootstrap_connected()
+            pid = os.fork()
+            if pid == 0:
+                with KafkaAdminClient(**options) as child:
+                    os._exit(0 if child.bootstrap_connected() else 3)
+            assert os.waitpid(pid, 0)[1] == 0
+            parent.describe_cluster()
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
