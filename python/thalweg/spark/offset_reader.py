@@ -79,13 +79,20 @@ class OffsetReader:
         )
 
     def earliest(self, partitions: Iterable[Partition]) -> Offsets:
-        """Returns the first available offset of each partition that exists."""
+        """Returns the first available offset of each partition that exists.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition of the option ``assign`` does not exist.
+        """
         return self._ask("beginning_offsets", partitions)
 
     def latest(self, partitions: Iterable[Partition]) -> Offsets:
         """Returns the end offset of each partition that exists.
 
         With ``read_committed``, it is the last stable offset.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition of the option ``assign`` does not exist.
         """
         return self._ask("end_offsets", partitions)
 
@@ -157,7 +164,15 @@ class OffsetReader:
             except KafkaTimeoutError:
                 if left_ms <= _PATIENCE_MS:
                     raise
-                wanted = self.existing(wanted)
+                found = self.existing(wanted)
+                gone = wanted - found
+                if gone and self._options.strategy.kind == "assign":
+                    # The user named it, so an empty result would hide a mistake.
+                    topic, partition = min(gone)
+                    raise UnknownTopicOrPartitionError(
+                        f"Partition {topic}-{partition} does not exist. Check the option 'assign'."
+                    ) from None
+                wanted = found
             else:
                 return {(tp.topic, tp.partition): offset for tp, offset in answer.items()}
         return {}

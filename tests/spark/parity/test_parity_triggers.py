@@ -15,9 +15,11 @@ from pyspark.errors import StreamingQueryException
 from tests.spark.conftest import Source, Stream, Topics
 from tests.spark.parity.engine import Engine
 from tests.support.waiting import wait_until
-from thalweg.spark import stream_reader
+from thalweg.errors import UnknownTopicOrPartitionError
+from thalweg.spark import offset_reader, stream_reader
 from thalweg.spark.data_loss import DataLossError, PartitionsChangedError
 from thalweg.spark.options import parse_source
+from thalweg.spark.reader import BatchReader
 from thalweg.spark.trigger_delay import TriggerDelay
 
 StreamOf = Callable[..., Stream]
@@ -326,8 +328,9 @@ def test_parity_48_a_topic_made_again_while_a_batch_runs(
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_topic_that_is_deleted_while_its_first_batch_is_planned(
-    topics: Topics, fail: str
+    topics: Topics, fail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(offset_reader, "_PATIENCE_MS", 300)
     prefix = topics.broker.unused_name("planned")
     kept, gone = f"{prefix}-kept", f"{prefix}-gone"
     topics.broker.wire.create_topic(kept)
@@ -353,3 +356,20 @@ def test_a_topic_that_is_deleted_while_its_first_batch_is_planned(
             assert part.value.topic == kept
     finally:
         reader.stop()
+
+
+@pytest.mark.parametrize("missing", ["other topic", "other partition"])
+def test_a_named_partition_that_does_not_exist_is_an_error_that_names_it(
+    both: Topics, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_reader, "_PATIENCE_MS", 300)
+    topic = both.create()
+    named = {topic: [0, 7]} if missing == "other partition" else {topic: [0], f"{topic}-x": [0]}
+    given = {
+        "kafka.bootstrap.servers": both.broker.bootstrap_servers,
+        "assign": json.dumps(named),
+        "fetchOffset.numRetries": "1",
+    }
+    place = f"{topic}-7" if missing == "other partition" else f"{topic}-x-0"
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"Partition {place} does not exist"):
+        BatchReader(parse_source(given, "batch")).partitions()
