@@ -257,10 +257,13 @@ def _unknown(client: Client, name: str) -> str:
     return f"unknown option {name!r}{did_you_mean(name, candidates)}"
 
 
-def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str, Any]]:
-    """Yields the options, and with an ssl.SSLContext also those that mean the same."""
+def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str, str, Any]]:
+    """Yields the options, and with an ssl.SSLContext also those that mean the same.
+
+    Each is (its name, the name of the option that the user gave, its value).
+    """
     for name, value in given.items():
-        yield name, value
+        yield name, name, value
         if name == "ssl_context" and value is not None:
             # Without this module there is no context, and it takes long to import.
             if "ssl" not in sys.modules or not isinstance(value, sys.modules["ssl"].SSLContext):
@@ -271,7 +274,8 @@ def _spelt_out(given: Mapping[str, Any], found: Findings) -> Iterator[tuple[str,
             options, problems = read_context(value)
             for each in problems:
                 found.problem(f"ssl_context {each}")
-            yield from options.items()
+            for option, meant in options.items():
+                yield option, name, meant
 
 
 def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
@@ -282,7 +286,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
     known = _names(client)
     values: dict[str, Any] = {}
     spelt: dict[str, str] = {}
-    for name, value in _spelt_out(given, found):
+    for name, source, value in _spelt_out(given, found):
         row = known.get(name)
         value = hide(row, value)
         if row is None:
@@ -291,16 +295,20 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
             # Most likely a variable that is not set. It should not mean localhost.
             found.problem(f"{name} is None: set it to 'host:port', or omit it for localhost:9092")
         elif value is None and row.name == "enable_auto_commit":
-            values[row.name], spelt[row.name] = False, name  # as in kafka-python
+            values[row.name], spelt[row.name] = False, source  # as in kafka-python
         elif value is None and not row.nullable and row.kind != "reset":
             continue  # ignored, for values such as os.environ.get(...)
         elif row.name in values and revealed(values[row.name]) != revealed(value):
-            found.problem(
-                f"{spelt[row.name]!r} and {name!r} are names of the same option, with different"
-                " values: set only one of them"
-            )
+            names = f"{spelt[row.name]!r} and {source!r}"
+            if "ssl_context" in (spelt[row.name], source):
+                found.problem(f"{names} give {row.name} different values: set only one of them")
+            else:
+                found.problem(
+                    f"{names} are names of the same option, with different values: set only one of"
+                    " them"
+                )
         else:
-            values[row.name], spelt[row.name] = value, name
+            values[row.name], spelt[row.name] = value, source
     return values
 
 

@@ -3,8 +3,9 @@
     send() ── ProducerInterceptor.on_send ──> ... ── on_acknowledgement ──> (callback thread)
     poll() ── ConsumerInterceptor.on_consume ──> the caller     commit ── on_commit
 
-Interceptors run in the order in which the option lists them. If an interceptor raises, the client
-logs the error and continues with the record as it was before this interceptor. The client calls
+Interceptors run in the order in which the option lists them. If an interceptor raises, or returns
+something else than records, the client logs the error and continues with the record as it was
+before this interceptor. The client calls
 `on_acknowledgement` for every record, even if the record failed before it reached a batch. If an
 interceptor, serializer, partitioner or metrics reporter has a method `on_update`, the client calls
 it with the cluster ID: see ClusterResourceListener.
@@ -12,7 +13,7 @@ it with the cluster ID: see ClusterResourceListener.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from thalweg.structs import ClusterResource, OffsetAndMetadata, RecordMetadata, TopicPartition
 
@@ -122,6 +123,17 @@ def _overridden(interceptors: Sequence[Any], verb: str) -> list[Callable[..., An
     return [each for each in methods if each and getattr(each, "__func__", None) not in idle]
 
 
+# What the methods of a chain must return: a check, and its description.
+_RESULTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "on_send": (lambda found: hasattr(found, "topic"), "a record"),
+    "on_consume": (lambda found: isinstance(found, dict), "a dict of records"),
+}
+
+
+def _owner(method: Callable[..., Any]) -> str:
+    return type(getattr(method, "__self__", method)).__qualname__
+
+
 def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None:
     """Returns a function that passes a value through `verb` of each, or None if none has it.
 
@@ -131,14 +143,20 @@ def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None
     methods = _overridden(interceptors, verb)
     if not methods:
         return None
+    is_usable, expected = _RESULTS[verb]
 
     def run(value: Any) -> Any:
         for method in methods:
             try:
-                value = method(value)
+                found = method(value)
+                if not is_usable(found):
+                    raise TypeError(f"{verb} must return {expected}, not {type(found).__name__}")
+                value = found
             except Exception:
                 log.exception(
-                    "%s of an interceptor raised; the client keeps the previous value", verb
+                    "%s of the interceptor %s failed; the client keeps the previous value",
+                    verb,
+                    _owner(method),
                 )
         return value
 
@@ -156,6 +174,6 @@ def notify(interceptors: Sequence[Any], verb: str) -> Callable[..., None] | None
             try:
                 method(*args)
             except Exception:
-                log.exception("%s of an interceptor raised", verb)
+                log.exception("%s of the interceptor %s raised", verb, _owner(method))
 
     return run

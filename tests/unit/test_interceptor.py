@@ -2,6 +2,8 @@
 
 import logging
 
+import pytest
+
 from thalweg.interceptor import (
     ClusterResourceListener,
     ConsumerInterceptor,
@@ -45,8 +47,30 @@ def test_one_that_raises_is_logged_and_skipped(caplog):
     assert run is not None
     with caplog.at_level(logging.ERROR, "thalweg"):
         assert run(ProducerRecord("t", "a")).value == "abc"
-    assert "on_send of an interceptor raised" in caplog.text
+    assert "on_send of the interceptor Raises failed" in caplog.text
     assert "ValueError: no" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("verb", "value", "expected"),
+    [("on_send", ProducerRecord("t", "a"), "a record"), ("on_consume", {}, "a dict of records")],
+)
+@pytest.mark.parametrize("returned", [None, [1]])
+def test_an_interceptor_that_returns_no_records_is_logged_and_skipped(
+    caplog, verb, value, expected, returned
+):
+    class Forgets:
+        def on_send(self, record):
+            return returned
+
+        on_consume = on_send
+
+    run = chain([Forgets()], verb)
+    assert run is not None
+    assert run(value) is value
+    assert f"{verb} of the interceptor " in caplog.text
+    assert "Forgets failed" in caplog.text
+    assert f"{verb} must return {expected}, not {type(returned).__name__}" in caplog.text
 
 
 def test_all_are_told_even_if_one_raises(caplog):
@@ -56,7 +80,7 @@ def test_all_are_told_even_if_one_raises(caplog):
     error = KeyError("x")
     run(None, error)
     assert first.seen == last.seen == [(None, error)]
-    assert "on_acknowledgement of an interceptor raised" in caplog.text
+    assert "on_acknowledgement of the interceptor Raises raised" in caplog.text
 
 
 def test_methods_that_are_not_overridden_cost_nothing():

@@ -4,6 +4,7 @@ import copy
 import pickle
 import queue
 import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -92,11 +93,27 @@ def test_a_function_supplies_the_password_in_a_thread_of_its_own(returned):
 
 def test_what_a_function_raises_is_named_without_its_text():
     reason, error = answer(lambda: int("hunter2"))
-    assert reason == "the function in sasl_plain_password raised ValueError"
+    assert reason.startswith("the function in sasl_plain_password raised ValueError. The __cause__")
+    assert "hunter2" not in reason
     assert isinstance(error, ValueError)
     reason, error = answer(lambda: 4711)
     assert isinstance(error, TypeError)
     assert "4711" not in reason + str(error)
+    assert reason == "the function in sasl_plain_password must return a str, not int"
+
+
+def test_an_async_function_cannot_supply_a_password():
+    async def password() -> str:
+        return "hunter2"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reason, error = answer(password)
+    assert reason == (
+        "the function in sasl_plain_password must return a str, not coroutine. Give a function that"
+        " is not async"
+    )
+    assert isinstance(error, TypeError)
 
 
 def test_credentials_can_change_before_and_after_a_client_is_open():

@@ -295,8 +295,23 @@ def _interceptor(value: Any) -> Any:
     return value() if isinstance(value, type) else value
 
 
+# The methods of which an object must have at least one.
+_METHODS: Final = {
+    "interceptor_classes": ("on_send", "on_acknowledgement", "on_consume", "on_commit"),
+    "metric_reporters": ("init", "metric_change", "metric_removal"),
+}
+
+
 def _interceptors(option: Option, value: Any) -> list[Any]:
-    return [_interceptor(each) for each in _list(option, value)]
+    found = [_interceptor(each) for each in _list(option, value)]
+    methods = (*_METHODS[option.name], "on_update", "configure", "close")
+    for each in found:
+        if not any(callable(getattr(each, name, None)) for name in methods):
+            raise ValueError(
+                f"has an object of type {type(each).__name__}, which has none of the methods"
+                f" {', '.join(methods)}"
+            )
+    return found
 
 
 def _object(option: Option, value: Any) -> Any:

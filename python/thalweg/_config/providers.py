@@ -23,6 +23,8 @@ __all__ = ["substituted"]
 
 # No part contains the beginning of a variable, so that a search takes linear time.
 _VARIABLE: Final = r"\$\{([^${}:]*):(?:([^${}]*):)?([^${}:]*)\}"
+# The beginning of something that a provider, a shell or a template should have replaced.
+_LIKE_A_VARIABLE: Final = r"\$\{[A-Za-z_]\w*[:}]"
 _BYTES_MAX: Final = 1 << 20
 _PATHS: Final = "config_providers_{}_param_allowed_paths"
 _PATTERN: Final = "config_providers_env_param_allowlist_pattern"
@@ -61,6 +63,7 @@ def substituted(
     own = {known[name].name: value for name, value in given.items() if name in known}
     readers = _readers(own, found)
     if not readers:
+        _warn_of_variables(given, known, found)
         return dict(given)
     replaced = {
         name: value if _is_own(known.get(name)) else _substitute(name, value, readers, found)
@@ -68,7 +71,26 @@ def substituted(
     }
     changed = [name for name, value in given.items() if replaced[name] is not value]
     found.substituted |= {known[name].name for name in changed if name in known}
+    unchanged = {name: value for name, value in given.items() if name not in changed}
+    _warn_of_variables(unchanged, known, found)
     return replaced
+
+
+def _warn_of_variables(
+    given: Mapping[str, Any], known: Mapping[str, Option], found: Findings
+) -> None:
+    """Warns of credentials that would be sent although they look like a variable."""
+    for name, value in given.items():
+        row, text = known.get(name), revealed(value)
+        if row is None or not (row.secret or row.name == "sasl_plain_username"):
+            continue
+        if isinstance(text, str) and re.search(_LIKE_A_VARIABLE, text) is not None:
+            # The text may nevertheless be a password, so it is not shown.
+            found.warn(
+                f"{name} looks like a variable, but no config provider has replaced it, so the"
+                " client uses the text as it is. A variable is '${provider:key}' or"
+                " '${provider:path:key}'. Set config_providers to the name of its provider"
+            )
 
 
 def _is_own(row: Option | None) -> bool:

@@ -209,9 +209,16 @@ class SaslRules:
             ("username", "sasl_plain_username"),
             ("password", "sasl_plain_password"),
         ):
-            if entry in entries and option not in self.explicit:
+            if entry not in entries:
+                continue
+            if option not in self.explicit:
                 value = entries[entry]
                 self.values[option] = Secret(value) if entry == "password" else value
+            elif revealed(self.values[option]) != entries[entry]:
+                # Half of each would be a login that nobody meant.
+                self.found.problem(
+                    f"sasl_jaas_config has another {entry} than {option}: set only one of them"
+                )
         if "sasl_scram_tokenauth" not in self.explicit:
             self.values["sasl_scram_tokenauth"] = entries.get("tokenauth", "").lower() == "true"
         if login.module in _LOGIN_MODULES and not {"username", "password"} <= entries.keys():

@@ -70,19 +70,24 @@ class TlsRules:
                     " them"
                 )
             self.values["ssl_check_hostname"] = checks
+        of_context = self.values["ssl_context"] is not None
         if not self.values["ssl_verify"]:
+            what = "ssl_context has verify_mode=CERT_NONE" if of_context else "ssl_verify=False"
             self.found.warn(
-                "ssl_verify=False: the client accepts every certificate, so anybody on the network"
-                " can pretend to be a broker, and read and change everything. Set ssl_cafile"
-                " instead",
+                f"{what}: the client accepts every certificate, so anybody on the network"
+                " can pretend to be a broker, and read and change everything. Set"
+                f" {'verify_mode=CERT_REQUIRED' if of_context else 'ssl_cafile'} instead",
                 InsecureConnectionWarning,
             )
             files = ("ssl_cafile", "ssl_crlfile")
             given = [name for name in files if self.values[name] is not None]
-            self.found.without_effect(given, "ssl_verify=False accepts every certificate")
+            self.found.without_effect(given, f"{what} accepts every certificate")
         elif not self.values["ssl_check_hostname"] and self.values["ssl_cafile"] in (None, "probe"):
+            what = (
+                "ssl_context has check_hostname=False" if of_context else "ssl_check_hostname=False"
+            )
             self.found.warn(
-                "ssl_check_hostname=False with the system's authorities: anybody who has a"
+                f"{what} with the system's authorities: anybody who has a"
                 " certificate for any host can pretend to be a broker. Set ssl_cafile to the"
                 " authority of your brokers",
                 InsecureConnectionWarning,

@@ -38,8 +38,12 @@ class PasswordSource:
             return _text(function(), name, takes_bytes=option.startswith("ssl_"))
 
         def reason(error: BaseException) -> str:
-            # The text of the exception is left out: it may contain the password.
-            return f"{name} raised {type(error).__name__}"
+            if isinstance(error, _WrongPassword):
+                return str(error)
+            return (
+                f"{name} raised {type(error).__name__}. The __cause__ of this error has its text,"
+                " which may contain the password"
+            )
 
         self._workers = Workers(name, lambda reply: text(), _give, reason)
 
@@ -52,18 +56,27 @@ class PasswordSource:
         self._workers.start(reply)
 
 
+class _WrongPassword(TypeError, ValueError):
+    """The function returned something unusable. The text of this error contains no password."""
+
+
 def _text(given: Any, name: str, takes_bytes: bool) -> str:
     text = given.reveal() if hasattr(given, "reveal") else given
     if takes_bytes and isinstance(text, bytes | bytearray):
         # An error of the conversion would contain the password, also as a context.
         text = text.decode(errors="surrogateescape")
         if not is_encodable(text):
-            raise ValueError(f"{name} must return UTF-8 if it returns bytes")
+            raise _WrongPassword(f"{name} must return UTF-8 if it returns bytes")
     if isinstance(text, str) and not is_encodable(text):
-        raise ValueError(f"{name} must return a text that has a form in UTF-8")
+        raise _WrongPassword(f"{name} must return a text that has a form in UTF-8")
     if not isinstance(text, str):
         kinds = "a str or bytes" if takes_bytes else "a str"
-        raise TypeError(f"{name} must return {kinds}, not {type(text).__name__}")
+        hint = ""
+        if hasattr(text, "__await__"):
+            hint = ". Give a function that is not async"
+            if hasattr(text, "close"):
+                text.close()  # or the interpreter would warn that nobody awaited it
+        raise _WrongPassword(f"{name} must return {kinds}, not {type(text).__name__}{hint}")
     return text
 
 

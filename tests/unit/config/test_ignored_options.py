@@ -8,6 +8,7 @@ import pytest
 from tests.unit.config.problems import problems
 from thalweg._config.options import ROWS
 from thalweg.config import IgnoredOptionWarning, options_of, resolve
+from thalweg.metrics import MetricsReporter
 
 
 def test_an_option_without_effect_warns_with_the_reason():
@@ -22,8 +23,9 @@ def test_an_option_without_effect_warns_with_the_reason():
     sorted((client, row.name) for row in ROWS for client in row.clients if row.is_ignored(client)),
 )
 def test_every_ignored_option_is_accepted_with_one_warning(client, name):
+    value = 3 if options_of(client)[name].kind == "int" else "thalweg.metrics.MetricsReporter"
     with pytest.warns(IgnoredOptionWarning) as caught:
-        resolve(client, {name: 3 if options_of(client)[name].kind == "int" else "decimal.Decimal"})
+        resolve(client, {name: value})
     assert len(caught) == 1
     assert str(caught[0].message).startswith(f"{name} is accepted and ignored: ")
 
@@ -58,7 +60,7 @@ def test_what_a_class_does_not_use_is_warned_of_by_that_class_alone():
     [
         {"stats_cb": print, "statistics_interval_ms": 5},
         {"stats_cb": print},
-        {"metric_reporters": [object()]},
+        {"metric_reporters": [MetricsReporter()]},
     ],
 )
 def test_nobody_hears_of_metrics_that_are_switched_off(given):

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.config.problems import problems
 from thalweg._config.formats.jaas import read_login
+from thalweg.config import resolve
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -50,3 +51,30 @@ def test_a_line_that_is_not_valid_is_refused_without_a_part_of_it(line):
     assert any(each.startswith("sasl_jaas_config ") for each in found)
     assert "hun" not in str(found)
     assert "ter2" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"sasl_plain_username": "bob"}, ["username"]),
+        ({"sasl_plain_password": "pwB"}, ["password"]),
+        ({"sasl_plain_password": lambda: "pwA"}, ["password"]),
+        ({"sasl_plain_username": "bob", "sasl_plain_password": "pwB"}, ["username", "password"]),
+        ({"sasl_plain_username": "alice", "sasl_plain_password": "pwA"}, []),
+    ],
+)
+def test_a_login_line_and_options_must_name_one_account(given, wrong):
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    options = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_jaas_config": f'{module} required username="alice" password="pwA";',
+        **given,
+    }
+    if not wrong:
+        assert resolve("p", options)["sasl_plain_username"] == "alice"
+        return
+    assert problems("p", **options) == [
+        f"sasl_jaas_config has another {each} than sasl_plain_{each}: set only one of them"
+        for each in wrong
+    ]

@@ -226,12 +226,21 @@ def test_serializers_are_checked_for_their_shape():
 class Seen:
     """An interceptor that options give by name."""
 
+    def on_send(self, record: Any) -> Any:
+        return record
+
 
 def test_interceptors_are_made_of_names_classes_and_instances():
     one = Seen()
-    given = [one, Seen, "collections.OrderedDict"]
+    given = [one, Seen, "thalweg.interceptor.ProducerInterceptor"]
     found = resolve("p", {"interceptor_classes": given})["interceptor_classes"]
     assert found[0] is one
-    assert [type(each).__name__ for each in found] == ["Seen", "Seen", "OrderedDict"]
+    assert [type(each).__name__ for each in found] == ["Seen", "Seen", "ProducerInterceptor"]
     for bad in ("nowhere.Class", "collections.Nothing", "Bare"):
         assert repr(bad) in one_problem("c", **{"interceptor.classes": bad})
+
+
+@pytest.mark.parametrize("option", ["interceptor_classes", "metric_reporters"])
+@pytest.mark.parametrize("given", [42, [42], [object()], "json.JSONDecoder"])
+def test_objects_without_any_of_the_methods_are_refused(option, given):
+    assert f"{option} has an object of type" in one_problem("p", **{option: given})

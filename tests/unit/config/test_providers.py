@@ -50,15 +50,18 @@ def env(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_without_config_providers_nothing_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
-    assert password("${env:KAFKA_PASSWORD}") == "${env:KAFKA_PASSWORD}"
+    with pytest.warns(UserWarning, match="looks like a variable"):
+        assert password("${env:KAFKA_PASSWORD}") == "${env:KAFKA_PASSWORD}"
 
 
 def test_an_environment_variable(env: dict[str, Any]) -> None:
     assert password("a-${env:KAFKA_PASSWORD}-${env:KAFKA_PASSWORD}", **env) == "a-hunter2-hunter2"
-    assert password("${file:/etc/passwd:root}", **env) == "${file:/etc/passwd:root}"
+    with pytest.warns(UserWarning, match="looks like a variable"):
+        assert password("${file:/etc/passwd:root}", **env) == "${file:/etc/passwd:root}"
     # A value that was replaced is not looked at again.
     os.environ["KAFKA_PASSWORD"] = "${env:KAFKA_PASSWORD}"
-    assert password("${env:KAFKA_PASSWORD}", **env) == "${env:KAFKA_PASSWORD}"
+    with pytest.warns(UserWarning, match="looks like a variable"):
+        assert password("${env:KAFKA_PASSWORD}", **env) == "${env:KAFKA_PASSWORD}"
 
 
 def test_a_value_stays_hidden(env: dict[str, Any]) -> None:
@@ -328,3 +331,27 @@ def test_a_long_value_takes_linear_time(env: dict[str, Any], text: str) -> None:
 def test_a_wrong_type_is_a_problem_of_that_option() -> None:
     (problem,) = problems("p", config_providers=5)
     assert problem.startswith("config_providers must be a str, or a list of str")
+
+
+@pytest.mark.parametrize(
+    ("value", "providers"),
+    [
+        ("${env:KAFKA_PASSWORD}", False),
+        ("${env:KAFKA_PASSWORD", True),
+        ("${vault:KAFKA_PASSWORD}", True),
+        ("${KAFKA_PASSWORD}", True),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, Secret])
+def test_a_password_that_looks_like_a_variable_warns(env, value, providers, kind):
+    options = {**LOGIN, "sasl.password": kind(value), **(env if providers else {})}
+    with pytest.warns(UserWarning, match="sasl.password looks like a variable") as seen:
+        resolve("p", options)
+    assert "KAFKA_PASSWORD" not in str(seen[0].message)
+
+
+@pytest.mark.parametrize("value", ["hunter2", "$hunter{2}", "${}", "${1:2}"])
+def test_other_passwords_do_not_warn(value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert password(value) == value

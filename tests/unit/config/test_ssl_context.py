@@ -65,8 +65,17 @@ def test_a_context_without_checks_warns():
     context.check_hostname = False
     assert resolved(context)["ssl_check_hostname"] is False
     context.verify_mode = ssl.CERT_NONE
-    with pytest.warns(InsecureConnectionWarning, match="ssl_verify=False"):
+    with pytest.warns(InsecureConnectionWarning, match="ssl_context has verify_mode=CERT_NONE"):
         assert resolved(context)["ssl_verify"] is False
+
+
+def test_an_option_that_contradicts_a_context_is_named_with_it():
+    context = ssl.create_default_context(cafile=CA)
+    for given in ({"ssl_cafile": CHAIN}, {"ssl.ca.location": CHAIN}):
+        (name,) = given
+        problem = one_problem("p", security_protocol="SSL", ssl_context=context, **given)
+        names = f"'ssl_context' and {name!r}"
+        assert problem == f"{names} give ssl_cafile different values: set only one of them"
 
 
 @pytest.mark.parametrize(

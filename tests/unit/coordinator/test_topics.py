@@ -91,6 +91,20 @@ def test_a_name_that_is_no_topic_is_warned_of_once(world: Any, caplog: Any) -> N
     assert caplog.text.count("does not exist") == 1
 
 
+def test_a_topic_that_was_refused_is_not_called_absent(world: Any, caplog: Any) -> None:
+    world.topics.subscribe(["t", "secret"], None)
+    refused = row("secret", 0, code=TopicAuthorizationFailedError.errno)
+    assert answers(world, row("t"), refused).names == {"t"}
+    refusals = 0
+    for _ in range(6):
+        try:
+            answers(world, row("t"), refused)
+        except TopicAuthorizationFailedError:
+            refusals += 1
+    assert refusals == 6
+    assert "does not exist" not in caplog.text
+
+
 def test_an_answer_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any) -> None:
     world.topics.subscribe(["t"], None)
     answers(world, row("t", 3))

@@ -130,7 +130,7 @@ class Look:
         ids: The topic ids of the answer.
         doubts: See `Known`.
         is_missing: Whether topics are missing or doubtful, so that we must ask again soon.
-        absent: Topics subscribed to by name that do not exist.
+        absent: Topics subscribed to by name that do not exist. Refused topics may exist.
         refusal: A permanent error of a topic subscribed to by name, or None.
     """
 
@@ -151,9 +151,10 @@ def look(answer: Mapping[str, Any], wanted: Wanted, known: Known) -> Look:
     chosen = names | wanted.also
     # Sorted by name, so that partitions need not be sorted later.
     rows = sorted((row for row in there if row["Name"] in chosen), key=lambda row: str(row["Name"]))
-    doubts = _doubts(rows, all_rows, wanted, known)
-    absent = wanted.named - names if wanted.pattern is None else frozenset()
-    is_missing = bool(absent or doubts)
+    refused = _refused(all_rows)
+    doubts = _doubts(rows, refused, wanted, known)
+    missing = wanted.named - names if wanted.pattern is None else frozenset()
+    is_missing = bool(missing or doubts)
     found = Found(
         names,
         {row["Name"]: len(row["Partitions"]) for row in rows},
@@ -168,13 +169,22 @@ def look(answer: Mapping[str, Any], wanted: Wanted, known: Known) -> Look:
         ids=frozenset(row["TopicId"] for row in rows if "TopicId" in row),
         doubts=doubts,
         is_missing=is_missing,
-        absent=absent,
+        absent=missing - refused,
         refusal=_refusal(all_rows, wanted.named) if is_missing else None,
     )
 
 
+def _refused(rows: Iterable[_Row]) -> frozenset[str]:
+    """Returns the topics with a permanent error."""
+    return frozenset(
+        row["Name"]
+        for row in rows
+        if row["ErrorCode"] and not issubclass(for_code(row["ErrorCode"]), RetriableError)
+    )
+
+
 def _doubts(
-    rows: Iterable[_Row], all_rows: Iterable[_Row], wanted: Wanted, known: Known
+    rows: Iterable[_Row], refused: frozenset[str], wanted: Wanted, known: Known
 ) -> dict[str, int]:
     """Returns the doubtful topics: an answer lacks them, or some of their partitions.
 
@@ -185,11 +195,6 @@ def _doubts(
     if last is None:
         return {}
     row_of = {row["Name"]: row for row in rows}
-    refused = {
-        row["Name"]
-        for row in all_rows
-        if row["ErrorCode"] and not issubclass(for_code(row["ErrorCode"]), RetriableError)
-    }
     doubts = {
         name: known.doubts.get(name, 0) + 1
         for name in last.partitions
