@@ -1395,13 +1395,14 @@ class EmbeddedBroker:
         sasl_mechanisms: Sequence[str] | None = None,
         users: Mapping[str, str] | None = None,
         tls: tuple[str, str, str | None] | None = None,
+        jwks: str | None = None,
     ) -> Self:
         """Takes the options, which `start` checks. It opens nothing.
 
         `configs` are Kafka's broker options under their dotted names. Port 0 means any free ports,
         else the nodes use port, port + 1, ... ValueError if nodes < 1, or the broker does not
         have the protocol or the mechanism. `users` are names and passwords. `tls` are PEM texts:
-        the chain, the key, and the authorities of clients."""
+        the chain, the key, and the authorities of clients. `jwks` is a JSON Web Key Set."""
 
     def faults(self) -> BrokerFaults: ...
     def security(self) -> BrokerSecurity: ...

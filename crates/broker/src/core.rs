@@ -163,7 +163,7 @@ impl Core {
             codecs: Codecs::default(),
             random,
             acls: options.acls(),
-            security: Security::new(&SecurityConfig::default(), &options.tokens),
+            security: Security::new(&SecurityConfig::default(), &options),
             options,
             next_producer_id: first_producer_id(seed),
             memory_bytes: 0,
@@ -178,7 +178,7 @@ impl Core {
 
     /// Sets how clients must connect. Without this, everybody may.
     pub fn secure(&mut self, config: &SecurityConfig) {
-        self.security = Security::new(config, &self.options.tokens);
+        self.security = Security::new(config, &self.options);
     }
 
     /// Ends the sessions of all clients that have logged in. A connection may log in again. Any

@@ -28,7 +28,7 @@ from thalweg.auth.token import Token
 from thalweg.broker import _acls
 from thalweg.broker._faults import Fault, FaultRule, Faults, checked_api
 from thalweg.broker._group_server import GroupServer
-from thalweg.broker._security import ClientCertificate, Pem, Security
+from thalweg.broker._security import ClientCertificate, Jwks, Pem, Security
 from thalweg.errors import KafkaConfigurationError
 
 __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
@@ -49,8 +49,8 @@ class EmbeddedBroker:
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL". With SASL, clients
             must log in. With SSL, connections use TLS.
         sasl_mechanisms: The mechanisms with which clients may log in: "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" (these three are the default), and "OAUTHBEARER". With "OAUTHBEARER",
-            the broker accepts tokens without a signature, as Kafka does by default: everybody can
+            "SCRAM-SHA-512" (these three are the default), and "OAUTHBEARER". Without `jwks`, the
+            broker accepts tokens without a signature, as Kafka does by default: everybody can
             create a token for any user.
         users: The users of PLAIN and SCRAM, as {name: password}.
         ssl_certfile: The broker's certificate and its chain, as the path of a PEM file or as a PEM
@@ -59,6 +59,10 @@ class EmbeddedBroker:
         ssl_cafile: The authorities of client certificates, if the option `ssl.client.auth` is
             "requested" or "required". Without SASL, the user of a client is the subject of its
             certificate.
+        jwks: The public keys of an identity provider (a JSON Web Key Set): a path, "file:" and a
+            path, JSON as a str, or a dict. Then the broker accepts only tokens that one of them has
+            signed with RS256 or ES256, as Kafka does with `sasl.oauthbearer.jwks.endpoint.url`. The
+            options `sasl.oauthbearer.expected.audience` and `.issuer` say what the tokens contain.
         authorizer: Whether ACLs decide what users may do. A user may do nothing until an ACL
             allows it.
         super_users: The users who may do everything. "alice" and "User:alice" are the same.
@@ -83,11 +87,12 @@ class EmbeddedBroker:
         ssl_certfile: Pem | None = None,
         ssl_keyfile: Pem | None = None,
         ssl_cafile: Pem | None = None,
+        jwks: Jwks | None = None,
         authorizer: bool = False,
         super_users: Iterable[str] = (),
     ) -> None:
         self._security = security = Security(
-            security_protocol, sasl_mechanisms, users, ssl_certfile, ssl_keyfile, ssl_cafile
+            security_protocol, sasl_mechanisms, users, ssl_certfile, ssl_keyfile, ssl_cafile, jwks
         )
         self._options: dict[str, str | Secret] = {
             name: value if isinstance(value, Secret) else str(value)
@@ -107,6 +112,7 @@ class EmbeddedBroker:
             security.mechanisms,
             security.passwords(),
             security.tls(),
+            security.jwks,
         )
         self._groups = GroupServer(self._native.groups())
         self._end: weakref.finalize[Any, Any] | None = None

@@ -16,9 +16,10 @@ from thalweg._config.suggestions import did_you_mean
 from thalweg.auth.token import Token, is_encodable
 from thalweg.errors import KafkaConfigurationError
 
-__all__ = ["MECHANISMS", "ClientCertificate", "Security"]
+__all__ = ["MECHANISMS", "ClientCertificate", "Jwks", "Pem", "Security"]
 
 Pem = str | os.PathLike[str] | Secret
+Jwks = str | os.PathLike[str] | Mapping[str, Any]
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -45,6 +46,7 @@ class Security:
         certfile: Pem | None = None,
         keyfile: Pem | None = None,
         cafile: Pem | None = None,
+        jwks: Jwks | None = None,
     ) -> None:
         """Raises TypeError or ValueError, whose texts contain no password."""
         self.protocol = _one_of(protocol, "security_protocol", _PROTOCOLS)
@@ -61,6 +63,9 @@ class Security:
             raise TypeError(
                 f"users must be a mapping of names to passwords, not {type(users).__name__}"
             )
+        self.jwks = None if jwks is None else _jwks(jwks)
+        if jwks is not None and "OAUTHBEARER" not in self.mechanisms:
+            raise ValueError("jwks has no effect without OAUTHBEARER among sasl_mechanisms")
         files = {"ssl_certfile": certfile, "ssl_keyfile": keyfile, "ssl_cafile": cafile}
         self._pem = {name: _pem(value, name) for name, value in files.items()}
         self._check_files()
@@ -131,6 +136,11 @@ class Security:
             raise KafkaConfigurationError(
                 "the broker accepts no tokens: start it with sasl_mechanisms=['OAUTHBEARER']"
             )
+        if self.jwks is not None:
+            raise KafkaConfigurationError(
+                "the broker accepts only signed tokens: get them from the identity provider whose"
+                " keys are in jwks"
+            )
         if not isinstance(principal, str):
             raise TypeError(f"principal must be a str, got {shown(principal)}")
         now = time.time()
@@ -159,6 +169,9 @@ class Security:
                 )
             return options
         mechanism = next((each for each in self.mechanisms if each in _PASSWORD_MECHANISMS), None)
+        if mechanism is None and self.jwks is not None:
+            # The application has the provider of the tokens.
+            return options | {"sasl_mechanism": "OAUTHBEARER"}
         if mechanism is None:
             return options | {
                 "sasl_mechanism": "OAUTHBEARER",
@@ -181,6 +194,23 @@ class Security:
 
 def _encoded(part: Mapping[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+
+
+def _jwks(given: Jwks) -> str:
+    """Returns the JSON of a key set. The native broker checks it."""
+    if isinstance(given, Mapping):
+        return json.dumps(dict(given))
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"jwks must be a path, a str or a dict, not {type(given).__name__}")
+    text = os.fspath(given)
+    if text.lstrip().startswith("{"):
+        return text
+    path = text.removeprefix("file://").removeprefix("file:")
+    problem = unreadable(path)
+    if problem is not None:
+        raise ValueError(f"jwks {problem}")
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def _pem(value: Pem | None, parameter: str) -> Secret | None:

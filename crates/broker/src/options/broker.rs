@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thalweg_security::acl::Acls;
+use thalweg_security::oauthbearer::jwks::Expected;
 
 use super::tokens::{TOKEN_KEY, TokenOptions};
 use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
-use super::value::{Kind, OptionError};
+use super::value::{Kind, OptionError, split_list};
 use crate::BrokerError;
 
 /// The highest `transaction.version` that exists (KIP-890).
@@ -63,6 +64,9 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("offsets.topic.num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "50"),
     ("offsets.topic.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "3"),
     ("producer.id.expiration.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "86400000"),
+    ("sasl.oauthbearer.clock.skew.seconds", Kind::INT, "30"),
+    ("sasl.oauthbearer.expected.audience", Kind::List, ""),
+    ("sasl.oauthbearer.expected.issuer", Kind::Text, ""),
     ("sasl.server.max.receive.size", Kind::INT, "524288"),
     ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
     ("ssl.client.auth", Kind::Word(&["none", "requested", "required"]), "none"),
@@ -212,6 +216,18 @@ impl BrokerOptions {
     /// Returns a broker option's text as given at the start.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
+    }
+
+    /// Returns what the claims of signed tokens must be.
+    pub(crate) fn expected_claims(&self) -> Expected {
+        let given = |name| self.given(name).filter(|text| !text.is_empty());
+        let audiences = given("sasl.oauthbearer.expected.audience").unwrap_or_default();
+        let skew = given("sasl.oauthbearer.clock.skew.seconds").unwrap_or("30");
+        Expected {
+            audiences: split_list(audiences).map(str::to_owned).collect(),
+            issuer: given("sasl.oauthbearer.expected.issuer").map(str::to_owned),
+            skew_ms: skew.parse::<i64>().unwrap_or(30) * 1000,
+        }
     }
 
     /// Returns the ACLs of a new broker, or `None` without an authorizer.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use thalweg_security::oauthbearer::jwks::Jwks;
 use thalweg_security::scram::ScramHash;
 use thalweg_security::{SEED_BYTES, Secret};
 
@@ -53,7 +54,7 @@ impl SecurityProtocol {
 pub enum SaslMechanism {
     Plain,
     Scram(ScramHash),
-    /// With tokens without a signature.
+    /// With tokens without a signature, unless there are keys for signatures.
     OAuthBearer,
 }
 
@@ -100,6 +101,8 @@ pub struct SecurityConfig {
     pub users: BTreeMap<String, Secret>,
     /// `None` with TLS: an authority that the broker makes for itself signs its certificate.
     pub tls: Option<TlsFiles>,
+    /// The keys of the tokens of OAUTHBEARER. `None`: tokens have no signature.
+    pub jwks: Option<Jwks>,
     /// All nonces and salts follow from it, so it must be secret. The default is for tests only.
     pub seed: [u8; SEED_BYTES],
 }
@@ -112,6 +115,7 @@ impl Default for SecurityConfig {
             mechanisms: SaslMechanism::ALL[..3].to_vec(),
             users: BTreeMap::new(),
             tls: None,
+            jwks: None,
             seed: [0; SEED_BYTES],
         }
     }

@@ -74,7 +74,7 @@ impl Exchange {
                 });
                 (done, mechanism)
             }
-            Self::Begun(SaslMechanism::OAuthBearer) => return token(message, now_ms),
+            Self::Begun(SaslMechanism::OAuthBearer) => return token(security, message, now_ms),
             Self::TokenRefused(refusal) => return Step::Refused(refusal),
         };
         // The reason stays here, as in Kafka: it would help to find out which users exist.
@@ -163,12 +163,16 @@ fn scram_first(
     ))
 }
 
-fn token(message: &[u8], now_ms: i64) -> Step {
+fn token(security: &Security, message: &[u8], now_ms: i64) -> Step {
     let first = match oauthbearer::ClientFirst::parse(message) {
         Ok(first) => first,
         Err(refusal) => return Step::Refused(refusal),
     };
-    let Some(verified) = unsecured::check(&first.token, now_ms) else {
+    let verified = match &security.jwks {
+        Some(jwks) => jwks.check(&first.token, &security.expected_claims, now_ms),
+        None => unsecured::check(&first.token, now_ms),
+    };
+    let Some(verified) = verified else {
         let refusal = oauthbearer::refusal();
         let message = refusal.words().as_bytes().to_vec();
         return Step::Continue(Exchange::TokenRefused(refusal), message);

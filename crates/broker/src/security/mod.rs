@@ -13,12 +13,13 @@ mod principal;
 pub(crate) mod tokens;
 pub(crate) mod users;
 
+use thalweg_security::oauthbearer::jwks::{Expected, Jwks};
 use thalweg_security::{Nonces, Salts};
 
 pub use config::{SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 pub use principal::Principal;
 
-use crate::options::TokenOptions;
+use crate::options::BrokerOptions;
 use tokens::Tokens;
 use users::Users;
 
@@ -30,6 +31,9 @@ pub(crate) struct Security {
     pub(crate) mechanisms: Vec<SaslMechanism>,
     pub(crate) users: Users,
     pub(crate) tokens: Tokens,
+    /// The keys of signed tokens, and what is in them.
+    pub(crate) jwks: Option<Jwks>,
+    pub(crate) expected_claims: Expected,
     pub(crate) salts: Salts,
     pub(crate) nonces: Nonces,
     /// Counts how often somebody has ended all sessions.
@@ -38,7 +42,7 @@ pub(crate) struct Security {
 
 impl Security {
     /// Derives the keys of all users, which takes milliseconds for each.
-    pub(crate) fn new(config: &SecurityConfig, tokens: &TokenOptions) -> Self {
+    pub(crate) fn new(config: &SecurityConfig, options: &BrokerOptions) -> Self {
         let salts = Salts::new(&config.seed);
         let mut users = Users::new(&salts);
         for (user, password) in &config.users {
@@ -51,7 +55,9 @@ impl Security {
             protocol: config.protocol,
             mechanisms: config.mechanisms.clone(),
             users,
-            tokens: Tokens::new(tokens),
+            tokens: Tokens::new(&options.tokens),
+            jwks: config.jwks.clone(),
+            expected_claims: options.expected_claims(),
             nonces: Nonces::new(salts.clone()),
             salts,
             era: 0,

@@ -38,7 +38,7 @@ impl EmbeddedBroker {
     #[new]
     #[pyo3(signature = (
         nodes = 1, port = 0, host = "127.0.0.1", configs = None, security_protocol = "PLAINTEXT",
-        sasl_mechanisms = None, users = None, tls = None
+        sasl_mechanisms = None, users = None, tls = None, jwks = None
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -50,6 +50,7 @@ impl EmbeddedBroker {
         sasl_mechanisms: Option<Vec<String>>,
         users: Option<BTreeMap<String, String>>,
         tls: Option<(String, String, Option<String>)>,
+        jwks: Option<&str>,
     ) -> PyResult<Self> {
         if nodes < 1 {
             return Err(PyValueError::new_err(format!(
@@ -61,7 +62,7 @@ impl EmbeddedBroker {
             host: host.to_owned(),
             port,
             options: configs.unwrap_or_default(),
-            security: security::config(security_protocol, sasl_mechanisms, users, tls)?,
+            security: security::config(security_protocol, sasl_mechanisms, users, tls, jwks)?,
             ..BrokerConfig::default()
         };
         Ok(Self(Arc::new(Shared::new(config))))

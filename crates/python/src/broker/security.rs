@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use thalweg_broker::{SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 use thalweg_security::Secret;
 use thalweg_security::acl::{Acl, Operation, PatternType, Permission, ResourceType};
+use thalweg_security::oauthbearer::jwks::Jwks;
 
 use super::state::Shared;
 
@@ -77,6 +78,7 @@ pub(super) fn config(
     mechanisms: Option<Vec<String>>,
     users: Option<BTreeMap<String, String>>,
     tls: Option<(String, String, Option<String>)>,
+    jwks: Option<&str>,
 ) -> PyResult<SecurityConfig> {
     let unknown = |what: &str, name: &str| {
         PyValueError::new_err(format!("the embedded broker has no {what} named {name:?}"))
@@ -97,6 +99,8 @@ pub(super) fn config(
         key: Secret::new(key),
         client_authorities,
     });
+    let problem = |words| PyValueError::new_err(format!("jwks {words}"));
+    config.jwks = jwks.map(Jwks::parse).transpose().map_err(problem)?;
     let users = users.unwrap_or_default().into_iter();
     config.users = users
         .map(|(user, password)| (user, Secret::new(password)))

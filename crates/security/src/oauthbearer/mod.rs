@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   n,,^Aauth=Bearer token^Akey=value^A^A ─▶ ClientFirst::parse ─▶ the token
-//!       unsecured::check, or a check of the application ─▶ Verified, or refusal()
+//!       unsecured::check, or Jwks::check ─▶ Verified, or refusal()
 //! ```
 //! If the token is refused, the broker answers with JSON. The client confirms with the byte
 //! [`CONFIRMATION`], and then the exchange fails with the same JSON.
 
+pub mod jwks;
 mod message;
 pub mod unsecured;
 

@@ -35,7 +35,7 @@ pub fn check(token: &Secret, now_ms: i64) -> Option<Verified> {
     })
 }
 
-fn object(part: &str) -> Option<Map<String, Value>> {
+pub(super) fn object(part: &str) -> Option<Map<String, Value>> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(part).ok()?;
     match serde_json::from_slice(&bytes).ok()? {
         Value::Object(fields) => Some(fields),
@@ -44,7 +44,7 @@ fn object(part: &str) -> Option<Map<String, Value>> {
 }
 
 /// The seconds of a claim may have a fraction.
-fn time_ms(seconds: &Value) -> Option<i64> {
+pub(super) fn time_ms(seconds: &Value) -> Option<i64> {
     let ms = seconds.as_f64()? * 1000.0;
     // Beyond this, the clock of no machine arrives.
     (ms.is_finite() && ms.abs() < 1e15).then_some(ms as i64)
