@@ -237,9 +237,11 @@ sdist: doctor-build venv
 	$(BIN)/maturin sdist --out dist
 
 # `make test` runs the same functions over their corpus. This target searches for new inputs, with a
-# nightly Rust. All fuzz targets start from the same corpus, and write what they find to their own
-# folders.
-CORPUS := crates/protocol/tests/corpus
+# nightly Rust. The targets write what they find to their own folders.
+CORPUS = $(firstword $(wildcard crates/*/tests/corpus/$(TARGET)) $(CORPUS_$(TARGET)) \
+    crates/protocol/tests/corpus)
+CORPUS_private_key := crates/network/tests/keys
+CORPUS_key_store := crates/network/tests/stores
 CORPUS_FOUND = fuzz/corpus-found/$(TARGET)
 fuzz: doctor-build
 	@cargo fuzz --version >/dev/null 2>&1 || { \

@@ -17,7 +17,7 @@ FREE_BYTES_MIN = 12 << 30
 
 
 @contextmanager
-def bench_broker() -> Iterator[RealKafka]:
+def bench_broker(*, secure: bool = False) -> Iterator[RealKafka]:
     """Starts one node with 1.5 GB of heap. Warns if thalweg is not the build to measure.
 
     Its log is in memory if there is enough. A disk writes back at irregular times, and would affect
@@ -29,7 +29,8 @@ def bench_broker() -> Iterator[RealKafka]:
             "Run `make build-release` first.",
             file=sys.stderr,
         )
-    with RealKafka("4.3", heap="1500m", jvm_options=(), parent=_in_memory()) as broker:
+    options = {"heap": "1500m", "jvm_options": (), "parent": _in_memory(), "secure": secure}
+    with RealKafka("4.3", **options) as broker:  # type: ignore[arg-type]
         yield broker
 
 

@@ -104,12 +104,13 @@ PAGE_END = """\
 Set `security_protocol` to `SASL_SSL`, and set `sasl_mechanism`. For PLAIN and SCRAM, also set
 `sasl_plain_username` and `sasl_plain_password`. For OAUTHBEARER, set `sasl_oauth_token_provider` or
 the options of an [identity provider](security.md#oauthbeareroidc). For AWS_MSK_IAM, see
-[AWS MSK](security.md#aws-msk). The client only tries the mechanism that you set.
+[AWS MSK](security.md#aws-msk), and for GSSAPI, see [Kerberos](security.md#kerberos). The client
+only tries the mechanism that you set.
 
 | mechanism | what the broker receives | what the broker proves |
 |---|---|---|
 | `PLAIN` | the password | nothing |
-| `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it knows the user |
+| `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it has the user's keys |
 | `OAUTHBEARER` | a token, until it expires | nothing |
 | `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
 | `GSSAPI` | a ticket of Kerberos for this broker | that it has the key of its principal |
@@ -123,9 +124,9 @@ the options of an [identity provider](security.md#oauthbeareroidc). For AWS_MSK_
 - **The client sends and hashes user names and passwords as they are**, in UTF-8, like Java's
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
-  broker's message. If the client itself refuses the broker, `by_client` of this error is true. If
+  broker's message. If the client itself refuses the broker, `by_client` of this error is True. If
   your token provider or your function for the password fails, or there is no ticket of
-  [Kerberos](security.md#kerberos), the error is a `NoCredentialsError`.
+  [Kerberos](security.md#kerberos), calls raise `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists the mechanisms that it offers. If the listener does not use SASL, calls raise
   `IllegalSaslStateError`.
@@ -136,11 +137,10 @@ the options of an [identity provider](security.md#oauthbeareroidc). For AWS_MSK_
   close open connections.
 - **To supply the password when the client needs it**, set `sasl_plain_password` to a function
   without arguments that returns the password. The client calls the function for each
-  authentication, in its own threads. If many connections authenticate at the same time, it makes at
-  most four calls at a time.
+  authentication, in separate threads. If many connections authenticate at the same time, the client
+  makes at most four calls at a time.
 - **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`, or the
-  options that `DelegationToken.sasl_config()` returns
-  ([admin.md](admin.md#delegation-tokens)).
+  options that `DelegationToken.sasl_config()` returns ([admin.md](admin.md#delegation-tokens)).
 
 ### Sessions that end
 

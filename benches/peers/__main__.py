@@ -13,6 +13,8 @@
 --spread           other cases: 1, 4, 16 sending threads by 1, 100, 10,000 partitions, and
                    consumers of 1, 10, 1,000 partitions
 --whole            as --spread, with every size and codec for each. It takes hours, so select
+--security SSL     PLAINTEXT (the default), SSL, or SASL_SSL, which logs in with SCRAM-SHA-512. With
+                   several, the last table compares each client with itself without encryption
 --bootstrap H:P    a running broker, instead of one started here
 
 Options that select take several values, separated by commas.
@@ -29,8 +31,9 @@ from pathlib import Path
 
 from benches.broker import bench_broker
 from benches.peers.equal import check_written
-from benches.peers.report import Results, table, write_chart, write_json
+from benches.peers.report import Results, secured_table, table, write_chart, write_json
 from benches.peers.runner import run
+from benches.peers.security import MECHANISM, PASSWORD, PROTOCOLS, USER
 from benches.peers.settings import (
     BASELINE,
     CASES,
@@ -41,10 +44,11 @@ from benches.peers.settings import (
     Entrant,
     entrants_of,
 )
+from tests.support.kafka.cluster import RealKafka
 from tests.support.paths import ROOT
 from tests.support.wire import Wire
 from thalweg import KafkaAdminClient
-from thalweg.admin import NewPartitions
+from thalweg.admin import NewPartitions, UserScramCredentialUpsertion
 
 QUICK_SCALE = 0.05
 RECORDS_MIN = 10_000
@@ -61,7 +65,13 @@ def main() -> None:
         bootstrap = options.bootstrap
         if not bootstrap:
             print("starting a broker ...", flush=True)
-            bootstrap = stack.enter_context(bench_broker()).bootstrap_servers
+            secure = options.security != "PLAINTEXT"
+            broker = stack.enter_context(bench_broker(secure=secure))
+            bootstrap = broker.bootstrap_servers
+            if secure:
+                create_user(bootstrap)
+                protocols = options.security.split(",")
+                cases = [secured(case, each, broker) for case in cases for each in protocols]
         warm_up(bootstrap)
         all_results = []
         for case in cases:
@@ -69,8 +79,30 @@ def main() -> None:
             all_results.append(results)
             print("\n" + table(results) + "\n", flush=True)
             write_json(options.out.with_suffix(".json"), all_results)
+    print(secured_table(all_results))
     write_chart(options.out.with_suffix(".png"), all_results)
     print(f"written: {options.out.with_suffix('.json')}, {options.out.with_suffix('.png')}")
+
+
+def create_user(bootstrap: str) -> None:
+    """Creates the user of the logins, with the smallest number of iterations that Kafka has."""
+    upsertion = UserScramCredentialUpsertion(USER, MECHANISM, PASSWORD, iterations=4096)
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        answer = admin.alter_user_scram_credentials([upsertion])
+    if answer != {USER: None}:
+        raise RuntimeError(f"the broker did not create {USER}: {answer}")
+
+
+def secured(case: Case, protocol: str, kafka: RealKafka) -> Case:
+    """Returns the case over one of the protocols."""
+    if protocol == "PLAINTEXT":
+        return case
+    return replace(
+        case,
+        security=protocol,
+        secure_bootstrap=kafka.bootstrap(protocol),
+        cafile=str(kafka.certificates / "ca.pem"),
+    )
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -84,10 +116,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--scale", type=float)
     parser.add_argument("--spread", action="store_true")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--security", default="PLAINTEXT")
     parser.add_argument("--bootstrap", default="")
     name = time.strftime("peers-%Y%m%d-%H%M%S")
     parser.add_argument("--out", type=Path, default=ROOT / "artifacts" / "benches" / name)
     options = parser.parse_args(arguments)
+    unknown = set(options.security.split(",")) - set(PROTOCOLS)
+    if unknown or (options.bootstrap and options.security != "PLAINTEXT"):
+        parser.error("--security takes PLAINTEXT, SSL and SASL_SSL, and starts its own broker")
     options.rounds = options.rounds or (1 if options.quick else 5)
     options.scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
     return options

@@ -110,6 +110,43 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
+def secured_table(all_results: list[Results]) -> str:
+    """Returns the ratios of each client to itself without encryption. Empty without such cases.
+
+    Latencies are in ms, as differences: encryption adds time, whatever the client needs otherwise.
+    """
+    plain = {each.case.name: each for each in all_results if each.case.security == "PLAINTEXT"}
+    lines = []
+    for results in all_results:
+        base = plain.get(replace(results.case, security="PLAINTEXT").name)
+        if results.case.security == "PLAINTEXT" or base is None:
+            continue
+        lines.append(f"{results.case.name}, compared with the same client without encryption")
+        both = [each for each in results.runs if each in base.runs]
+        lines += [f"  {each.name:24}" + _added(results, base, each) for each in both]
+    return "\n".join(lines)
+
+
+def _added(results: Results, base: Results, entrant: Entrant) -> str:
+    if results.case.role in ("produce", "consume"):
+        rates = results.median(entrant, "rate"), base.median(entrant, "rate")
+        cpu = results.median(entrant, "cpu_us"), base.median(entrant, "cpu_us")
+        return f"  rate x {_ratio(*rates)}, CPU {_difference(*cpu)} us/record"
+    names = ("first_ms",) if results.case.role == "start" else tuple(PERCENTS)
+    found = {
+        name: (results.latency(entrant, name)[0], base.latency(entrant, name)[0]) for name in names
+    }
+    return "".join(f"  {name} {_difference(*pair)}" for name, pair in found.items())
+
+
+def _ratio(value: float | None, base: float | None) -> str:
+    return _number(value / base if value and base else None, ".2f")
+
+
+def _difference(value: float | None, base: float | None) -> str:
+    return _number(None if value is None or base is None else value - base, "+.2f")
+
+
 def _throughput_line(results: Results, entrant: Entrant) -> str:
     rate = results.median(entrant, "rate") or 0.0
     written = results.written.get(entrant)

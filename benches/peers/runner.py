@@ -9,12 +9,15 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benches.peers import franz_go
 from benches.peers.equal import consumer_options, producer_options
+from benches.peers.security import connection_options
 from benches.peers.settings import Case, Entrant, payloads
 from tests.support import java, peers
 from tests.support.paths import ROOT
@@ -113,12 +116,16 @@ def _run_java(case: Case) -> Run:
 
 def _java_produce(case: Case) -> Run:
     options = [f"{key}={value}" for key, value in producer_options("java", case).items()]
-    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
+    with (
+        _connection_file(case) as connection,
+        tempfile.NamedTemporaryFile("wb", suffix=".txt") as file,
+    ):
         file.write(b"\n".join(payloads(case.size)))
         file.flush()
-        where = "--topic", case.topic, "--bootstrap-server", case.bootstrap
+        where = "--topic", case.topic, "--bootstrap-server", case.address
         what = "--num-records", str(case.records), "--payload-file", file.name, "--throughput", "-1"
-        command = _java("ProducerPerformance", *where, *what, "--command-property", *options)
+        options = ["--command-config", connection, "--command-property", *options]
+        command = _java("ProducerPerformance", *where, *what, *options)
         output, rss, cpu = _watch(command)
     found = re.findall(r"(\d+) records sent, ([\d.]+) records/sec", output)
     if not found or int(found[-1][0]) != case.records:
@@ -127,11 +134,24 @@ def _java_produce(case: Case) -> Run:
     return Run(float(found[-1][1]), case.records, cpu / case.records * 1e6, rss)
 
 
+@contextmanager
+def _connection_file(case: Case) -> Iterator[str]:
+    """Writes the options of Java's connection. A login line is not possible as an argument."""
+    with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
+        file.writelines(
+            f"{key}={value}\n" for key, value in connection_options("java", case).items()
+        )
+        file.flush()
+        yield file.name
+
+
 def _java_consume(case: Case) -> Run:
     options = [f"{key}={value}" for key, value in consumer_options("java", case).items()]
-    where = "--topic", case.topic, "--bootstrap-server", case.bootstrap, "--hide-header"
+    where = "--topic", case.topic, "--bootstrap-server", case.address, "--hide-header"
     what = "--num-records", str(case.records), "--command-property", *options
-    output, rss, cpu = _watch(_java("ConsumerPerformance", *where, *what))
+    with _connection_file(case) as connection:
+        what = *what, "--command-config", connection
+        output, rss, cpu = _watch(_java("ConsumerPerformance", *where, *what))
     line = next(line for line in reversed(output.splitlines()) if line.count(",") >= 9)
     # start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, fetch MB/s, fetch records/s
     cells = [cell.strip() for cell in line.split(",")]

@@ -28,6 +28,8 @@ class Case:
         codec: the codec. `level` is set if the codec has a level that all clients can set.
         threads: the sending threads. Each sends its share with the same producer.
         partitions: of the topic. Records of a spread case go to each in turn.
+        security: the protocol. Without encryption, `bootstrap` is the address. Otherwise it only
+            serves to create topics, and to check what a client wrote.
     """
 
     role: str
@@ -46,9 +48,22 @@ class Case:
     bootstrap: str = ""
     topic: str = ""
     variant: str = ""
+    security: str = "PLAINTEXT"
+    secure_bootstrap: str = ""
+    cafile: str = ""
+
+    @property
+    def address(self) -> str:
+        """What the client connects to."""
+        return self.secure_bootstrap or self.bootstrap
 
     @property
     def name(self) -> str:
+        secured = "" if self.security == "PLAINTEXT" else f"-{self.security}"
+        return self._name + secured
+
+    @property
+    def _name(self) -> str:
         parts = [self.role, f"{self.size}B"] + ([self.codec] if self.codec != "none" else [])
         if self.is_spread and self.role == "produce":
             parts += [f"{self.threads}-threads"]
@@ -201,6 +216,9 @@ AGAINST_ENTRANTS = {
     ],
 }
 
+# The bare socket, and a program without options for it.
+WITHOUT_TLS = ("ceiling", "franz-go")
+
 # With more partitions, its large batches would reach only a few of them.
 CEILING_PARTITIONS_MAX = {"produce": 10, "consume": 1000}
 
@@ -217,10 +235,14 @@ def entrants_of(case: Case, against: str = "") -> list[Entrant]:
         ours = [each for each in AGAINST_ENTRANTS[case.role] if each.client.startswith("thalweg")]
         return [each for one in ours for each in (replace(one, python=against), one)]
     if not case.is_spread:
-        return ENTRANTS[case.role]
+        return [each for each in ENTRANTS[case.role] if _takes_part(each, case)]
     ceilings = [each for each in ENTRANTS[case.role] if each.client == CEILING.client]
     has_ceiling = case.threads == 1 and case.partitions <= CEILING_PARTITIONS_MAX[case.role]
     return ceilings * has_ceiling + SPREAD_ENTRANTS[case.role]
+
+
+def _takes_part(entrant: Entrant, case: Case) -> bool:
+    return case.security == "PLAINTEXT" or entrant.client not in WITHOUT_TLS
 
 
 # The settings of performance figures: linger 5 ms, batches of 128 KiB, acks=all, idempotent.

@@ -90,6 +90,7 @@ __all__ = [
     "__version__",
     "begin_exit",
     "call_every",
+    "check_kerberos",
     "is_optimized",
     "runtime_threads",
     "set_log_level",
@@ -1153,6 +1154,14 @@ class PasswordReply:
 
     def failed(self, reason: str, error: BaseException) -> None:
         """Answers with the exception that was raised instead of a password."""
+
+# ---------------------------------------------------------------- convert/kerberos.rs
+
+def check_kerberos(config: Mapping[str, Any]) -> None:
+    """Loads the Kerberos library, and looks for the keytab.
+
+    Both may wait for the disk. The clients of asyncio do it outside of their event loop. Other
+    clients do not need it: they do it when they open."""
 
 # ---------------------------------------------------------------- convert/signing.rs
 

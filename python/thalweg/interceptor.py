@@ -101,7 +101,7 @@ class ClusterResourceListener:
 def tell_cluster(
     watch_cluster_id: Callable[[Callable[[str], object]], object], things: Iterable[Any]
 ) -> None:
-    """Calls `on_update` of every object that has it when the cluster's id becomes known."""
+    """Calls `on_update` of every object that has it when the cluster's ID becomes known."""
     listeners = [each for each in things if hasattr(each, "on_update")]
 
     def tell(cluster_id: str) -> None:

@@ -72,14 +72,15 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class PreparedTransaction(NamedTuple):
-    """A transaction whose records are in the log, and which any client may end.
+    """A transaction whose records are in the log. Any client may end it.
 
-    `KafkaProducer.prepare_transaction` returns it, and `KafkaAdminClient.end_transaction` takes it.
+    `KafkaProducer.prepare_transaction` returns this object. Give it to
+    `KafkaAdminClient.end_transaction`.
 
     Attributes:
-        transactional_id: The transactional id of the producer.
-        producer_id: The id that the coordinator has assigned to the producer.
-        producer_epoch: Its epoch.
+        transactional_id: The transactional ID of the producer.
+        producer_id: The ID that the coordinator has assigned to the producer.
+        producer_epoch: The epoch of the producer.
     """
 
     transactional_id: str

@@ -25,14 +25,16 @@ FOLDERS = {
     **{each: f"crates/{each}/tests/{each}" for each in ("cluster", "network", "producer")},
     "consumer": "crates/consumer/tests/virtual_time",
     **{each: f"crates/{each}/tests" for each in ("protocol", "records", "simulation")},
-    **{each: f"tests/{each}" for each in ("coordinator", "integration", "spark", "unit")},
+    **{
+        each: f"tests/{each}" for each in ("benches", "coordinator", "integration", "spark", "unit")
+    },
 }
 # What the tests of a folder run on. For `integration` the parameters of the tests decide.
 RUN_ON = {
     **dict.fromkeys(("cluster", "consumer", "coordinator", "producer"), "virtual time"),
     **dict.fromkeys(("network", "simulation"), "in memory"),
     **dict.fromkeys(("protocol", "records"), "bytes"),
-    "spark": "embedded",
+    **dict.fromkeys(("benches", "spark"), "embedded"),
     "unit": "no broker",
 }
 FIXTURES = {

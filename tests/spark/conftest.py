@@ -32,19 +32,23 @@ def java() -> Path:
     return home
 
 
+def connector_jars() -> list[str]:
+    """Returns the files of Spark's own Kafka connector, with which tests compare this source."""
+    jars = sorted(str(jar) for jar in (CACHE / "spark-kafka" / "jars").glob("*.jar"))
+    assert jars, "Spark's own Kafka connector is missing: run `make spark-kafka`"
+    return jars
+
+
 @pytest.fixture(scope="session")
 def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session's Spark: two cores of this machine, without manual registration."""
     from pyspark.sql import SparkSession
 
-    # The tests compare this source with Spark's own connector.
-    jars = sorted(str(jar) for jar in (CACHE / "spark-kafka" / "jars").glob("*.jar"))
-    assert jars, "Spark's own Kafka connector is missing: run `make spark-kafka`"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("thalweg tests")
         .config("spark.driver.memory", "1g")
-        .config("spark.jars", ",".join(jars))
+        .config("spark.jars", ",".join(connector_jars()))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")

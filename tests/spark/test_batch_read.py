@@ -277,13 +277,13 @@ def test_columns_that_are_not_read_are_not_decoded(topics: Topics) -> None:
     assert sizes["offset,timestamp"] <= 100
 
 
-def test_min_partitions_splits_the_large_ones(source: Source, topics: Topics) -> None:
-    topic = topics.create(3)
+def test_min_partitions_splits_the_large_ones(source: Source, both: Topics) -> None:
+    topic = both.create(3)
     for partition, count in ((0, 10), (1, 10), (2, 1)):
-        topics.send(topic, [f"{partition}:{n}" for n in range(count)], partition=partition)
-    whole = source.read(topics, subscribe=topic)
-    split = source.read(topics, subscribe=topic, minPartitions="6")
-    capped = source.read(topics, subscribe=topic, maxRecordsPerPartition="4")
+        both.send(topic, [f"{partition}:{n}" for n in range(count)], partition=partition)
+    whole = source.read(both, subscribe=topic)
+    split = source.read(both, subscribe=topic, minPartitions="6")
+    capped = source.read(both, subscribe=topic, maxRecordsPerPartition="4")
     assert whole.rdd.getNumPartitions() == 3
     assert split.rdd.getNumPartitions() >= 6
     assert capped.rdd.getNumPartitions() == 7

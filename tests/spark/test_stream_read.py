@@ -129,21 +129,21 @@ def test_a_crash_in_batch_0_of_latest_replays_what_it_had_planned(
 
 
 def test_a_dry_stream_beside_another_survives_a_crash_in_batch_0(
-    source: Source, topics: Topics, stream_of: StreamOf
+    source: Source, both: Topics, stream_of: StreamOf
 ) -> None:
-    wet, dry = topics.create(), topics.create()
-    topics.send(wet, ["w"])
-    topics.send(dry, ["before"])
+    wet, dry = both.create(), both.create()
+    both.send(wet, ["w"])
+    both.send(dry, ["before"])
 
     def union():
-        first = source.stream(topics, subscribe=wet, startingOffsets="earliest")
-        return first.union(source.stream(topics, subscribe=dry))
+        first = source.stream(both, subscribe=wet, startingOffsets="earliest")
+        return first.union(source.stream(both, subscribe=dry))
 
     stream = stream_of(union)
     stream.fail_next = True
     with pytest.raises(StreamingQueryException, match="on purpose"):
         stream.run()
-    topics.send(dry, ["d"])
+    both.send(dry, ["d"])
     stream.run()
     assert stream.values() == ["d", "w"]
 
@@ -423,14 +423,14 @@ def test_bad_stream_options_are_refused(
 
 
 def test_a_watermark_and_windows_of_the_records_time(
-    source: Source, topics: Topics, spark, tmp_path
+    source: Source, both: Topics, spark, tmp_path
 ) -> None:
     from pyspark.sql import functions as f
 
-    topic = topics.create()
+    topic = both.create()
     for minute in (0, 1, 2, 30):
-        topics.send(topic, ["x"], timestamp_ms=1_700_000_000_000 + minute * 60_000)
-    frame = source.stream(topics, subscribe=topic, startingOffsets="earliest")
+        both.send(topic, ["x"], timestamp_ms=1_700_000_000_000 + minute * 60_000)
+    frame = source.stream(both, subscribe=topic, startingOffsets="earliest")
     counted = (
         frame.withWatermark("timestamp", "1 minute")
         .groupBy(f.window("timestamp", "10 minutes"))

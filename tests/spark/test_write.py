@@ -91,10 +91,10 @@ def test_the_topic_option_beats_the_column(source: Source, topics: Topics) -> No
     assert source.values(topics, subscribe=one) == []
 
 
-def test_a_row_without_a_topic_is_an_error(source: Source, topics: Topics) -> None:
+def test_a_row_without_a_topic_is_an_error(source: Source, both: Topics) -> None:
     rows = source.spark.createDataFrame([(None, "x")], "topic string, value string")
     with pytest.raises(PySparkException, match="KAFKA_NULL_TOPIC_IN_DATA"):
-        source.write(rows, topics)
+        source.write(rows, both)
 
 
 def test_the_partition_column_beats_the_partitioner(source: Source, topics: Topics) -> None:
@@ -158,15 +158,15 @@ def test_wrong_columns_are_refused_before_anything_is_sent(
         source.write(rows, topics, **options)
 
 
-def test_save_modes_other_than_append_are_refused(source: Source, topics: Topics) -> None:
-    topic = topics.create()
+def test_save_modes_other_than_append_are_refused(source: Source, both: Topics) -> None:
+    topic = both.create()
     rows = source.spark.createDataFrame([("x",)], "value string")
     with pytest.raises(PySparkException, match="Save mode Overwrite not allowed for Kafka"):
-        source.write(rows, topics, mode="overwrite", topic=topic)
+        source.write(rows, both, mode="overwrite", topic=topic)
     for mode in ("error", "ignore"):
         with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
-            source.write(rows, topics, mode=mode, topic=topic)
-    assert topics.broker.wire.end_offsets(topic) == {0: 0}
+            source.write(rows, both, mode=mode, topic=topic)
+    assert both.broker.wire.end_offsets(topic) == {0: 0}
 
 
 def test_an_error_of_the_broker_fails_the_write(source: Source, kafka) -> None:
@@ -177,12 +177,12 @@ def test_an_error_of_the_broker_fails_the_write(source: Source, kafka) -> None:
         source.write(rows, topics, topic=topic)
 
 
-def test_a_full_buffer_waits_and_does_not_fail(source: Source, topics: Topics) -> None:
-    topic = topics.create(2)
+def test_a_full_buffer_waits_and_does_not_fail(source: Source, both: Topics) -> None:
+    topic = both.create(2)
     rows = source.spark.range(1_000).selectExpr("repeat('x', 15000) as value")
     options = {"kafka.buffer.memory": "65536", "kafka.batch.size": "16384"}
-    source.write(rows, topics, topic=topic, **options)
-    assert sum(topics.broker.wire.end_offsets(topic).values()) == 1_000
+    source.write(rows, both, topic=topic, **options)
+    assert sum(both.broker.wire.end_offsets(topic).values()) == 1_000
 
 
 def written(stream_frame, topics: Topics, checkpoint, **options: str):

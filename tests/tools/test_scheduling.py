@@ -64,8 +64,9 @@ def test_only_the_tests_of_one_process_use_the_shared_spark_session():
     uses = re.compile(r"^def test_\w+\([^)]*\b(?:spark|source|stream_of)\b\s*[:,)]", re.MULTILINE)
     files = [
         path
-        for path in (ROOT / "tests" / "spark").glob("test_*.py")
+        for path in (ROOT / "tests" / "spark").rglob("test_*.py")
         if uses.search(path.read_text(encoding="utf-8"))
     ]
     assert len(files) > 1
-    assert {group(f"tests/spark/{path.name}::test_x") for path in files} == {"tests/spark"}
+    named = {path.relative_to(ROOT).as_posix() for path in files}
+    assert {group(f"{name}::test_x") for name in named} == {"tests/spark"}

@@ -45,14 +45,14 @@ NAMES = {
     "IsolationLevel": "READ_COMMITTED READ_UNCOMMITTED",
     "JsonSerializer": "close deserialize serialize",
     "KafkaAdminClient": """
-        DEFAULT_CONFIG abort_transaction alter_configs alter_group_offsets
+        DEFAULT_CONFIG abort_transaction alter_client_quotas alter_configs alter_group_offsets
         alter_partition_reassignments alter_replica_log_dirs alter_user_scram_credentials
         api_versions bootstrap_connected close closed create_acls create_delegation_token
         create_partitions create_topics delete_acls delete_consumer_groups delete_group_offsets
-        delete_groups delete_records delete_topics describe_acls describe_cluster
-        describe_configs describe_consumer_groups describe_delegation_tokens describe_features
-        describe_groups describe_log_dirs describe_metadata_quorum describe_producers
-        describe_topic_partitions describe_topics describe_transactions
+        delete_groups delete_records delete_topics describe_acls describe_client_quotas
+        describe_cluster describe_configs describe_consumer_groups describe_delegation_tokens
+        describe_features describe_groups describe_log_dirs describe_metadata_quorum
+        describe_producers describe_topic_partitions describe_topics describe_transactions
         describe_user_scram_credentials elect_leaders end_transaction expire_delegation_token
         find_hanging_transactions from_config get_broker_version_data list_config_resources
         list_consumer_group_offsets list_consumer_groups list_group_offsets list_groups

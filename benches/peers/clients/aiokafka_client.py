@@ -20,19 +20,20 @@ from benches.peers.clients.asyncio_program import (  # noqa: E402
 )
 from benches.peers.clients.program import main  # noqa: E402
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.security import connection_options  # noqa: E402
 from benches.peers.settings import Case  # noqa: E402
 
 
 async def producer_of(case: Case) -> Any:
     options = producer_options("aiokafka", case)
-    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=case.bootstrap, **options)
+    producer = aiokafka.AIOKafkaProducer(**connection_options("aiokafka", case), **options)
     await producer.start()
     return producer
 
 
 def consumer_of(case: Case) -> Any:
     options = consumer_options("aiokafka", case)
-    return aiokafka.AIOKafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+    return aiokafka.AIOKafkaConsumer(**connection_options("aiokafka", case), **options)
 
 
 async def consume_with(case: Case) -> Any:

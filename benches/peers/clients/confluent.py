@@ -20,6 +20,7 @@ from benches.peers.clients.program import (  # noqa: E402
     main,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.security import connection_options  # noqa: E402
 from benches.peers.settings import PRODUCE_BATCH, QUIET, Case, payloads  # noqa: E402
 
 TUNED = {
@@ -33,7 +34,7 @@ def producer_of(case: Case) -> Any:
     options = producer_options("confluent-kafka", case)
     # Its own limit of 10,000 records per batch would be reached before the batch size.
     more = {"batch.num.messages": 1_000_000, "queue.buffering.max.messages": 1_000_000}
-    return ck.Producer({"bootstrap.servers": case.bootstrap, **more, **options})
+    return ck.Producer({**connection_options("confluent-kafka", case), **more, **options})
 
 
 def produce(case: Case) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def consumer_of(case: Case) -> Any:
     if case.variant != "defaults":
         options |= TUNED
     consumer = ck.Consumer(
-        {"bootstrap.servers": case.bootstrap, "group.id": case.topic, **options}
+        {**connection_options("confluent-kafka", case), "group.id": case.topic, **options}
         | {"enable.auto.commit": False}
     )
     consumer.list_topics(case.topic, 30)

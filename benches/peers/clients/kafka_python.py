@@ -20,12 +20,13 @@ from benches.peers.clients.program import (  # noqa: E402
     main,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.security import connection_options  # noqa: E402
 from benches.peers.settings import Case, payloads  # noqa: E402
 
 
 def producer_of(case: Case) -> Any:
     options = producer_options("kafka-python", case)
-    return kafka.KafkaProducer(bootstrap_servers=case.bootstrap, **options)
+    return kafka.KafkaProducer(**connection_options("kafka-python", case), **options)
 
 
 def produce(case: Case) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def produce(case: Case) -> dict[str, Any]:
 
 def consumer_of(case: Case) -> Any:
     options = consumer_options("kafka-python", case)
-    consumer = kafka.KafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+    consumer = kafka.KafkaConsumer(**connection_options("kafka-python", case), **options)
     partitions = [kafka.TopicPartition(case.topic, each) for each in range(case.partitions)]
     consumer.assign(partitions)
     consumer.seek_to_beginning()

@@ -8,6 +8,7 @@ from typing import Any
 from benches.peers.clients.asyncio_program import consume, end_to_end, latency, produce
 from benches.peers.clients.program import main
 from benches.peers.equal import consumer_options, producer_options
+from benches.peers.security import connection_options
 from benches.peers.settings import Case
 from thalweg import TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
@@ -15,14 +16,14 @@ from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 
 async def producer_of(case: Case) -> Any:
     options = producer_options("thalweg-aio", case)
-    producer: Any = AIOKafkaProducer(bootstrap_servers=case.bootstrap, **options)
+    producer: Any = AIOKafkaProducer(**connection_options("thalweg-aio", case), **options)
     await producer.start()
     return producer
 
 
 def consumer_of(case: Case) -> Any:
     options = consumer_options("thalweg-aio", case)
-    return AIOKafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+    return AIOKafkaConsumer(**connection_options("thalweg-aio", case), **options)
 
 
 async def consume_with(case: Case) -> Any:

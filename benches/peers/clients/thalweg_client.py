@@ -23,6 +23,7 @@ from benches.peers.clients.program import (  # noqa: E402
     main,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.security import connection_options  # noqa: E402
 from benches.peers.settings import Case, payloads  # noqa: E402
 
 PIECE = 65_536
@@ -30,7 +31,7 @@ PIECE = 65_536
 
 def producer_of(case: Case) -> Any:
     options = producer_options("thalweg", case)
-    return KafkaProducer(bootstrap_servers=case.bootstrap, **options)
+    return KafkaProducer(**connection_options("thalweg", case), **options)
 
 
 def produce(case: Case) -> dict[str, Any]:
@@ -177,8 +178,8 @@ def consumer_of(case: Case) -> Any:
     options = consumer_options("thalweg", case) | _MORE_OPTIONS.get(case.variant, {})
     if case.variant == "iterate-group":
         options |= {"group_id": f"group-{time.time_ns()}", "auto_offset_reset": "earliest"}
-        return KafkaConsumer(case.topic, bootstrap_servers=case.bootstrap, **options)
-    consumer = KafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+        return KafkaConsumer(case.topic, **connection_options("thalweg", case), **options)
+    consumer = KafkaConsumer(**connection_options("thalweg", case), **options)
     partitions = [TopicPartition(case.topic, each) for each in range(case.partitions)]
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)

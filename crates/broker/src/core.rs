@@ -21,6 +21,7 @@ use crate::fetch::{Reader as FetchReader, SessionCache};
 use crate::groups::Groups;
 use crate::offsets::CommittedOffsets;
 use crate::options::BrokerOptions;
+use crate::quotas::{Payer, QuotaKind, Quotas};
 use crate::random::Random;
 use crate::requests::answer::{Outcome, ReplyTo};
 use crate::requests::api;
@@ -56,6 +57,7 @@ pub struct Core {
     pub(crate) codecs: Codecs,
     pub(crate) random: Random,
     pub(crate) security: Security,
+    pub(crate) quotas: Quotas,
     /// `None`: everybody may do everything.
     pub(crate) acls: Option<Acls>,
     pub(crate) next_producer_id: i64,
@@ -79,6 +81,10 @@ pub struct Connection {
     /// The client's address as `DescribeGroups` shows it, in Java's form: `/127.0.0.1`.
     pub(crate) client_host: String,
     pub(crate) authentication: Authentication,
+    /// Of the last request.
+    client_id: Option<Str>,
+    /// Until when nothing is read, because the client has exceeded a quota.
+    pub(crate) mute_until: Option<Instant>,
 }
 
 impl Connection {
@@ -152,6 +158,7 @@ impl Core {
             offsets: CommittedOffsets::default(),
             groups: Groups::default(),
             transactions: Transactions::default(),
+            quotas: Quotas::default(),
             moved_coordinators: MovedCoordinators::default(),
             codecs: Codecs::default(),
             random,
@@ -186,6 +193,8 @@ impl Core {
             node,
             client_host,
             authentication: Authentication::new(self.security.protocol.has_sasl()),
+            client_id: None,
+            mute_until: None,
         }
     }
 
@@ -211,6 +220,7 @@ impl Core {
         if !connection.authentication.admits(key, &self.security, now) {
             return Outcome::Close;
         }
+        connection.client_id.clone_from(&header.client_id);
         let call = api::Call {
             core: self,
             connection,
@@ -231,6 +241,25 @@ impl Core {
         self.tell_of_topics(now);
         self.wake_timer();
         outcome
+    }
+
+    /// Records the time that the broker's thread has needed for a request of the client.
+    pub fn spend_time(&mut self, connection: &mut Connection, time: Duration, now: Instant) {
+        let payer = Payer {
+            user: connection.authentication.principal().name(),
+            client_id: connection.client_id.as_deref().unwrap_or_default(),
+        };
+        let percent = time.as_secs_f64() * 100.0;
+        let wait = self.quotas.record(QuotaKind::Request, payer, percent, now);
+        if !wait.is_zero() {
+            connection.mute(now + wait);
+        }
+    }
+
+    /// Adds a connection of an address (`127.0.0.1`). If there were too many, returns the time after
+    /// which to close it.
+    pub fn admit(&mut self, ip: &str, now: Instant) -> Result<(), Duration> {
+        self.quotas.admit(ip, now)
     }
 
     /// Checks whether a waiting request can be answered now. If not, the waker is woken when it may

@@ -11,6 +11,7 @@
 //!                               |-- fetch: sessions, reading, the answer's bytes
 //!                               |-- transactions: the coordinator of transactions
 //!                               |-- security: users, and who has logged in
+//!                               |-- quotas: what clients may send, read and change
 //!                               |-- offsets: committed offsets of groups, and their retention
 //!                               '-- groups: members as their coordinator reports them
 //! ```
@@ -35,6 +36,7 @@ mod groups;
 mod handlers;
 mod offsets;
 pub mod options;
+mod quotas;
 mod random;
 mod requests;
 mod security;

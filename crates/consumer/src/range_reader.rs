@@ -241,7 +241,7 @@ impl RangeReader {
         let log_end = self.log_end()?;
         if now >= self.look_at {
             self.look_at = now + PATIENCE;
-            if self.consumer.partitions().is_absent(&self.range.partition) {
+            if self.is_deleted() {
                 self.lose(self.position, self.range.end, "the topic was deleted")?;
                 self.stage = Stage::Done;
             } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
@@ -269,6 +269,10 @@ impl RangeReader {
                 Ok(RangeStep::Pending)
             }
         }
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.consumer.partitions().is_absent(&self.range.partition)
     }
 
     fn log_ends_early(&mut self, position: i64) -> Result<(), ConsumerError> {
@@ -310,6 +314,11 @@ impl RangeReader {
         };
         let reason = *reason;
         let listed = match (listed, reason) {
+            (Err(_), Reason::TimedOut(at)) if self.is_deleted() => {
+                self.lose(at, self.range.end, "the topic was deleted")?;
+                self.stage = Stage::Done;
+                return Ok(());
+            }
             (Err(_), Reason::TimedOut(_)) => return Err(self.timed_out()),
             (listed, _) => listed?,
         };

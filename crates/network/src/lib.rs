@@ -25,6 +25,7 @@ mod codec_pool;
 mod config;
 mod connection;
 mod error;
+pub mod fuzzing;
 mod heartbeats;
 pub mod log;
 mod metrics;

@@ -42,7 +42,19 @@ pub fn encode_request<R: Request>(
     correlation_id: i32,
     client_id: Option<&str>,
 ) -> Result<Vec<u8>, EncodeError> {
-    let mut out = Vec::with_capacity(128);
+    encode_request_with_room(request, version, correlation_id, client_id, 0)
+}
+
+/// Does the same, with memory for `room` bytes more than for a small request. So the buffer does not
+/// grow, and leaves no copy of a secret in freed memory.
+pub fn encode_request_with_room<R: Request>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+    room: usize,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut out = Vec::with_capacity(128 + client_id.map_or(0, str::len) + room);
     put::i32(&mut out, 0);
     put_request_header(&mut out, R::KEY, version, correlation_id, client_id)?;
     request.encode(&mut out, version)?;

@@ -50,6 +50,8 @@ mod _core {
     #[pymodule_export]
     use crate::consuming::reader::PartitionReader;
     #[pymodule_export]
+    use crate::convert::kerberos::check_kerberos;
+    #[pymodule_export]
     use crate::convert::passwords::PasswordReply;
     #[pymodule_export]
     use crate::convert::records::ConsumerRecord;

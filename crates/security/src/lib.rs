@@ -17,6 +17,7 @@
 
 pub mod acl;
 pub mod certificate;
+pub mod fuzzing;
 mod nonces;
 pub mod oauthbearer;
 pub mod plain;

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-/// A secret text. `Debug` hides it.
+use zeroize::Zeroizing;
+
+/// A secret text. `Debug` hides it, and its memory is overwritten before it is freed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        Self(Zeroizing::new(secret.into()))
     }
 
     pub fn reveal(&self) -> &str {

@@ -34,7 +34,7 @@ def offset_rows(offsets: Mapping[Any, Any]) -> list[Row]:
 
 
 def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
-    """Returns (group id, generation, member id, instance id) of either argument.
+    """Returns (group ID, generation, member ID, instance ID) of either argument.
 
     Raises:
         TypeError: If the group is neither a ConsumerGroupMetadata nor a str, or both arguments are

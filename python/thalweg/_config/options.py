@@ -534,11 +534,11 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_mechanism",
         "pca",
-        "The mechanism of SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
-        " OAUTHBEARER, AWS_MSK_IAM and GSSAPI (Kerberos). PLAIN sends the password itself, and"
-        " OAUTHBEARER the token, so use them only with SASL_SSL.",
+        "The SASL mechanism, for SASL_PLAINTEXT and SASL_SSL. One of PLAIN, SCRAM-SHA-256,"
+        " SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM and GSSAPI (Kerberos). PLAIN sends the password"
+        " itself, and OAUTHBEARER sends the token. So use these two only with SASL_SSL.",
         aliases=("sasl.mechanisms",),
-        differs="Kafka's is GSSAPI. You must name a mechanism.",
+        differs="Kafka's default is GSSAPI. With SASL, you must set a mechanism.",
     ),
     _text(
         "sasl_plain_username",
@@ -559,9 +559,11 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "JAAS configuration of a Java client. For PLAIN and SCRAM, the client reads user name,"
-        " password and tokenauth from it. For OAUTHBEARER, it creates tokens without a signature,"
-        " and reads their claims from it. For GSSAPI, it reads keyTab, principal and serviceName.",
+        "JAAS configuration of a Java client. The client reads from it: for PLAIN and SCRAM, the"
+        " user name, the password and tokenauth. For OAUTHBEARER, clientId, clientSecret and scope"
+        " if you set sasl_oauthbearer_token_endpoint_url, and otherwise the claims of tokens"
+        " without a signature. For AWS_MSK_IAM, awsProfileName and awsRoleArn. For GSSAPI, keyTab,"
+        " principal and serviceName.",
         core=False,
         secret=True,
     ),
@@ -1596,7 +1598,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "Version of the brokers (kafka-python). `config` of a client shows the version that the"
         " client found.",
         kafka=None,
-        ignored="the versions of each API are negotiated with each broker",
+        ignored="the client negotiates the versions of each API with each broker",
     ),
     _object(
         "metrics_recording_level",
@@ -1608,10 +1610,10 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "metric_group_prefix",
         "ca",
-        "Prefix of the metrics' groups.",
+        "Prefix of the names of metric groups.",
         default="consumer",
         kafka=None,
-        ignored=_METRICS,
+        ignored="metric groups have the names of Kafka's Java clients",
     ),
     _object(
         "enable_metrics_push",
@@ -1642,7 +1644,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Name of bootstrap_timeout_ms in kafka-python 2.",
         kafka=None,
-        deprecated="use its new name, bootstrap_timeout_ms. The client uses the value for it",
+        deprecated="use the new name, bootstrap_timeout_ms. The client uses your value for it",
     ),
     _object(
         "proxy_url",

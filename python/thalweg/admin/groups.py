@@ -248,7 +248,7 @@ class GroupRequests(GroupOffsetRequests):
         """Removes members from a group (LeaveGroup).
 
         Returns:
-            {member id, or group_instance_id: error class}. NoError means success.
+            {member ID, or group_instance_id: error class}. NoError means success.
 
         Raises:
             IncompatibleBrokerVersion: If a member is static, and the broker is older than 2.4.

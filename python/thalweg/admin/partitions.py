@@ -56,7 +56,7 @@ class PartitionRequests(Requests):
 
         Args:
             topic_partitions: {topic: total count}. Instead of the count, you may give a
-                NewPartitions, or {"count": int, "assignments": [[node ids]]}.
+                NewPartitions, or {"count": int, "assignments": [[node IDs]]}.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
             validate_only: True: only checks the request, and changes nothing.
             raise_errors: True: raises the first topic's error. False: see error_code.
@@ -390,7 +390,7 @@ class PartitionRequests(Requests):
         """Moves replicas to other brokers (AlterPartitionReassignments, KIP-455).
 
         Args:
-            reassignments: {TopicPartition: [node ids]}. None instead of the list cancels a move.
+            reassignments: {TopicPartition: [node IDs]}. None instead of the list cancels a move.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
 
         Returns:

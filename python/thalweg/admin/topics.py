@@ -28,7 +28,7 @@ class NewTopic:
         name: The topic's name.
         num_partitions: The number of partitions. -1: the brokers' default (KIP-464).
         replication_factor: The number of replicas of each partition. -1: the brokers' default.
-        replica_assignments: {partition: [node ids]}, instead of the two numbers.
+        replica_assignments: {partition: [node IDs]}, instead of the two numbers.
         topic_configs: Topic options, as {option: value}.
     """
 
@@ -169,7 +169,7 @@ class TopicRequests(Requests):
 
         Args:
             new_topics: Names, NewTopics, or {name: {"num_partitions": int,
-                "replication_factor": int, "assignments": {partition: [node ids]},
+                "replication_factor": int, "assignments": {partition: [node IDs]},
                 "configs": {option: value}}}. All keys are optional.
             timeout_ms: How long the controller may take. None: request_timeout_ms.
             validate_only: True: only checks the request, and changes nothing.

@@ -125,7 +125,7 @@ class TransactionRequests(PartitionRequests):
             transactional_id_pattern: Only IDs that match (brokers of 4.1 and newer, KIP-1152).
 
         Returns:
-            {node id: [TransactionListing]}.
+            {node ID: [TransactionListing]}.
 
         Raises:
             UnsupportedVersionError: If a broker is too old for a filter.
@@ -162,7 +162,7 @@ class TransactionRequests(PartitionRequests):
         """Describes the transactions of transactional IDs (DescribeTransactions).
 
         Returns:
-            {transactional id: TransactionDescription}.
+            {transactional ID: TransactionDescription}.
 
         Raises:
             TransactionalIdNotFoundError: If a coordinator does not know a transactional ID.
@@ -283,25 +283,26 @@ class TransactionRequests(PartitionRequests):
     def end_transaction(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         """Commits or aborts a transaction that a producer has prepared (EndTxn).
 
-        Repeating it is safe where the feature `transaction.version` is 2 (Kafka 4.0 and newer):
-        the same end again succeeds. With version 1, do not repeat it after another producer with
-        this transactional id has begun a transaction.
+        If the feature `transaction.version` is 2 (Kafka 4.0 and newer), you can repeat the call: it
+        succeeds again. With version 1, do not repeat the call after another producer with this
+        transactional ID has begun a transaction.
 
         Args:
-            prepared: What `KafkaProducer.prepare_transaction` returned.
-            commit: True commits the transaction. False aborts it.
+            prepared: The result of `KafkaProducer.prepare_transaction`.
+            commit: True: commits the transaction. False: aborts it.
 
         Raises:
-            ProducerFencedError: If another producer with this transactional id has started. The
-                coordinator aborts its transaction.
-            InvalidTxnStateError: If the transaction was ended the other way, or has timed out.
+            ProducerFencedError: If another producer with this transactional ID has started. The
+                coordinator aborts the prepared transaction.
+            InvalidTxnStateError: If a call has ended the transaction in the other way, or the
+                transaction has timed out.
             InvalidProducerEpochError, InvalidProducerIdMappingError: If the coordinator has
                 forgotten the producer or ended its transaction.
-            TransactionalIdAuthorizationFailedError: If the right WRITE on the transactional id is
-                missing.
-            KafkaTimeoutError: If no broker answers in time. The transaction may have ended.
-            KafkaConnectionError: If the connection broke after the request was sent, with version
-                1. The transaction may have ended.
+            TransactionalIdAuthorizationFailedError: If you have no permission to WRITE the
+                transactional ID.
+            KafkaTimeoutError: If no broker responds in time. The transaction may have ended.
+            KafkaConnectionError: With version 1: if the connection broke after the client sent the
+                request. The transaction may have ended.
         """
         prepared = PreparedTransaction(*prepared)
         is_repeatable = self._transaction_version() >= 2

@@ -1,10 +1,10 @@
-"""SCRAM credentials of users (KIP-554)."""
+"""Users and clients: SCRAM credentials (KIP-554) and quotas (KIP-546)."""
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from thalweg._client.arguments import names_given
 from thalweg._config.secret import Secret, hidden, revealed
@@ -18,6 +18,12 @@ __all__ = [
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
 ]
+
+
+# How DescribeClientQuotas compares the name of a type.
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_ANY: Final = 2
 
 
 class ScramMechanism(FlexibleEnum, IntEnum):
@@ -187,3 +193,82 @@ class UserRequests(Requests):
             }
             for row in answer["Results"]
         }
+
+    def alter_client_quotas(
+        self,
+        entity: Mapping[str, str | None],
+        quotas: Mapping[str, float | None],
+        validate_only: bool = False,
+    ) -> None:
+        """Sets and removes quotas of users, clients or addresses (AlterClientQuotas).
+
+            admin.alter_client_quotas({"user": "alice"}, {"producer_byte_rate": 1_000_000})
+
+        Args:
+            entity: Who the quotas are for: {"user": name}, {"client-id": name}, both of them, or
+                {"ip": address}. A name of None is the default of all names.
+            quotas: {quota: value}. None removes a quota. For users and clients:
+                `producer_byte_rate`, `consumer_byte_rate`, `request_percentage` and
+                `controller_mutation_rate`. For addresses: `connection_creation_rate`.
+            validate_only: Whether only to check.
+
+        Raises:
+            InvalidRequestError: If the brokers do not accept the entity, a quota or a value.
+        """
+        ops = [
+            {"Key": key, "Value": 0.0 if value is None else float(value), "Remove": value is None}
+            for key, value in quotas.items()
+        ]
+        names = [{"EntityType": kind, "EntityName": name} for kind, name in entity.items()]
+        self._call(
+            "AlterClientQuotas",
+            {"Entries": [{"Entity": names, "Ops": ops}], "ValidateOnly": validate_only},
+            "controller",
+            codes=lambda answer: [
+                (row["ErrorCode"], row["ErrorMessage"], f"quotas of {dict(entity)}")
+                for row in answer["Entries"]
+            ],
+        )
+
+    def describe_client_quotas(
+        self,
+        match: Mapping[str, str | None] | None = None,
+        any_of: Iterable[str] = (),
+        strict: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Returns the quotas that are set (DescribeClientQuotas).
+
+        Without arguments, it returns all quotas.
+
+        Args:
+            match: Only entities with these names: {"user": name}. None is the default of all names.
+            any_of: Only entities that have these types, with any names: ["client-id"].
+            strict: Whether to leave out entities with other types than those in `match` and
+                `any_of`.
+
+        Returns:
+            [{"entity": {"user": name}, "quotas": {"producer_byte_rate": value}}].
+
+        Raises:
+            InvalidRequestError: If the brokers do not accept the filter.
+        """
+        listed = [any_of] if isinstance(any_of, str) else any_of
+        components: list[dict[str, Any]] = [
+            {"EntityType": kind, "MatchType": _DEFAULT if name is None else _EXACT, "Match": name}
+            for kind, name in (match or {}).items()
+        ]
+        components += [{"EntityType": kind, "MatchType": _ANY, "Match": None} for kind in listed]
+        answer = self._call(
+            "DescribeClientQuotas",
+            {"Components": components, "Strict": strict},
+            codes=lambda answer: [
+                (answer["ErrorCode"], answer["ErrorMessage"], "DescribeClientQuotas")
+            ],
+        )
+        return [
+            {
+                "entity": {part["EntityType"]: part["EntityName"] for part in row["Entity"]},
+                "quotas": {value["Key"]: value["Value"] for value in row["Values"]},
+            }
+            for row in answer["Entries"] or ()
+        ]

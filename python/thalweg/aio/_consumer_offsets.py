@@ -234,7 +234,7 @@ class ConsumerOffsets:
         return consuming.visible_topics(await self._calls.result(request), self.config)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Returns the partition numbers of a topic that the consumer reads, without a request.
+        """Returns the partition IDs of a topic that the consumer reads, without a request.
 
         It returns None if the client has no metadata of the topic.
         """

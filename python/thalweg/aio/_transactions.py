@@ -118,10 +118,10 @@ class TransactionCalls(_core.AsyncProducer[K, V], Generic[K, V]):
         await self._send_offsets(rows, transactions.group_fields(group_id, None))
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Waits for all records of the transaction, and leaves it open for any client to end.
+        """Waits for all records of the transaction, and leaves it open, so any client can end it.
 
-        It works as `KafkaProducer.prepare_transaction`. If the await is cancelled, the preparation
-        continues. Await it again to get the result.
+        It works like `KafkaProducer.prepare_transaction`. If the await is cancelled, the
+        preparation continues. Await it again to get the result.
 
         Returns:
             The prepared transaction. None if nothing was sent in it: then there is nothing to end.

@@ -227,8 +227,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        It does not close open connections. It raises the same errors as
-        `KafkaProducer.set_sasl_credentials`.
+        Connections that exist stay. It raises the same errors as that of `KafkaProducer`.
         """
         password = hidden(revealed(password))
         self.config.set_credentials(
@@ -340,7 +339,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Returns the partition numbers of a topic.
+        """Returns the partition IDs of a topic.
 
         Raises:
             KafkaTimeoutError: If the topic's metadata does not arrive within `max_block_ms`.

@@ -201,7 +201,7 @@ class EmbeddedBroker:
 
     @property
     def nodes(self) -> list[int]:
-        """The node ids."""
+        """The node IDs."""
         return self._native.nodes
 
     @property
@@ -416,7 +416,7 @@ class EmbeddedBroker:
         return self._native.topics()
 
     def leader(self, partition: tuple[str, int]) -> int:
-        """Returns the node id of the leader of a partition (topic, number)."""
+        """Returns the node ID of the leader of a partition (topic, number)."""
         return self._native.leader(partition)
 
     def move_leader(self, partition: tuple[str, int], node: int) -> None:
@@ -428,7 +428,7 @@ class EmbeddedBroker:
         self._native.move_leader(partition, node)
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """Makes a node the coordinator of the group and the transactional id with this name.
+        """Makes a node the coordinator of the group and the transactional ID with this name.
 
         Their state is kept, and other nodes respond with NOT_COORDINATOR. The choice applies while
         the node runs.

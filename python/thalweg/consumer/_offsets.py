@@ -221,10 +221,10 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return consuming.visible_topics(answer, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Returns the partition numbers of a topic. Asks the cluster if they are not known yet.
+        """Returns the partition IDs of a topic. Asks the cluster if they are not known yet.
 
         Returns:
-            The numbers. The set is empty if the topic does not exist.
+            The IDs. The set is empty if the topic does not exist.
 
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).

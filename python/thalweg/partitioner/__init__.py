@@ -50,7 +50,7 @@ class Partitioner(ABC):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """Returns the partition's id. If it raises, only this send fails.
+        """Returns the partition's ID. If it raises, only this send fails.
 
         Args:
             topic: The record's topic.
@@ -98,7 +98,7 @@ class DefaultPartitioner(Partitioner):
     def __call__(
         self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]
     ) -> int:
-        """Chooses one of the sorted partition ids."""
+        """Chooses one of the sorted partition IDs."""
         if key is None:
             return random.choice(available or all_partitions)
         return all_partitions[(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]

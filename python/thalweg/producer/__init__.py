@@ -284,20 +284,21 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         self._send_offsets(rows, transactions.group_fields(group_metadata, consumer_group_id))
 
     def prepare_transaction(self) -> PreparedTransaction | None:
-        """Waits for all records of the transaction, and leaves it open for any client to end.
+        """Waits for all records of the transaction, and leaves it open, so any client can end it.
 
-        Keep the result. Then `KafkaAdminClient.end_transaction` commits or aborts the transaction,
-        also after this process has died. This producer may do it, too. Afterwards only `close`,
-        `commit_transaction` and `abort_transaction` are allowed, and `close` leaves the transaction
-        open. The coordinator aborts it after transaction_timeout_ms. See docs/transactions.md.
+        Store the result. `KafkaAdminClient.end_transaction` then commits or aborts the transaction,
+        even after this process has died. This producer can also end it. After this call, you may
+        only call `close`, `commit_transaction` and `abort_transaction`. `close` leaves the
+        transaction open. The coordinator aborts it after transaction_timeout_ms. See
+        docs/transactions.md.
 
         Returns:
             The prepared transaction. None if nothing was sent in it: then there is nothing to end.
 
         Raises:
             IllegalStateError: Outside a transaction.
-            KafkaTimeoutError: After max_block_ms. The preparation continues. Call this again to
-                keep waiting.
+            KafkaTimeoutError: After max_block_ms. The preparation continues. Call
+                `prepare_transaction` again to keep waiting.
             AbortableTransactionError: As in `commit_transaction`.
             FatalTransactionError: See `begin_transaction`.
         """

@@ -12,7 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from thalweg.errors import NoError, RetriableError, UnknownTopicOrPartitionError, for_code
+from thalweg.errors import (
+    KafkaTimeoutError,
+    NoError,
+    RetriableError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, flat, mismatch
 from thalweg.spark.offsets import Offsets, Partition
@@ -20,6 +26,9 @@ from thalweg.spark.options import SourceOptions
 from thalweg.structs import TopicPartition
 
 T = TypeVar("T")
+
+# How long to wait for offsets before checking whether the topics still exist.
+_PATIENCE_MS = 5_000
 
 
 class OffsetReader:
@@ -70,11 +79,21 @@ class OffsetReader:
         )
 
     def earliest(self, partitions: Iterable[Partition]) -> Offsets:
-        """Returns the first available offset of each partition."""
+        """Returns the first available offset of each partition that exists.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition of the option ``assign`` does not exist.
+        """
         return self._ask("beginning_offsets", partitions)
 
     def latest(self, partitions: Iterable[Partition]) -> Offsets:
-        """Returns the end offset of each partition (read_committed: the last stable offset)."""
+        """Returns the end offset of each partition that exists.
+
+        With ``read_committed``, it is the last stable offset.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition of the option ``assign`` does not exist.
+        """
         return self._ask("end_offsets", partitions)
 
     def resolve(self, spec: OffsetSpec, partitions: set[Partition], option: str) -> Offsets:
@@ -125,11 +144,38 @@ class OffsetReader:
         return found
 
     def _ask(self, method: str, partitions: Iterable[Partition]) -> Offsets:
-        wanted = [TopicPartition(*tp) for tp in sorted(partitions)]
-        if not wanted:
-            return {}
-        answer = self._retried(lambda: getattr(self._open(), method)(wanted))
-        return {(tp.topic, tp.partition): offset for tp, offset in answer.items()}
+        asked = set(partitions)
+        return self._retried(lambda: self._offsets_of(method, asked))
+
+    def _offsets_of(self, method: str, wanted: set[Partition]) -> Offsets:
+        """Returns the offsets of those partitions that exist until they are known.
+
+        No broker answers for a topic that was deleted since its partitions were looked up. Without
+        a second look, the query would wait for it until its timeout, and then fail.
+        """
+        begun = time.monotonic()
+        while wanted:
+            places = [TopicPartition(*tp) for tp in sorted(wanted)]
+            consumer = self._open()
+            limit_ms = consumer.config["default_api_timeout_ms"]
+            left_ms = limit_ms - (time.monotonic() - begun) * 1_000
+            try:
+                answer = getattr(consumer, method)(places, timeout_ms=min(left_ms, _PATIENCE_MS))
+            except KafkaTimeoutError:
+                if left_ms <= _PATIENCE_MS:
+                    raise
+                found = self.existing(wanted)
+                gone = wanted - found
+                if gone and self._options.strategy.kind == "assign":
+                    # The user named it, so an empty result would hide a mistake.
+                    topic, partition = min(gone)
+                    raise UnknownTopicOrPartitionError(
+                        f"Partition {topic}-{partition} does not exist. Check the option 'assign'."
+                    ) from None
+                wanted = found
+            else:
+                return {(tp.topic, tp.partition): offset for tp, offset in answer.items()}
+        return {}
 
     def _by_time(self, times: Mapping[Partition, int], option: str) -> Offsets:
         wanted = {TopicPartition(*tp): at for tp, at in sorted(times.items())}

@@ -47,8 +47,17 @@ READ: Final = (
 )
 # The connector documents includeHeaders for both. The sink writes the column headers in any case.
 WRITE: Final = ("topic", "includeHeaders")
-# Entries that load(path), load([paths]), start(path), queryName() and checkpointLocation add.
-_SPARKS: Final = ("path", "paths", "queryname", "checkpointlocation")
+# Entries that load(path), load([paths]), start(path), queryName() and checkpointLocation add, and
+# options of Spark that it passes to the sink, too.
+_SPARKS: Final = (
+    "path",
+    "paths",
+    "queryname",
+    "checkpointlocation",
+    "asyncprogresstrackingenabled",
+    "asyncprogresstrackingcheckpointintervalms",
+    "_asyncprogresstrackingoverridesinksupportcheck",
+)
 _NO_EFFECT: Final = {"groupidprefix": "the consumers of thalweg's source do not join a group"}
 
 _CLOSE: Final = 0.75  # ratio of difflib: one or two wrong letters, or a missing word

@@ -17,9 +17,9 @@ from typing import Literal
 from thalweg._version import __version__
 from thalweg.config import IgnoredOptionWarning
 from thalweg.spark.client_config import ClientConfig, warn_of_visible_secrets
-from thalweg.spark.columns import parse_columns
 from thalweg.spark.offset_specs import Mode, OffsetSpec, parse_specs
 from thalweg.spark.option_names import check_names
+from thalweg.spark.schema import parse_columns
 from thalweg.spark.strategy import Strategy, parse_strategy
 from thalweg.spark.trigger_delay import milliseconds
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from thalweg.spark.columns import HEADERS
+HEADERS = "headers"
 
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -48,6 +48,37 @@ _TYPES: Mapping[str, DataType] = {
     "timestampType": IntegerType(),
     HEADERS: HEADERS_TYPE,
 }
+
+
+def parse_columns(given: Mapping[str, str], *, include_headers: bool) -> tuple[str, ...]:
+    """Returns the columns to read, in their order.
+
+    Args:
+        given: The options, with names in lower case.
+        include_headers: Whether the default has the column headers.
+
+    Raises:
+        ValueError: If the option names no column, an unknown one, or one twice.
+    """
+    value = given.get("columns")
+    if value is None:
+        return (
+            tuple(_TYPES) if include_headers else tuple(name for name in _TYPES if name != HEADERS)
+        )
+    by_lower = {name.lower(): name for name in _TYPES}
+    chosen = [name for name in (part.strip() for part in value.split(",")) if name]
+    for name in chosen:
+        if name.lower() not in by_lower:
+            raise ValueError(
+                f"Option 'columns' names '{name}', which is not a column of the source. "
+                f"Its columns are {', '.join(_TYPES)}."
+            )
+    columns = tuple(by_lower[name.lower()] for name in chosen)
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError(
+            f"Option 'columns' must name at least one column, and none twice, got '{value}'."
+        )
+    return columns
 
 
 def source_schema(columns: Iterable[str]) -> StructType:

@@ -1,21 +1,26 @@
 """The data source that Spark finds under the name ``thalweg``.
 
-Spark pickles this class, its readers and its writers, so none of them holds a connection.
+Spark pickles this class, its readers and its writers, so none of them holds a connection. Streams
+need base classes that PySpark 4.0 does not have, so their modules are imported at first use.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from thalweg.spark.columns import parse_columns
 from thalweg.spark.options import parse_sink, parse_source
 from thalweg.spark.reader import BatchReader
-from thalweg.spark.schema import source_schema, wanted_columns
-from thalweg.spark.stream_reader import StreamReader
-from thalweg.spark.writer import BatchWriter, StreamWriter
+from thalweg.spark.schema import parse_columns, source_schema, wanted_columns
+from thalweg.spark.writer import BatchWriter
+
+if TYPE_CHECKING:
+    from thalweg.spark.stream_reader import StreamReader
+    from thalweg.spark.stream_writer import StreamWriter
 
 
 class ThalwegDataSource(DataSource):
@@ -42,6 +47,10 @@ class ThalwegDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Creates a stream reader. The driver checks the options here."""
+        try:
+            from thalweg.spark.stream_reader import StreamReader
+        except ImportError as error:
+            raise _explained(error, "read", "4.2") from error
         options = parse_source(self.options, "stream")
         return StreamReader(replace(options, columns=wanted_columns(schema)))
 
@@ -55,4 +64,18 @@ class ThalwegDataSource(DataSource):
         In complete mode it appends each complete result, as Spark's own sink does.
         """
         del overwrite
+        try:
+            from thalweg.spark.stream_writer import StreamWriter
+        except ImportError as error:
+            raise _explained(error, "write", "4.1") from error
         return StreamWriter(parse_sink(self.options), schema)
+
+
+def _explained(error: ImportError, what: str, needed: str) -> ImportError:
+    """Returns an error that names the needed PySpark, if PySpark is too old."""
+    if not (error.name or "").startswith("pyspark"):
+        return error
+    return ImportError(
+        f"A stream {what} of thalweg needs PySpark {needed} or newer, and this is PySpark "
+        f"{pyspark.__version__}. Update PySpark, or {what} in batches."
+    )

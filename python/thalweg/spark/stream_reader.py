@@ -194,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._delay is None or self._target is not None:
             return False
-        new = sum(max(until - begin[tp], 0) for tp, until in latest.items())
+        new = sum(max(until - begin.get(tp, until), 0) for tp, until in latest.items())
         return self._delay.waits(new, time.monotonic() * 1_000)
 
     def _latest_of(self, until: Offsets) -> Offsets:
@@ -208,6 +208,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         new: set[Partition] = {tp for tp in until if tp not in begin}
         earliest = self._offsets.earliest(new)
+        gone = {tp: until[tp] for tp in new if tp not in earliest}
+        if gone:
+            data_loss.report(
+                fail=self._options.fail_on_data_loss,
+                kind="INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
+                detail=(
+                    f"Cannot find initial offsets for partitions {_names(gone)}. They may have "
+                    "been deleted."
+                ),
+            )
         late = {tp: offset for tp, offset in earliest.items() if offset != 0}
         if late:
             data_loss.report(

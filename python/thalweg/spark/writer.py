@@ -1,4 +1,4 @@
-"""Batch and stream write: passes Arrow batches to the producer, with at-least-once delivery.
+"""Batch write: passes Arrow batches to the producer, with at-least-once delivery.
 
 Each task sends its rows with a producer of its process, and waits for every acknowledgement before
 it reports success. The first error fails the task. If Spark repeats a task, the task sends its rows
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
@@ -53,33 +52,6 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Sends one task's rows and waits for their acknowledgements; runs on an executor."""
         return write_batches(self._options, iterator)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes each micro-batch of a stream to a topic."""
-
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        """Checks the columns before any task runs.
-
-        Args:
-            options: The checked options.
-            schema: The schema of the stream.
-
-        Raises:
-            ValueError: If a column is missing or has a wrong type.
-        """
-        check_sink_schema(schema, options.topic)
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Sends one task's rows and waits for their acknowledgements; runs on an executor."""
-        return write_batches(self._options, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Does nothing: the rows were acknowledged when their tasks ended."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Does nothing: written rows stay. A repeated batch sends them again."""
 
 
 def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -202,6 +202,67 @@ def test_parity_43_a_topic_of_a_pattern_is_deleted_while_the_query_runs(
     query.stop()
 
 
+def test_parity_38_the_limit_is_divided_by_backlog(both: Topics) -> None:
+    topic = both.create(3)
+    for partition, count in ((0, 101), (1, 11), (2, 1)):
+        send(both, topic, {partition: [f"{partition}-{n}" for n in range(count)]})
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
+    query = Engine(both, subscribe=topic, **options)
+    query.start()
+    query.trigger()
+    query.start()  # a restart keeps the division
+    query.trigger()
+    shares = [[sum(v[0] == p for v in query.batches[n]) for p in "012"] for n in (0, 1)]
+    assert shares == [[8, 1, 1], [9, 1, 0]]
+    query.trigger(single=True)
+    query.stop()
+    assert len(query.batches[2]) == 113 - 20
+    largest = Engine(
+        both, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=str(2**63 - 1)
+    )
+    largest.run()
+    assert len(largest.batches[0]) == 113
+
+
+def test_parity_45_a_topic_made_again_between_two_runs(both: Topics) -> None:
+    topic = both.create()
+    both.send(topic, ["a", "b"])
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    quick = {"fetchOffset.retryIntervalMs": "20"}
+    queries = [Engine(both, **options, **quick, failOnDataLoss=fail) for fail in ("true", "false")]
+    for query in queries:
+        query.start()
+        query.trigger()
+        query.stop()
+    both.recreate(topic)
+    both.send(topic, ["c"])
+    strict, lax = queries
+    strict.start()
+    with pytest.raises(DataLossError, match=f"{topic}-0's offset was changed from 2 to 1"):
+        strict.trigger()
+    strict.stop()
+    lax.start()
+    lax.trigger()
+    both.send(topic, ["d"])
+    lax.trigger()
+    lax.stop()
+    # Like Spark's connector, the query continues at the new end: it reads nothing twice.
+    assert lax.values() == ["a", "b", "d"]
+
+
+def test_parity_46_the_start_survives_a_failure_of_the_first_batch(both: Topics) -> None:
+    topic = both.create(2)
+    send(both, topic, {0: ["unseen"]})
+    query = Engine(both, subscribe=topic, startingOffsets="latest")
+    query.start()
+    query.trigger(fail=True)
+    send(both, topic, {0: ["a"], 1: ["b"]})  # "latest" is now a later offset
+    query.start()
+    query.trigger()
+    query.stop()
+    assert query.batches == {0: [], 1: ["a", "b"]}
+
+
 def test_parity_13_to_24_in_spark(source: Source, both: Topics, stream_of: StreamOf) -> None:
     """One query with two sources: from offsets with `assign`, from timestamps with a pattern."""
     specific, timed = both.create(2), both.create(2)

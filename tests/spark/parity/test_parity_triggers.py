@@ -15,8 +15,11 @@ from pyspark.errors import StreamingQueryException
 from tests.spark.conftest import Source, Stream, Topics
 from tests.spark.parity.engine import Engine
 from tests.support.waiting import wait_until
-from thalweg.spark import stream_reader
-from thalweg.spark.data_loss import PartitionsChangedError
+from thalweg.errors import UnknownTopicOrPartitionError
+from thalweg.spark import offset_reader, stream_reader
+from thalweg.spark.data_loss import DataLossError, PartitionsChangedError
+from thalweg.spark.options import parse_source
+from thalweg.spark.reader import BatchReader
 from thalweg.spark.trigger_delay import TriggerDelay
 
 StreamOf = Callable[..., Stream]
@@ -321,3 +324,52 @@ def test_parity_48_a_topic_made_again_while_a_batch_runs(
     assert query.exception() is None
     query.stop()
     assert stream.values() == numbers(30, 2)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_is_deleted_while_its_first_batch_is_planned(
+    topics: Topics, fail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_reader, "_PATIENCE_MS", 300)
+    prefix = topics.broker.unused_name("planned")
+    kept, gone = f"{prefix}-kept", f"{prefix}-gone"
+    topics.broker.wire.create_topic(kept)
+    given = {
+        "kafka.bootstrap.servers": topics.broker.bootstrap_servers,
+        "subscribePattern": f"{prefix}-.*",
+        "startingOffsets": "earliest",
+        "failOnDataLoss": fail,
+    }
+    reader = stream_reader.StreamReader(parse_source(given, "stream"))
+    try:
+        start = reader.initialOffset()
+        topics.broker.wire.create_topic(gone)
+        for topic in (kept, gone):
+            topics.send(topic, [topic])
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        topics.delete(gone)
+        if fail == "true":
+            with pytest.raises(DataLossError, match=f"INITIAL_OFFSET_NOT_FOUND.*{gone}-0"):
+                reader.partitions(start, end)
+        else:
+            [part] = reader.partitions(start, end)
+            assert part.value.topic == kept
+    finally:
+        reader.stop()
+
+
+@pytest.mark.parametrize("missing", ["other topic", "other partition"])
+def test_a_named_partition_that_does_not_exist_is_an_error_that_names_it(
+    both: Topics, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_reader, "_PATIENCE_MS", 300)
+    topic = both.create()
+    named = {topic: [0, 7]} if missing == "other partition" else {topic: [0], f"{topic}-x": [0]}
+    given = {
+        "kafka.bootstrap.servers": both.broker.bootstrap_servers,
+        "assign": json.dumps(named),
+        "fetchOffset.numRetries": "1",
+    }
+    place = f"{topic}-7" if missing == "other partition" else f"{topic}-x-0"
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"Partition {place} does not exist"):
+        BatchReader(parse_source(given, "batch")).partitions()

@@ -137,11 +137,12 @@ class Realm:
         finally:
             os.kill(process.pid, signal.SIGCONT)
 
-    def keytab(self, user: str) -> str:
-        """Returns the path of a file with the keys of a user, which it creates if necessary."""
-        path = self.folder / f"{user.replace('/', '-')}.keytab"
+    def keytab(self, *users: str) -> str:
+        """Returns the path of a file with the keys of users, which it creates if necessary."""
+        path = self.folder / f"{'+'.join(users).replace('/', '-')}.keytab"
         if not path.exists():
-            self._ask(f"keytab {user}@{REALM} {path}")
+            for user in users:
+                self._ask(f"keytab {user}@{REALM} {path}")
         return str(path)
 
     def ticket(self, user: str, cache: Path, *, lifetime_s: int = 3600) -> None:

@@ -12,7 +12,9 @@ from thalweg.metrics import MetricsReporter
 
 
 def test_an_option_without_effect_warns_with_the_reason():
-    with pytest.warns(IgnoredOptionWarning, match="api_version is accepted and ignored: the vers"):
+    with pytest.warns(
+        IgnoredOptionWarning, match="api_version is accepted and ignored: the client negotiates"
+    ):
         resolve("p", {"api_version": (2, 5)})
 
 

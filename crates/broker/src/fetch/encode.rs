@@ -14,6 +14,7 @@ pub(crate) struct Head {
     pub(crate) version: i16,
     pub(crate) code: ErrorCode,
     pub(crate) session_id: i32,
+    pub(crate) throttle_ms: i32,
     pub(crate) read_committed: bool,
 }
 
@@ -22,7 +23,7 @@ pub(crate) fn encode(head: &Head, reads: &[PartitionRead<'_>], topology: &Topolo
         pieces: Pieces::default(),
         is_flexible: head.version >= 12,
     };
-    out.i32(0); // throttle time
+    out.i32(head.throttle_ms);
     if head.version >= 7 {
         out.i16(head.code.0);
         out.i32(head.session_id);

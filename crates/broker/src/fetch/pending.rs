@@ -1,9 +1,9 @@
 //! [`PendingFetch`]: a Fetch that is answered when there is enough, or when its time is over.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use thalweg_protocol::ErrorCode;
+use thalweg_protocol::{ErrorCode, Str};
 
 use super::encode::{self, Head};
 use super::read::{PartitionRead, ReadPass};
@@ -13,11 +13,16 @@ use thalweg_security::acl::{Acls, Who};
 
 use crate::Core;
 use crate::Principal;
+use crate::quotas::{Payer, QuotaKind};
 use crate::random::Random;
 use crate::requests::answer::Pieces;
 use crate::requests::context::Injected;
+use crate::requests::throttle::throttle_ms;
 use crate::requests::waiters::Waiter;
 use crate::topology::Topology;
+
+/// About what a partition takes in an answer besides its records.
+const PARTITION_BYTES: usize = 64;
 
 /// The partitions to read.
 #[derive(Debug)]
@@ -41,6 +46,9 @@ pub(crate) struct PendingFetch {
     pub(crate) scope: Scope,
     pub(crate) injected: Option<Injected>,
     pub(crate) reader: Reader,
+    pub(crate) client_id: Str,
+    /// Until when the client must wait, because the answer would exceed its quota.
+    pub(crate) throttled: Option<Instant>,
 }
 
 /// Who fetches. A rule that is deleted while a fetch waits concerns it, too.
@@ -77,6 +85,7 @@ impl PendingFetch {
             sessions,
             random,
             acls,
+            quotas,
             ..
         } = core;
         let reads = self.read(topology, acls.as_ref(), &targets);
@@ -86,6 +95,16 @@ impl PendingFetch {
             || bytes >= self.min_bytes
             || reads.iter().any(PartitionRead::is_urgent);
         if is_ready {
+            let payer = Payer {
+                user: self.reader.principal.name(),
+                client_id: &self.client_id,
+            };
+            let size = (bytes + reads.len() * PARTITION_BYTES) as f64;
+            let wait = quotas.record_unless_exceeded(QuotaKind::Fetch, payer, size, now);
+            if !wait.is_zero() {
+                self.throttled = Some(now + wait);
+                return Some(self.throttled_body(wait, topology));
+            }
             let session_id = self.session_id(sessions, targets, random, now);
             return Some(self.answer(reads, session_id, sessions, topology));
         }
@@ -96,6 +115,21 @@ impl PendingFetch {
             register(topology, &targets, waiter);
         }
         None
+    }
+
+    /// Answers without partitions. A session stays as it is, so the next fetch returns them.
+    fn throttled_body(&self, wait: Duration, topology: &Topology) -> Pieces {
+        let head = Head {
+            version: self.version,
+            code: ErrorCode::NONE,
+            session_id: match self.scope {
+                Scope::Session(id) => id,
+                Scope::Request { .. } => NO_SESSION,
+            },
+            throttle_ms: throttle_ms(wait),
+            read_committed: self.read_committed,
+        };
+        encode::encode(&head, &[], topology)
     }
 
     fn targets(&self, core: &Core) -> Option<Vec<(TargetKey, Target)>> {
@@ -167,6 +201,7 @@ impl PendingFetch {
             version: self.version,
             code: ErrorCode::NONE,
             session_id,
+            throttle_ms: 0,
             read_committed: self.read_committed,
         };
         encode::encode(&head, &reads, topology)
@@ -179,6 +214,7 @@ pub(crate) fn error_body(version: i16, code: ErrorCode, topology: &Topology) -> 
         version,
         code,
         session_id: NO_SESSION,
+        throttle_ms: 0,
         read_committed: false,
     };
     encode::encode(&head, &[], topology)

@@ -15,6 +15,9 @@ use crate::handlers::repeats;
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
+/// The first version with the error for an exceeded quota (KIP-599).
+const STRICT: i16 = 3;
+
 impl Subject for CreatePartitionsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {
         self.topics.iter().map(|topic| topic.name.clone()).collect()
@@ -43,12 +46,23 @@ pub(crate) fn handle(
             Some(code) => Err(ApiError::of(code)),
             None if is_repeated => Err(repeats::duplicate_topic()),
             None if more > left => Err(create_topics::too_many_partitions()),
-            None => context.core.topology.create_partitions(
-                &topic.name,
-                topic.count,
-                lists,
-                request.validate_only,
-            ),
+            None => {
+                let is_free = request.validate_only || more == 0;
+                let is_strict = context.version >= STRICT;
+                let paid = if is_free {
+                    Ok(())
+                } else {
+                    context.spend_mutations(more as usize, is_strict)
+                };
+                paid.and_then(|()| {
+                    context.core.topology.create_partitions(
+                        &topic.name,
+                        topic.count,
+                        lists,
+                        request.validate_only,
+                    )
+                })
+            }
         };
         if created.is_ok() {
             left -= more;
@@ -62,7 +76,7 @@ pub(crate) fn handle(
     }
     CreatePartitionsResponse {
         results,
-        ..CreatePartitionsResponse::default()
+        throttle_time_ms: context.throttle_ms,
     }
 }
 

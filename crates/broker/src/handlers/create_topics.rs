@@ -24,6 +24,9 @@ use crate::topology::assignment::NewReplicas;
 /// The limit for one request, as in Kafka's controller (`MAX_PARTITIONS_PER_BATCH`).
 pub(super) const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 
+/// The first version with the error for an exceeded quota (KIP-599).
+const STRICT: i16 = 6;
+
 impl Subject for CreateTopicsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {
         self.topics.iter().map(|topic| topic.name.clone()).collect()
@@ -46,6 +49,7 @@ pub(crate) fn handle(
         if is_repeated && !refused.insert(name.clone()) {
             continue;
         }
+        let partitions_of_topic = count(&topic, context.core).max(0) as usize;
         let refusal = context
             .refusal_for(&name)
             .or_else(|| denied(context, &name));
@@ -53,7 +57,10 @@ pub(crate) fn handle(
             Some(code) => Err(ApiError::of(code)),
             None if is_repeated => Err(repeats::duplicate_topic()),
             None if partitions > PARTITIONS_PER_REQUEST_MAX => Err(too_many_partitions()),
-            None => create(context, topic, request.validate_only),
+            None if request.validate_only => create(context, topic, true),
+            None => context
+                .spend_mutations(partitions_of_topic, context.version >= STRICT)
+                .and_then(|()| create(context, topic, false)),
         };
         topics.push(match created {
             Ok(result) => result,
@@ -67,7 +74,7 @@ pub(crate) fn handle(
     }
     CreateTopicsResponse {
         topics,
-        ..CreateTopicsResponse::default()
+        throttle_time_ms: context.throttle_ms,
     }
 }
 

@@ -16,6 +16,9 @@ use crate::error::ApiError;
 use crate::requests::context::Context;
 use crate::requests::subject::{Subject, topic_name};
 
+/// The first version with the error for an exceeded quota (KIP-599).
+const STRICT: i16 = 5;
+
 impl Subject for DeleteTopicsRequest {
     fn topics(&self, core: &Core) -> Vec<Str> {
         let states = self.topics.iter().filter_map(|state| match &state.name {
@@ -56,7 +59,7 @@ pub(crate) fn handle(
     context.core.offsets.forget_topics(&gone);
     DeleteTopicsResponse {
         responses,
-        ..DeleteTopicsResponse::default()
+        throttle_time_ms: context.throttle_ms,
     }
 }
 
@@ -88,6 +91,7 @@ fn delete(context: &mut Context<'_>, wish: &DeleteTopicState) -> Result<(Str, Uu
             .ok_or_else(|| ApiError::of(ErrorCode::UNKNOWN_TOPIC_ID))?,
     };
     let (name, id) = (topic.name.clone(), topic.id);
+    let partitions = topic.partitions.len();
     let refusal = if may_delete_all {
         context.injected_for(&name)
     } else {
@@ -96,6 +100,7 @@ fn delete(context: &mut Context<'_>, wish: &DeleteTopicState) -> Result<(Str, Uu
     if let Some(code) = refusal {
         return Err(ApiError::of(code));
     }
+    context.spend_mutations(partitions, context.version >= STRICT)?;
     context.core.drop_topic(id);
     Ok((name, id))
 }

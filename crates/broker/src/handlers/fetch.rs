@@ -14,6 +14,7 @@ use crate::fetch::{
     FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, Session, TargetKey, error_body,
     forgotten, has_long_names, targets, uses_ids,
 };
+use crate::quotas::{Payer, QuotaKind};
 use crate::requests::answer::{Reply, ReplyTo};
 use crate::requests::context::Context;
 use crate::requests::subject::{Subject, topic_name};
@@ -57,6 +58,13 @@ pub(crate) fn handle(
         .max_bytes
         .min(context.core.options.fetch_max_bytes)
         .max(0);
+    let payer = Payer {
+        user: context.connection.principal().name(),
+        client_id: context.client_id.as_deref().unwrap_or_default(),
+    };
+    // More would always be too much.
+    let quota = context.core.quotas.bytes_max(QuotaKind::Fetch, payer);
+    let max_bytes = quota.map_or(max_bytes, |quota| max_bytes.min(quota as i32));
     let mut fetch = PendingFetch {
         version: context.version,
         node: context.node,
@@ -66,9 +74,14 @@ pub(crate) fn handle(
         scope,
         injected: context.injected.take(),
         reader: context.connection.reader(),
+        client_id: context.client_id.take().unwrap_or_default().detached(),
+        throttled: None,
     };
     let must_answer = request.max_wait_ms <= 0;
     if let Some(body) = fetch.poll(context.core, must_answer, None, context.now) {
+        if let Some(until) = fetch.throttled {
+            context.connection.mute(until);
+        }
         return Reply::Body(body);
     }
     let time = Duration::from_millis(request.max_wait_ms as u64).min(WAIT_MAX);

@@ -16,6 +16,7 @@ use thalweg_records::batch_header::NO_PRODUCER_ID;
 
 use crate::Core;
 use crate::options::BrokerOptions;
+use crate::quotas::QuotaKind;
 use crate::requests::answer::{Reply, ReplyTo};
 use crate::requests::context::Context;
 use crate::requests::subject::{Subject, topic_name};
@@ -38,6 +39,7 @@ pub(crate) fn handle(
     request: ProduceRequest,
 ) -> Reply<ProduceResponse> {
     let acks = request.acks;
+    context.spend(QuotaKind::Produce, context.frame_bytes as f64);
     let mut circumstances = Circumstances {
         acks,
         transactional_id: request.transactional_id,
@@ -60,7 +62,7 @@ pub(crate) fn handle(
     Reply::Message(ProduceResponse {
         responses,
         node_endpoints,
-        ..ProduceResponse::default()
+        throttle_time_ms: context.throttle_ms,
     })
 }
 

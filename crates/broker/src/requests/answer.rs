@@ -32,6 +32,8 @@ pub struct Answer {
     pub not_before: Option<Instant>,
     /// Close the connection when the answer is written.
     pub is_last: bool,
+    /// Read nothing from the connection until then: the client has exceeded a quota (KIP-219).
+    pub mute_until: Option<Instant>,
 }
 
 /// The request that an answer is for, and what a fault does to the answer.
@@ -107,6 +109,7 @@ impl ReplyTo {
             own_bytes,
             not_before,
             is_last: false,
+            mute_until: None,
         })
     }
 }

@@ -93,6 +93,8 @@ const APIS: &[Api] = &[
     api(ApiKey::INCREMENTAL_ALTER_CONFIGS, |call| call.answer(handlers::incremental_alter_configs::handle)),
     api(ApiKey::LIST_PARTITION_REASSIGNMENTS, |call| call.answer(handlers::list_partition_reassignments::handle)),
     api(ApiKey::OFFSET_DELETE, |call| call.answer(handlers::offset_delete::handle)),
+    api(ApiKey::DESCRIBE_CLIENT_QUOTAS, |call| call.answer(handlers::describe_client_quotas::handle)),
+    api(ApiKey::ALTER_CLIENT_QUOTAS, |call| call.answer(handlers::alter_client_quotas::handle)),
     api(ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS, |call| call.answer(handlers::describe_user_scram_credentials::handle)),
     api(ApiKey::ALTER_USER_SCRAM_CREDENTIALS, |call| call.answer(handlers::alter_user_scram_credentials::handle)),
     api(ApiKey::DESCRIBE_CLUSTER, |call| call.answer(handlers::describe_cluster::handle)),
@@ -212,6 +214,8 @@ impl Call<'_> {
             now,
             now_ms: self.now_ms,
             injected,
+            client_id: self.client_id,
+            throttle_ms: 0,
         };
         Ok(match handle(&mut context, reply_to, request) {
             Reply::Message(message) => reply_to.message(&message, now),

@@ -29,6 +29,9 @@ pub(crate) struct Context<'a> {
     pub(crate) now_ms: i64,
     /// The error that a fault injects.
     pub(crate) injected: Option<Injected>,
+    pub(crate) client_id: Option<Str>,
+    /// How long the client must wait, because it has exceeded a quota.
+    pub(crate) throttle_ms: i32,
 }
 
 /// An error code that a fault injects.

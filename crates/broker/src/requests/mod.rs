@@ -15,5 +15,6 @@ pub(crate) mod authorization;
 pub(crate) mod context;
 pub(crate) mod needs;
 pub(crate) mod subject;
+pub(crate) mod throttle;
 pub(crate) mod wait;
 pub(crate) mod waiters;

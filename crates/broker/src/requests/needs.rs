@@ -101,7 +101,10 @@ pub(crate) fn needs(key: ApiKey) -> Needs {
             Needs::transactional_id(Describe).and_topic(Describe)
         }
         ApiKey::WRITE_TXN_MARKERS => Needs::cluster(ClusterAction),
-        ApiKey::LIST_CONFIG_RESOURCES => Needs::cluster(DescribeConfigs),
+        ApiKey::LIST_CONFIG_RESOURCES | ApiKey::DESCRIBE_CLIENT_QUOTAS => {
+            Needs::cluster(DescribeConfigs)
+        }
+        ApiKey::ALTER_CLIENT_QUOTAS => Needs::cluster(AlterConfigs),
         ApiKey::DESCRIBE_LOG_DIRS
         | ApiKey::LIST_PARTITION_REASSIGNMENTS
         | ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS

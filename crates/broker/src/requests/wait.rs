@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::Core;
 use crate::fetch::PendingFetch;
 use crate::groups::GroupTicket;
-use crate::requests::answer::{Outcome, Pieces, ReplyTo};
+use crate::requests::answer::{Answer, Outcome, Pieces, ReplyTo};
 use crate::requests::waiters::Waiter;
 
 /// A long poll, or a group request that waits for the coordinator.
@@ -55,7 +55,14 @@ impl Wait {
             WaitsFor::Records(fetch) => {
                 let is_over = self.deadline.is_some_and(|deadline| now >= deadline);
                 let body = fetch.poll(core, is_over, Some(waiter), now)?;
-                Some(self.reply_to.body(body, now))
+                let mute_until = fetch.throttled;
+                Some(match self.reply_to.body(body, now) {
+                    Outcome::Answer(answer) => Outcome::Answer(Answer {
+                        mute_until,
+                        ..answer
+                    }),
+                    other => other,
+                })
             }
             WaitsFor::Coordinator(ticket) => {
                 let answer = core.take_group_answer(*ticket, waiter)?;

@@ -125,7 +125,7 @@ async fn serve_connection(
         let Some(frame) = requests.next(patience).await else {
             return;
         };
-        let outcome = lock(&core).handle(&mut connection, frame, Instant::now(), wall_clock_ms());
+        let outcome = handle(&core, &mut connection, frame);
         if login.is_some() && connection.is_authenticated() {
             login = None;
             requests
@@ -137,8 +137,10 @@ async fn serve_connection(
             Outcome::Wait(wait) => requests.wait(&core, wait).await,
             other => Some(other),
         };
+        let mut mute_until = connection.take_mute();
         match outcome {
             Some(Outcome::Answer(answer)) => {
+                mute_until = mute_until.max(answer.mute_until);
                 if let Some(time) = answer.not_before
                     && !requests.sleep_until(time).await
                 {
@@ -158,7 +160,21 @@ async fn serve_connection(
             Some(Outcome::Mute) => return requests.swallow().await,
             Some(Outcome::Close | Outcome::Wait(_)) => return,
         }
+        // If the client goes away meanwhile, the next read notices it.
+        if let Some(until) = mute_until {
+            requests.sleep_until(until).await;
+        }
     }
+}
+
+/// Handles a request, and records the time that this takes.
+fn handle(core: &SharedCore, connection: &mut Connection, frame: Bytes) -> Outcome {
+    let mut core = lock(core);
+    let began = Instant::now();
+    let outcome = core.handle(connection, frame, began, wall_clock_ms());
+    let ended = Instant::now();
+    core.spend_time(connection, ended - began, ended);
+    outcome
 }
 
 /// The login of a client, until it has succeeded.

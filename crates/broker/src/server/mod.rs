@@ -307,6 +307,15 @@ async fn serve_node(
             accepted = accept(&listener.0, &logins) => match accepted {
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
                 Ok((stream, peer, permit)) => {
+                    let ip = peer.ip().to_canonical().to_string();
+                    if let Err(wait) = lock(&core).admit(&ip, Instant::now()) {
+                        // Closed later, so that a client that tries at once gains nothing.
+                        connections.spawn(async move {
+                            sleep(wait).await;
+                            drop((stream, permit));
+                        });
+                        continue;
+                    }
                     let connection = lock(&core).connect(node, format!("/{}", peer.ip().to_canonical()));
                     connections.spawn(serve_stream(
                         Arc::clone(&core), connection, stream, limits, unread.clone(),

@@ -17,6 +17,7 @@ mod logins;
 mod metadata;
 mod offsets;
 mod produce;
+mod quotas;
 mod scram_users;
 mod sessions;
 mod tokens;

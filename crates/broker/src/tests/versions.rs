@@ -1,16 +1,16 @@
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_user_scram_credentials,
-    create_acls, create_delegation_token, create_partitions, create_topics, delete_acls,
-    delete_groups, delete_records, delete_topics, describe_acls, describe_cluster,
-    describe_configs, describe_delegation_token, describe_groups, describe_log_dirs,
-    describe_producers, describe_topic_partitions, describe_transactions,
-    describe_user_scram_credentials, elect_leaders, end_txn, expire_delegation_token, fetch,
-    find_coordinator, incremental_alter_configs, init_producer_id, list_config_resources,
-    list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata,
-    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
-    renew_delegation_token, sasl_authenticate, sasl_handshake, txn_offset_commit,
-    write_txn_markers,
+    add_offsets_to_txn, add_partitions_to_txn, alter_client_quotas, alter_configs,
+    alter_user_scram_credentials, create_acls, create_delegation_token, create_partitions,
+    create_topics, delete_acls, delete_groups, delete_records, delete_topics, describe_acls,
+    describe_client_quotas, describe_cluster, describe_configs, describe_delegation_token,
+    describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions,
+    describe_transactions, describe_user_scram_credentials, elect_leaders, end_txn,
+    expire_delegation_token, fetch, find_coordinator, incremental_alter_configs, init_producer_id,
+    list_config_resources, list_groups, list_offsets, list_partition_reassignments,
+    list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
+    offset_for_leader_epoch, produce, renew_delegation_token, sasl_authenticate, sasl_handshake,
+    txn_offset_commit, write_txn_markers,
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
@@ -284,6 +284,16 @@ fn walk_security(bench: &mut Bench) {
         &describe_delegation_token::DescribeDelegationTokenRequest::default(),
         bench,
     );
+    walk(
+        &describe_client_quotas::DescribeClientQuotasRequest::default(),
+        bench,
+    );
+    let entries = vec![alter_client_quotas::EntryData::default()];
+    let alter_quotas = alter_client_quotas::AlterClientQuotasRequest {
+        entries,
+        validate_only: false,
+    };
+    walk(&alter_quotas, bench);
     let described = describe_user_scram_credentials::UserName { name: name.clone() };
     let describe = describe_user_scram_credentials::DescribeUserScramCredentialsRequest {
         users: Some(vec![described]),

@@ -54,7 +54,45 @@ pub(crate) fn all() -> Vec<Attack> {
             ("PrincipalName", named("u", index)),
         ])
     };
+    let describe_quotas = (ApiKey::DESCRIBE_CLIENT_QUOTAS, 1);
+    let alter_quotas = (ApiKey::ALTER_CLIENT_QUOTAS, 1);
+    let quota = |index| {
+        let part = fields([
+            ("EntityType", text("user")),
+            ("EntityName", named("u", index)),
+        ]);
+        let op = fields([
+            ("Key", text("producer_byte_rate")),
+            ("Value", Value::Float(1.0)),
+            ("Remove", Value::Bool(false)),
+        ]);
+        fields([
+            ("Entity", Value::Array(vec![part])),
+            ("Ops", Value::Array(vec![op])),
+        ])
+    };
     vec![
+        attack("DescribeClientQuotas", describe_quotas, |_| {
+            let component = fields([
+                ("EntityType", text("user")),
+                ("MatchType", int(0)),
+                ("Match", long()),
+            ]);
+            fields([
+                ("Components", Value::Array(vec![component])),
+                ("Strict", Value::Bool(false)),
+            ])
+        }),
+        attack(
+            "AlterClientQuotas of many users",
+            alter_quotas,
+            move |count| {
+                fields([
+                    ("Entries", list(count, quota)),
+                    ("ValidateOnly", Value::Bool(false)),
+                ])
+            },
+        ),
         attack(
             "CreateDelegationToken with many renewers",
             create_token,

@@ -271,6 +271,21 @@ fn a_topic_that_is_deleted_meanwhile_is_a_loss_or_passed_over() {
 }
 
 #[test]
+fn a_short_timeout_distinguishes_a_deleted_topic_from_a_slow_broker() {
+    let mut world = world(IsolationLevel::ReadUncommitted, forty);
+    world.run();
+    world.broker.delete("t");
+    let short = Range {
+        timeout: Duration::from_secs(1),
+        fail_on_data_loss: false,
+        ..range(20, 60)
+    };
+    let (_, took, reader) = read(&mut world, short).expect("the topic is passed over");
+    assert_eq!(reader.lost().last().map(|lost| lost.1), Some(60));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
 fn a_leader_that_refuses_for_a_while_does_not_end_a_range() {
     let mut world = world(IsolationLevel::ReadUncommitted, forty);
     let mut reader = RangeReader::new(Arc::clone(&world.consumer), range(0, 40), world.now);

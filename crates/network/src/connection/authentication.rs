@@ -13,6 +13,7 @@ use thalweg_protocol::messages::sasl_authenticate::{
 };
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
+use zeroize::Zeroizing;
 
 use super::open::{Awaiting, Failed, Handshake, host};
 use crate::clock;
@@ -120,10 +121,11 @@ impl Handshake<'_> {
         message: Vec<u8>,
         version: i16,
     ) -> Result<SaslAuthenticateResponse, ConnectionError> {
+        let room = message.len();
         let request = SaslAuthenticateRequest {
-            auth_bytes: Bytes::from(message),
+            auth_bytes: Bytes::from_owner(Zeroizing::new(message)),
         };
-        let answer = self.ask(&request, version).await?;
+        let answer = self.ask_with_room(&request, version, room).await?;
         let code = ErrorCode(answer.error_code);
         if code == ErrorCode::NONE {
             return Ok(answer);

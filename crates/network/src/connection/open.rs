@@ -15,6 +15,7 @@ use thalweg_cluster::{Address, ApiVersions, ConnectionError, SaslSession, SetupS
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame, frame_length};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use zeroize::Zeroizing;
 
 use super::hint::{TLS_PORT, explain, is_tls};
 use super::tls::TlsSession;
@@ -255,7 +256,7 @@ impl Handshake<'_> {
             client_software_name: Str::from(SOFTWARE_NAME),
             client_software_version: Str::from(env!("CARGO_PKG_VERSION")),
         };
-        let mut body = self.exchange(&request, version).await?;
+        let mut body = self.exchange(&request, version, 0).await?;
         // The error code comes first in every version. With this code, the answer is in version 0.
         let error = body.clone().i16().map(ErrorCode);
         let version = if error == Ok(ErrorCode::UNSUPPORTED_VERSION) {
@@ -291,7 +292,17 @@ impl Handshake<'_> {
         request: &R,
         version: i16,
     ) -> Result<R::Response, ConnectionError> {
-        let mut body = self.exchange(request, version).await?;
+        self.ask_with_room(request, version, 0).await
+    }
+
+    /// Sends a request that has a secret of `room` bytes.
+    pub(super) async fn ask_with_room<R: Request>(
+        &mut self,
+        request: &R,
+        version: i16,
+        room: usize,
+    ) -> Result<R::Response, ConnectionError> {
+        let mut body = self.exchange(request, version, room).await?;
         R::Response::decode(&mut body, version).map_err(|error| self.malformed(&error))
     }
 
@@ -300,10 +311,13 @@ impl Handshake<'_> {
         &mut self,
         request: &R,
         version: i16,
+        room: usize,
     ) -> Result<Reader, ConnectionError> {
         let correlation_id = self.correlation_id;
         self.correlation_id += 1;
-        let bytes = frame::encode_request(request, version, correlation_id, self.client_id)
+        let (id, client) = (correlation_id, self.client_id);
+        let bytes = frame::encode_request_with_room(request, version, id, client, room)
+            .map(Zeroizing::new)
             .map_err(|error| self.malformed(&error))?;
         let answer = match self.round_trip(&bytes).await {
             Ok(prefix) => self.rest_of_frame(prefix).await?,

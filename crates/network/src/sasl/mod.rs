@@ -9,6 +9,7 @@
 mod aws;
 #[cfg(test)]
 mod both_sides;
+pub(crate) mod fuzzing;
 mod gssapi;
 mod oauthbearer;
 mod password;

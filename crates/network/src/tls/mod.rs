@@ -13,6 +13,7 @@ mod details;
 mod ec_keys;
 mod encryption;
 mod explain;
+pub(crate) mod fuzzing;
 mod keylog;
 mod keys;
 mod loading;

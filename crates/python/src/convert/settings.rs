@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_cluster::Address;
 use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
-use thalweg_network::sasl::{GssapiConfig, SaslConfig, ScramConfig, ScramHash, Secret};
+use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
 use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{ClientConfig, SecurityProtocol};
 use thalweg_producer::{Acks, Partitioner, ProducerConfig};
@@ -13,7 +13,7 @@ use thalweg_records::Compression;
 
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::tls::PreparedTls;
-use crate::convert::{aws, passwords, tokens};
+use crate::convert::{aws, kerberos, passwords, tokens};
 
 /// Reads the options of every client, `CoreClientConfig` in Python.
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
@@ -142,7 +142,7 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     let iterations_max = options.get("sasl_scram_iterations_max")?;
     let oauthbearer = tokens::oauthbearer(options)?;
     let logins = aws::logins(options)?;
-    let gssapi = gssapi(options)?;
+    let gssapi = kerberos::gssapi(options)?;
     let hash = match mechanism.as_deref() {
         Some("PLAIN") => return Ok(Some(SaslConfig::Plain { username, password })),
         Some("SCRAM-SHA-256") => ScramHash::Sha256,
@@ -164,16 +164,6 @@ fn sasl(options: &mut Options<'_>, password: Secret) -> PyResult<Option<SaslConf
     scram.tokenauth = tokenauth.unwrap_or(scram.tokenauth);
     scram.iterations_max = iterations_max.unwrap_or(scram.iterations_max);
     Ok(Some(SaslConfig::Scram(scram)))
-}
-
-fn gssapi(options: &mut Options<'_>) -> PyResult<GssapiConfig> {
-    let mut config = GssapiConfig::default();
-    options.set("sasl_kerberos_service_name", &mut config.service_name)?;
-    config.host = options.get("sasl_kerberos_domain_name")?;
-    config.name = options.get("sasl_kerberos_name")?;
-    config.principal = options.get("sasl_kerberos_principal")?;
-    config.keytab = options.get("sasl_kerberos_keytab")?;
-    Ok(config)
 }
 
 /// Reads PEM text, or the path of a file with it.

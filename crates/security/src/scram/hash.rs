@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use ring::{digest, hmac, pbkdf2};
+use zeroize::Zeroizing;
 
 /// The hash function of SCRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +62,7 @@ pub struct SaltedPassword(hmac::Key);
 impl SaltedPassword {
     /// Takes milliseconds: the iterations make it slow to guess passwords.
     pub fn derive(hash: ScramHash, password: &[u8], salt: &[u8], iterations: NonZeroU32) -> Self {
-        let mut salted = vec![0; hash.digest().output_len()];
+        let mut salted = Zeroizing::new(vec![0; hash.digest().output_len()]);
         pbkdf2::derive(hash.pbkdf2(), iterations, salt, password, &mut salted);
         Self::new(hash, &salted)
     }

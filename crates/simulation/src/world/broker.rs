@@ -316,6 +316,7 @@ fn whole(answer: Bytes) -> Answer {
         pieces: vec![answer],
         not_before: None,
         is_last: false,
+        mute_until: None,
     }
 }
 

@@ -48,7 +48,7 @@ class Cluster(Protocol):
     """The information about topics that an assignor gets."""
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Returns all partition ids, or None if the topic is not known."""
+        """Returns all partition IDs, or None if the topic is not known."""
 
 
 class AbstractPartitionAssignor(ABC):
@@ -72,8 +72,8 @@ class AbstractPartitionAssignor(ABC):
             members: All members, also this one.
 
         Returns:
-            {member id: its assignment}. A member that is not in it gets no partitions. The
-            partitions of an assignment are TopicPartitions, or rows (topic, [partition ids]).
+            {member ID: its assignment}. A member that is not in it gets no partitions. The
+            partitions of an assignment are TopicPartitions, or rows (topic, [partition IDs]).
         """
 
     @abstractmethod

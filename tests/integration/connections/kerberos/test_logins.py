@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,23 @@ def test_options_name_the_service_and_the_principal(
         assert admin.bootstrap_connected()
 
 
+@pytest.mark.parametrize("user", ["alice", "etl/batch.example.com"])
+def test_the_broker_sees_the_principal_that_the_client_chooses(
+    kafka: RealKafka, realm: Realm, user: str
+) -> None:
+    both = realm.keytab("bob", user)
+    options = options_of(kafka, sasl_kerberos_keytab=both, sasl_kerberos_principal=user)
+    log = kafka.nodes[0].log
+    before = log.stat().st_size
+    with KafkaAdminClient(**options) as admin:
+        assert admin.bootstrap_connected()
+    with KafkaAdminClient(**options_of(kafka, sasl_kerberos_keytab=both)) as admin:
+        assert admin.bootstrap_connected()
+    new = log.read_bytes()[before:].decode()
+    for principal in (user, "bob"):  # bob is the first one in the file
+        assert f"authenticationID={principal}@{REALM};" in new
+
+
 def refused(options: dict[str, Any]) -> str:
     """Returns the error of a client that gets no ticket. It comes in seconds."""
     with within(10), pytest.raises(NoCredentialsError) as caught:
@@ -222,3 +241,33 @@ def test_a_keytab_that_is_not_there_is_a_problem_of_the_configuration(kafka: Rea
     options = options_of(kafka, sasl_kerberos_keytab="/not/there.keytab")
     with pytest.raises(KafkaConfigurationError, match=r"sasl_kerberos_keytab: .*/not/there"):
         KafkaProducer(**options)
+
+    async def program() -> None:
+        await AIOKafkaProducer(**options).start()
+
+    with pytest.raises(KafkaConfigurationError, match=r"sasl_kerberos_keytab: .*/not/there"):
+        run(program())
+
+
+def test_a_missing_library_is_reported_with_the_package_that_has_it(tmp_path: Path) -> None:
+    # The loader finds this file first, and it is not a library.
+    (tmp_path / "libgssapi_krb5.so.2").touch()
+    program = """
+        from thalweg import KafkaProducer
+        from thalweg.errors import KafkaConfigurationError
+
+        try:
+            KafkaProducer(security_protocol="SASL_SSL", sasl_mechanism="GSSAPI")
+        except KafkaConfigurationError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "needs the Kerberos library libgssapi_krb5.so.2" in done.stdout, done.stderr
+    assert "apt install libgssapi-krb5-2" in done.stdout

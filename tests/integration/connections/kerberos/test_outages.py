@@ -50,6 +50,28 @@ def test_sessions_and_tickets_end_without_an_error(
         assert renewed(producer) >= TICKET_S / SESSION_S
 
 
+def test_tickets_of_a_cache_are_replaced_by_another_program(
+    kafka: RealKafka, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 86: the client reads the cache again for each authentication."""
+    cache = tmp_path / "cache"
+    use_cache(monkeypatch, cache)
+    realm.ticket("alice", cache, lifetime_s=TICKET_S)
+    kafka.create_topic("kerberos-cache")
+    sent, renewals = 0, 0
+    with KafkaProducer(**options_of(kafka, "SASL_SSL"), linger_ms=0) as producer:
+        start = time.monotonic()
+        while time.monotonic() < start + 2 * TICKET_S:
+            if time.monotonic() > start + (renewals + 1) * TICKET_S / 4:
+                # As kinit does: the file is always complete.
+                realm.ticket("alice", tmp_path / "new", lifetime_s=TICKET_S)
+                (tmp_path / "new").rename(cache)
+                renewals += 1
+            assert producer.send("kerberos-cache", b"%d" % sent).get(20).offset == sent
+            sent += 1
+        assert renewed(producer) >= TICKET_S / SESSION_S
+
+
 def test_records_wait_until_the_kdc_is_back(
     kafka: RealKafka, realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,8 +142,8 @@ def test_a_silent_kdc_delays_only_the_clients_that_need_it(kafka: RealKafka, rea
     assert len(raised) == len(waiting)
     for error in raised:
         assert "the Kerberos library has not returned a ticket yet" in str(error)
-    assert sends > 50
-    assert slowest < 1.5
+    assert sends > 10
+    assert slowest < 2.5  # the clients waited for 4 s
     with KafkaAdminClient(**options | {"bootstrap_timeout_ms": 30_000}) as admin:
         assert admin.bootstrap_connected()
 

@@ -25,15 +25,6 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Returns the failure of something that is not a call of GSSAPI.
-    pub(super) fn of_text(text: &str) -> Self {
-        Self {
-            major: 0,
-            minor: 0,
-            text: text.to_owned(),
-        }
-    }
-
     /// Returns the number of an error of Kerberos, as in RFC 4120 and krb5.h.
     fn number(&self) -> Option<i32> {
         let number = self.minor.cast_signed().wrapping_sub(KRB5_BASE);

@@ -12,9 +12,12 @@
 //! when the first client needs it, so that thalweg also runs where there is none. [`Exchange`] only
 //! sees it as a [`Provider`].
 //!
-//! A call of the library may wait for DNS, the KDC and files. So every step of an exchange runs on a
-//! blocking thread, and a client has [`CALLS_MAX`] of them at a time. Kafka has no security layer of
-//! its own, so after the exchange the library does nothing.
+//! A call of the library may wait for DNS, the KDC and files. So every step of an exchange runs on
+//! a blocking thread, and a client has [`CALLS_MAX`] of them at a time. Kafka has no security layer
+//! of its own, so after the exchange the library does nothing.
+
+// Systems without a library make no contexts.
+#![cfg_attr(not(all(unix, not(target_vendor = "apple"))), allow(dead_code))]
 
 mod exchange;
 mod explain;
@@ -26,7 +29,8 @@ mod library;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
@@ -68,6 +72,13 @@ impl Default for GssapiConfig {
 }
 
 impl GssapiConfig {
+    /// Loads the Kerberos library, and looks for the keytab. It may wait for the disk. The error
+    /// says what is missing.
+    pub fn check(&self) -> Result<(), String> {
+        self.keytab.as_deref().map_or(Ok(()), check_keytab)?;
+        library::load()
+    }
+
     /// Returns the user name that Kafka's default rules derive from the principal.
     pub(crate) fn user(&self) -> Option<&str> {
         let principal = self.principal.as_deref()?;
@@ -151,11 +162,11 @@ pub(crate) struct Kerberos {
 }
 
 impl Kerberos {
-    /// Loads the Kerberos library, and looks for the keytab. The error says what is missing.
+    /// Makes what the connections of a client share. See [`GssapiConfig::check`] for the errors.
     pub(super) fn new(config: GssapiConfig) -> Result<Self, String> {
-        config.keytab.as_deref().map_or(Ok(()), check_keytab)?;
+        config.check()?;
         let provider = library::provider(&config)?;
-        Ok(Self::with(config, Box::new(provider)))
+        Ok(Self::with(config, provider))
     }
 
     fn with(config: GssapiConfig, provider: Box<dyn Provider>) -> Self {
@@ -184,8 +195,18 @@ fn check_keytab(keytab: &str) -> Result<(), String> {
     if path.contains(':') && !path.starts_with('/') {
         return Ok(());
     }
-    File::open(path).map(drop).map_err(|error| {
+    let opened = fs::metadata(path).and_then(|found| {
+        if found.is_file() {
+            return File::open(path).map(drop);
+        }
+        // To open a pipe could take forever.
+        Err(io::Error::other("it is not a file"))
+    });
+    opened.map_err(|error| {
         let path = shown(path);
-        format!("sasl_kerberos_keytab: cannot read {path}: {error}. Name a file with the keys of the client's principal")
+        format!(
+            "sasl_kerberos_keytab: cannot read {path}: {error}. Name a file with the keys of the \
+             client's principal"
+        )
     })
 }

@@ -138,7 +138,8 @@ fn an_exchange_proves_both_sides_and_chooses_no_security_layer() {
     assert_eq!(
         calls,
         format!(
-            "begin kafka@b1.example.com, initiate [], initiate {:?}, unwrap {:?}, wrap [1, 0, 0, 0]",
+            "begin kafka@b1.example.com, initiate [], initiate {:?}, unwrap {:?}, \
+             wrap [1, 0, 0, 0]",
             b"proof", b"layers"
         )
     );
@@ -452,6 +453,8 @@ fn a_keytab_is_looked_for_at_once() {
         "{error}"
     );
     assert_eq!(check_keytab("FILE:/not/there.keytab"), Err(error));
+    let folder = check_keytab(env!("CARGO_MANIFEST_DIR")).expect_err("a folder");
+    assert!(folder.contains(": it is not a file. Name"), "{folder}");
     for readable in [
         concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
         "MEMORY:alice",

@@ -1,21 +1,16 @@
-//! In place of `library.rs` on systems whose Kerberos library this crate does not use: macOS has its
-//! own variant of the data structures, and Windows another interface (SSPI).
+//! In place of `library/` on systems whose Kerberos library the client does not use: macOS packs
+//! the data structures in another way, and Windows has another interface (SSPI).
 
-use super::explain::Failure;
-use super::{Context, GssapiConfig, Provider, Service};
+use super::{GssapiConfig, Provider};
 
-pub(super) enum Never {}
-
-pub(super) fn provider(_config: &GssapiConfig) -> Result<Never, String> {
+pub(super) fn load() -> Result<(), String> {
     Err(
-        "sasl_mechanism GSSAPI works only on Linux and BSD so far. Use another mechanism here, such \
-         as SCRAM-SHA-512"
+        "sasl_mechanism GSSAPI works only on Linux and BSD so far. Use another mechanism here, \
+         such as SCRAM-SHA-512"
             .to_owned(),
     )
 }
 
-impl Provider for Never {
-    fn begin(&self, _service: &Service) -> Result<Box<dyn Context>, Failure> {
-        match *self {}
-    }
+pub(super) fn provider(_config: &GssapiConfig) -> Result<Box<dyn Provider>, String> {
+    Err("there is no Kerberos library".to_owned())
 }

@@ -20,6 +20,7 @@ pub(super) const END: &[u8] = b"\x01";
 
 /// The header of the message: no channel binding, no authorization ID.
 const GS2_HEADER: &str = "n,,";
+const BEARER: &str = "\x01auth=Bearer ";
 
 /// Returns why a token cannot be sent. The text does not contain it.
 pub(super) fn problem(token: &Token) -> Option<String> {
@@ -48,7 +49,7 @@ pub(super) fn problem(token: &Token) -> Option<String> {
             ));
         }
     }
-    let length = client_first(token).len();
+    let length = length(token);
     (length > MESSAGE_BYTES_MAX).then(|| {
         format!("the token and its extensions have {length} bytes, more than {MESSAGE_BYTES_MAX}")
     })
@@ -56,12 +57,23 @@ pub(super) fn problem(token: &Token) -> Option<String> {
 
 /// Returns the client's first message. The token must have no [`problem`].
 pub(in crate::sasl) fn client_first(token: &Token) -> Vec<u8> {
-    let mut message = format!("{GS2_HEADER}\x01auth=Bearer {}\x01", token.value.reveal());
+    // A buffer that grows would leave copies of the token in freed memory.
+    let mut message = String::with_capacity(length(token));
+    message.extend([GS2_HEADER, BEARER, token.value.reveal(), "\x01"]);
     for (name, value) in &token.extensions {
         message.extend([name.as_str(), "=", value.as_str(), "\x01"]);
     }
     message.push('\x01');
     message.into_bytes()
+}
+
+/// Returns the length of [`client_first`].
+fn length(token: &Token) -> usize {
+    let pairs = token.extensions.iter();
+    let extensions: usize = pairs
+        .map(|(name, value)| name.len() + value.len() + 2)
+        .sum();
+    GS2_HEADER.len() + BEARER.len() + token.value.reveal().len() + 1 + extensions + 1
 }
 
 /// RFC 6750, section 2.1.

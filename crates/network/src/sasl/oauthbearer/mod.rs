@@ -43,6 +43,11 @@ impl std::fmt::Debug for OAuthBearerConfig {
     }
 }
 
+/// Returns why a broker refuses a token, as an error shows it.
+pub(super) fn refusal(message: &[u8]) -> String {
+    Refusal::parse(message).to_string()
+}
+
 enum State {
     Start,
     /// The client has sent its token.

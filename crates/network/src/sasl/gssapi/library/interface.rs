@@ -84,7 +84,7 @@ macro_rules! functions {
 
         impl Functions {
             /// Finds the functions, or returns the name of one that is missing.
-            fn find(library: *mut c_void) -> Result<Self, &'static str> {
+            fn of(library: *mut c_void) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($name: {
                         let name = concat!(stringify!($name), "\0").as_ptr().cast();
@@ -136,11 +136,11 @@ pub(super) fn functions() -> Result<&'static Functions, String> {
     if let Some(functions) = FUNCTIONS.get() {
         return Ok(functions);
     }
-    let functions = load(FILE)?;
+    let functions = find(FILE)?;
     Ok(FUNCTIONS.get_or_init(|| functions))
 }
 
-pub(super) fn load(file: &CStr) -> Result<Functions, String> {
+pub(super) fn find(file: &CStr) -> Result<Functions, String> {
     let unusable = |reason: &str| {
         let file = file.to_string_lossy();
         format!(
@@ -161,5 +161,5 @@ pub(super) fn load(file: &CStr) -> Result<Functions, String> {
         });
         return Err(unusable(&reason));
     }
-    Functions::find(library).map_err(|name| unusable(&format!("it has no function {name}")))
+    Functions::of(library).map_err(|name| unusable(&format!("it has no function {name}")))
 }

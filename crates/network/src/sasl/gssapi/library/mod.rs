@@ -23,7 +23,7 @@ use interface::{
 use owned::{Filled, MemoryCache, OwnedCredential, OwnedName};
 
 /// The library, with the credentials of one client.
-pub(super) struct Library {
+struct Library {
     functions: &'static Functions,
     principal: Option<String>,
     keytab: Option<String>,
@@ -31,14 +31,14 @@ pub(super) struct Library {
     cache: Mutex<Option<MemoryCache>>,
 }
 
-/// Loads the library for a client. The error says how to install it.
-pub(super) fn provider(config: &GssapiConfig) -> Result<Library, String> {
-    Ok(Library {
-        functions: functions()?,
-        principal: config.principal.clone(),
-        keytab: config.keytab.clone(),
-        cache: Mutex::new(None),
-    })
+/// Loads the library of the process. The error says how to install it.
+pub(super) fn load() -> Result<(), String> {
+    functions().map(drop)
+}
+
+/// Returns the library with the credentials of a client.
+pub(super) fn provider(config: &GssapiConfig) -> Result<Box<dyn Provider>, String> {
+    Ok(Box::new(Library::new(config)?))
 }
 
 impl Provider for Library {
@@ -58,6 +58,15 @@ impl Provider for Library {
 }
 
 impl Library {
+    fn new(config: &GssapiConfig) -> Result<Self, String> {
+        Ok(Self {
+            functions: functions()?,
+            principal: config.principal.clone(),
+            keytab: config.keytab.clone(),
+            cache: Mutex::new(None),
+        })
+    }
+
     /// Returns the client's credentials. With a keytab, the library asks the KDC for the first
     /// ticket, and for another one after half of its life. It does so here, because the cache keeps
     /// the tickets for the next connection.
@@ -293,17 +302,21 @@ fn borrowed(bytes: &[u8]) -> Buffer {
 }
 
 fn c_text(text: &str) -> Result<CString, Failure> {
-    CString::new(text).map_err(|_| Failure::of_text("the name contains a NUL character"))
+    CString::new(text).map_err(|_| Failure {
+        major: 0,
+        minor: 0,
+        text: "the name contains a NUL character".to_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::interface::load;
+    use super::interface::find;
     use super::*;
 
     #[test]
     fn a_missing_library_is_named_with_its_packages() {
-        let error = load(c"libgssapi-that-is-not-there.so.2")
+        let error = find(c"libgssapi-that-is-not-there.so.2")
             .err()
             .expect("none");
         for words in [
@@ -318,7 +331,7 @@ mod tests {
     #[cfg(target_env = "gnu")]
     #[test]
     fn another_library_is_refused_by_the_function_that_it_lacks() {
-        let error = load(c"libc.so.6").err().expect("not a Kerberos library");
+        let error = find(c"libc.so.6").err().expect("not a Kerberos library");
         assert!(
             error.ends_with("it has no function gss_import_name"),
             "{error}"
@@ -332,7 +345,7 @@ mod tests {
             keytab: Some("/not/there.keytab".to_owned()),
             ..GssapiConfig::default()
         };
-        let library = provider(&config).expect("the tests need the Kerberos library");
+        let library = Library::new(&config).expect("the tests need the Kerberos library");
         let service = Service::HostBased("kafka@localhost".to_owned());
         for _ in 0..100 {
             let failure = library.begin(&service).err().expect("no key");
@@ -343,7 +356,7 @@ mod tests {
 
     #[test]
     fn names_that_are_not_names_are_errors() {
-        let library = provider(&GssapiConfig::default()).expect("the Kerberos library");
+        let library = Library::new(&GssapiConfig::default()).expect("the Kerberos library");
         let long = "a".repeat(1 << 20);
         for name in [
             "",

@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| thalweg_network::fuzzing::fuzz_key_store(data));
