@@ -269,8 +269,8 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 | logger | examples of messages |
 |---|---|
 | `thalweg.producer` | a producer closed and lost records, a callback raised |
-| `thalweg.consumer` | a topic or partition is missing, a consumer left because it polled too late |
-| `thalweg.coordinator` | a commit failed, a listener raised. INFO: joins, assignments, leaves |
+| `thalweg.consumer` | a partition is missing, a consumer left because it polled too late |
+| `thalweg.coordinator` | a topic is missing, a commit failed, a listener raised. INFO: joins |
 | `thalweg.network` | a connection failed or was lost, with client ID, node ID and address |
 
 Interceptors, metrics, the Spark data source and the embedded broker have their own loggers, whose

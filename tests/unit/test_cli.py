@@ -5,6 +5,7 @@ import json
 import logging
 import subprocess
 import sys
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -228,6 +229,32 @@ def test_what_the_clients_warn_of_is_on_stderr(monkeypatch, capsys):
     assert capsys.readouterr().err == "thalweg topics: no brokers available: h:1\n"
 
 
+def test_warnings_have_no_path(monkeypatch, capsys):
+    def warn(arguments: Any) -> int:
+        warnings.warn("x has no effect", UserWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(consume, "run", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert cli.main(["consume", "t"]) == 0
+    assert capsys.readouterr().err == "thalweg consume: x has no effect\n"
+
+
+def test_no_topics_are_no_line(fake, monkeypatch, capsys):
+    from thalweg.admin import KafkaAdminClient
+
+    monkeypatch.setattr(KafkaAdminClient, "list_topics", lambda self: [])
+    assert cli.main(["topics", "list"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_pairs_do_not_show_a_value():
+    with pytest.raises(ValueError, match=r"no '=' after 'sasl\.password'") as caught:
+        pairs(["sasl.password:hunter2"], "-X")
+    assert "hunter2" not in str(caught.value)
+
+
 def test_pairs_need_an_equals_sign():
     assert pairs(["a=b", "c=d=e", "f="], "x") == {"a": "b", "c": "d=e", "f": ""}
     for bad in ("a", "=b", ""):
@@ -261,7 +288,7 @@ def test_bad_client_options_are_named(fake, capsys):
     assert cli.main(["topics", "-X", "nonsense=1", "list"]) == 1
     assert "unknown option 'nonsense'" in capsys.readouterr().err
     assert cli.main(["topics", "-X", "nonsense", "list"]) == 1
-    assert "--config must be NAME=VALUE" in capsys.readouterr().err
+    assert "-X (--config) must be NAME=VALUE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,8 @@ class EmbeddedBroker:
         self._end: weakref.finalize[Any, Any] | None = None
         self._starting = threading.Lock()
         self._pid = os.getpid()
+        # For a forked child: the addresses and the authority.
+        self._started: tuple[str, str | None] | None = None
         self._guard = self._native.security()
         self.faults = Faults(self._native)
 
@@ -137,6 +139,7 @@ class EmbeddedBroker:
         with self._starting:  # only after the line above has refused a forked child
             if self._end is None:
                 self._groups.start()
+                self._started = self._native.bootstrap_servers, self._guard.authority_pem()
                 # The thread holds the native broker. So end it when this object is freed unclosed.
                 self._end = weakref.finalize(self, _end, self._native, self._groups, self._pid)
                 self._end.atexit = False  # its clients must be closed first
@@ -192,6 +195,9 @@ class EmbeddedBroker:
     @property
     def bootstrap_servers(self) -> str:
         """'host:port' of all nodes, separated by commas. IllegalStateError before start()."""
+        # A forked child's clients can reach the parent's broker.
+        if self._started is not None and self._pid != os.getpid():
+            return self._started[0]
         return self._native.bootstrap_servers
 
     @property
@@ -232,7 +238,7 @@ class EmbeddedBroker:
             ValueError: If the broker does not have this user, or any user.
             IllegalStateError: If the broker is not running.
         """
-        authority = self._guard.authority_pem()
+        authority = self.ca_pem
         options = self._security.client_options(user, authority)
         options = {"bootstrap_servers": self.bootstrap_servers, **options}
         if authority is not None and self._options.get("ssl.client.auth", "none") != "none":
@@ -249,6 +255,8 @@ class EmbeddedBroker:
         None: the broker does not use TLS, or has other certificates. IllegalStateError before
         start().
         """
+        if self._started is not None and self._pid != os.getpid():
+            return self._started[1]
         return self._guard.authority_pem()
 
     def client_certificate(self, name: str) -> ClientCertificate:

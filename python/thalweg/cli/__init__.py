@@ -16,6 +16,7 @@ import importlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 
 from thalweg._version import __version__
@@ -119,9 +120,20 @@ def _warnings_on_stderr(command: str) -> Iterator[None]:
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        # Python's own format shows a path and a line of this package.
+        handler.handle(_record(message))
+
     logger = logging.getLogger("thalweg")
     logger.addHandler(handler)
     try:
-        yield
+        with warnings.catch_warnings():
+            setattr(warnings, "showwarning", show)  # noqa: B010 (it takes only what it needs)
+            yield
     finally:
         logger.removeHandler(handler)
+
+
+def _record(message: object) -> logging.LogRecord:
+    return logging.makeLogRecord({"levelno": logging.WARNING, "msg": str(message)})

@@ -1,6 +1,7 @@
 """Arguments that several commands share."""
 
 import argparse
+import string
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ __all__ = ["add_client_arguments", "client_config", "pairs"]
 
 
 _BOOTSTRAP: Final = "localhost:9092"
+_IN_NAMES: Final = string.ascii_letters + string.digits + "._-"
 
 
 def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = False) -> None:
@@ -47,12 +49,19 @@ def pairs(given: Iterable[str], what: str) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:
-            raise ValueError(f"{what} must be NAME=VALUE, not {each!r}")
+            raise ValueError(_malformed(each, what))
         found[name] = value
     return found
+
+
+def _malformed(given: str, what: str) -> str:
+    # The value may be a password, so the message shows only the name.
+    name = given[: len(given) - len(given.lstrip(_IN_NAMES))]
+    problem = f"there is no '=' after {name!r}" if name else "there is no name"
+    return f"{what} must be NAME=VALUE, but {problem}"
 
 
 def client_config(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the client's options from --bootstrap and --config."""
     given = [*arguments.config, *getattr(arguments, "action_config", ())]
-    return {"bootstrap.servers": arguments.bootstrap, **pairs(given, "--config")}
+    return {"bootstrap.servers": arguments.bootstrap, **pairs(given, "-X (--config)")}

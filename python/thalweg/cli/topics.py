@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     with KafkaAdminClient.from_config(client_config(arguments)) as admin:
         if arguments.action == "list":
-            print("\n".join(sorted(admin.list_topics())))
+            for name in sorted(admin.list_topics()):
+                print(name)
         elif arguments.action == "describe":
             return _describe(admin, arguments.names)
         elif arguments.action == "create":

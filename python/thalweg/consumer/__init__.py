@@ -82,6 +82,9 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
         NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`.
+        SaslAuthenticationFailedError: If the brokers refuse the login.
+        KafkaConnectionError: If TLS fails in a way that no retry can change, for example because
+            the client does not trust the brokers' certificate.
         TypeError: If a topic is not a str. If you have a dict of options, use `from_config`.
         InvalidTopicError: If a topic name is not valid.
     """

@@ -73,6 +73,9 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
         NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`.
+        SaslAuthenticationFailedError: If the brokers refuse the login.
+        KafkaConnectionError: If TLS fails in a way that no retry can change, for example because
+            the client does not trust the brokers' certificate.
         TypeError: If you give the options as one dict: use `from_config`.
     """
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from typing import Any
 
 import pytest
 
 from tests.integration.support.clients import Clients, fill, read, within
+from tests.integration.support.scripts import run
 from tests.support.ports import free_port
 from tests.support.wire import Wire
 from thalweg import EmbeddedBroker, KafkaProducer
@@ -229,3 +231,22 @@ def test_closing_ends_waiting_fetches_at_once(clients: Clients) -> None:
             broker.close()
     with within(5):
         consumer.close(timeout_ms=1000)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_reaches_the_broker_of_its_parent() -> None:
+    source = """
+    import warnings
+    from thalweg import EmbeddedBroker
+    warnings.simplefilter("ignore")  # about fork() in a process with threads
+    with EmbeddedBroker(security_protocol="SASL_SSL", users={"alice": "secret"}) as broker:
+        broker.create_topic("t")
+        pid = os.fork()
+        if pid == 0:
+            with KafkaProducer(**broker.client_config()) as producer:
+                print("offset", producer.send("t", b"of the child").get(20).offset, flush=True)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    """
+    ended = run(source)
+    assert (ended.code, ended.lines) == (0, ["offset 0"]), ended.err

@@ -54,6 +54,11 @@ impl FrameReader {
             match ready!(poll_read(stream, &mut self.cutter.room(), cx)) {
                 Ok(0) => return Poll::Ready(Ok(None)),
                 Ok(_) => {}
+                // TLS: the broker closed without a closure alert. Frames have lengths, so a frame
+                // that somebody has cut short is still noticed.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Poll::Ready(Ok(None));
+                }
                 Err(error) => return Poll::Ready(Err(ConnectionError::Io(error.to_string()))),
             }
         }
@@ -73,8 +78,9 @@ fn poll_read(
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::Pin;
 
-    use tokio::io::AsyncWriteExt as _;
+    use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
 
     use super::*;
 
@@ -90,6 +96,26 @@ mod tests {
         let end = poll_fn(|cx| reader.poll_frame(&mut stream, cx)).await;
         assert_eq!(end, Ok(None));
         assert!(!reader.is_between_frames());
+    }
+
+    #[tokio::test]
+    async fn a_close_without_an_alert_of_tls_is_the_end_of_the_stream() {
+        /// Fails as rustls does if the peer closes without a closure alert.
+        struct Cut;
+        impl AsyncRead for Cut {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+                _: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                let text = "peer closed connection without sending TLS close_notify: https://...";
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)))
+            }
+        }
+        let mut stream: BoxStream = Box::new(tokio::io::join(Cut, tokio::io::sink()));
+        let mut reader = FrameReader::new(1000);
+        let end = poll_fn(|cx| reader.poll_frame(&mut stream, cx)).await;
+        assert_eq!(end, Ok(None));
     }
 
     #[tokio::test]
