@@ -46,7 +46,14 @@ READ: Final = (
     "fetchOffset.retryIntervalMs",
 )
 # The connector documents includeHeaders for both. The sink writes the column headers in any case.
-WRITE: Final = ("topic", "includeHeaders")
+WRITE: Final = (
+    "topic",
+    "includeHeaders",
+    "delivery.guarantee",
+    "delivery.decisionTopic",
+    "delivery.lostTransactions",
+    "transactional.id.prefix",
+)
 # Entries that load(path), load([paths]), start(path), queryName() and checkpointLocation add, and
 # options of Spark that it passes to the sink, too.
 _SPARKS: Final = (

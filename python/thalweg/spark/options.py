@@ -17,12 +17,14 @@ from typing import Literal
 from thalweg._version import __version__
 from thalweg.config import IgnoredOptionWarning
 from thalweg.spark.client_config import ClientConfig, warn_of_visible_secrets
+from thalweg.spark.delivery import ExactlyOnce, parse_delivery
 from thalweg.spark.offset_specs import Mode, OffsetSpec, parse_specs
 from thalweg.spark.option_names import check_names
 from thalweg.spark.schema import parse_columns
 from thalweg.spark.strategy import Strategy, parse_strategy
 from thalweg.spark.trigger_delay import milliseconds
 
+_TRANSACTION_TIMEOUT = ("transaction.timeout.ms", "transaction_timeout_ms")
 _DEFAULT_FETCH_RETRIES = 3
 _DEFAULT_RETRY_INTERVAL_MS = 1_000
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
@@ -103,6 +105,7 @@ class SinkOptions:
 
     topic: str | None
     client_config: ClientConfig = field(default_factory=ClientConfig)
+    exactly_once: ExactlyOnce | None = None
     planned_by: str = __version__
 
 
@@ -174,10 +177,13 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     _refuse_unsupported(given, _REFUSED_PRODUCER)
     check_names(given, "write")
     warn_of_visible_secrets(given)
-    topic = given.get("topic")
+    topic = given["topic"].strip() if "topic" in given else None
+    config = _client_config(given, "producer", _SINK_DEFAULTS)
+    timeout_ms = next((config[name] for name in _TRANSACTION_TIMEOUT if name in config), None)
     return SinkOptions(
-        topic=topic.strip() if topic is not None else None,
-        client_config=_client_config(given, "producer", _SINK_DEFAULTS),
+        topic=topic,
+        client_config=config,
+        exactly_once=parse_delivery(given, topic, timeout_ms),
     )
 
 

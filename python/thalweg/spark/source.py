@@ -56,7 +56,12 @@ class ThalwegDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Creates a batch writer."""
-        return BatchWriter(parse_sink(self.options), schema, overwrite=overwrite)
+        options = parse_sink(self.options)
+        if options.exactly_once is None:
+            return BatchWriter(options, schema, overwrite=overwrite)
+        from thalweg.spark.exactly_once.batch_writer import TransactionalBatchWriter
+
+        return TransactionalBatchWriter(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """Creates a stream writer.
@@ -64,11 +69,17 @@ class ThalwegDataSource(DataSource):
         In complete mode it appends each complete result, as Spark's own sink does.
         """
         del overwrite
+        options = parse_sink(self.options)
         try:
-            from thalweg.spark.stream_writer import StreamWriter
+            if options.exactly_once is None:
+                from thalweg.spark.stream_writer import StreamWriter as Writer
+            else:
+                from thalweg.spark.exactly_once.stream_writer import (
+                    TransactionalStreamWriter as Writer,
+                )
         except ImportError as error:
             raise _explained(error, "write", "4.1") from error
-        return StreamWriter(parse_sink(self.options), schema)
+        return Writer(options, schema)
 
 
 def _explained(error: ImportError, what: str, needed: str) -> ImportError:

@@ -1,14 +1,17 @@
-"""Batch write: passes Arrow batches to the producer, with at-least-once delivery.
+"""Batch write: passes Arrow batches to the producer.
 
 Each task sends its rows with a producer of its process, and waits for every acknowledgement before
 it reports success. The first error fails the task. If Spark repeats a task, the task sends its rows
 again, so a reader may see them twice, as with Spark's own sink.
+
+With `delivery.guarantee=exactly-once`, the tasks prepare transactions, which the driver ends
+(`exactly_once/`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -19,12 +22,11 @@ from pyspark.sql.types import StructType
 from thalweg.spark.options import SinkOptions, check_version
 from thalweg.spark.producers import cached_producer, discard_producer
 from thalweg.spark.schema import check_sink_schema
+from thalweg.spark.sending import send_rows
 from thalweg.spark.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_COLUMNS = ("key", "value", "partition", "headers")
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -64,52 +66,10 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
     check_version(options.planned_by)
     settle()
     producer = cached_producer(options.client_config)
-    pending: list[Any] = []
     try:
-        for batch in batches:
-            for topic, rows in _by_topic(batch, options.topic):
-                pending.append(producer.send_arrow(topic, rows))
-            pending = _settled(pending)
-        for future in pending:
-            future.get()
+        send_rows(producer, options.topic, batches)
     except BaseException:
         # Spark repeats the task. Its remaining records must not be sent before that.
         discard_producer(options.client_config)
         raise
     return WriterCommitMessage()
-
-
-def _settled(pending: list[Any]) -> list[Any]:
-    """Raises the first failure early, and drops finished futures to limit the memory."""
-    waiting = []
-    for future in pending:
-        if future.is_done:
-            future.get()
-        else:
-            waiting.append(future)
-    return waiting
-
-
-def _by_topic(
-    batch: pa.RecordBatch, topic_option: str | None
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yields the rows by topic.
-
-    The option has precedence over the column. Unknown columns are dropped.
-    """
-    if batch.num_rows == 0:
-        return
-    rows = batch.select([name for name in batch.schema.names if name in _COLUMNS])
-    if topic_option is not None:
-        yield topic_option, rows
-        return
-    import pyarrow.compute as pc
-
-    topics = batch.column("topic")
-    if topics.null_count:
-        raise ValueError(
-            "[KAFKA_NULL_TOPIC_IN_DATA] The Kafka topic column has a null value. Set a topic for "
-            "each row, or set the option 'topic' for all rows."
-        )
-    for topic in sorted(pc.unique(topics).to_pylist()):
-        yield topic, rows.filter(pc.equal(topics, topic))

@@ -1,0 +1,201 @@
+"""What the driver does for a batch: plan, commit, abort.
+
+| failure | outcome |
+|---|---|
+| before the decision is stored | the repeated batch sends its rows again. Nobody saw the old ones |
+| while it is stored | the next plan finds it stored, or not |
+| after that | the repeated batch sends nothing, and commits the stored transactions |
+| an old driver wakes up | it cannot store a decision, because the next plan has fenced it |
+| a transaction expires before the decision | nothing is decided, and the batch fails |
+| it expires after the decision | its rows are lost, and the error names them |
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from thalweg.admin import TransactionDescription, TransactionState
+from thalweg.errors import BrokerResponseError
+from thalweg.spark.exactly_once.cluster import Cluster, Driver
+from thalweg.spark.exactly_once.decisions import Attempt, Decision
+from thalweg.spark.exactly_once.tasks import Report, delivery_of
+from thalweg.spark.options import SinkOptions
+
+# The part of a transaction's timeout that must be left for the end of all transactions.
+_MARGIN: Final = 0.1
+_MARGIN_MAX_MS: Final = 60_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the driver knows before the tasks of a batch start. Spark pickles it."""
+
+    driver: Driver
+    last: Decision | None
+
+
+def cluster_of(options: SinkOptions) -> Cluster:
+    """Connects to the cluster of the sink. The options must be those of exactly-once delivery."""
+    delivery = delivery_of(options)
+    return Cluster(options.client_config, delivery.prefix, delivery.topic)
+
+
+def plan(options: SinkOptions) -> Plan:
+    """Fences older drivers of the query, and reads the last decision.
+
+    Raises:
+        ValueError: If the cluster is too old, or the prefix is used for something else.
+        KafkaError: If the brokers refuse, or do not answer in time.
+    """
+    with cluster_of(options) as cluster:
+        cluster.check_version()
+        driver = cluster.become_driver(delivery_of(options).timeout_ms)
+        return Plan(driver, cluster.decision())
+
+
+def commit_batch(options: SinkOptions, planned: Plan, messages: Sequence[Any], batch: int) -> None:
+    """Makes the rows of a batch visible, exactly once.
+
+    Args:
+        options: The sink's options.
+        planned: The plan of this batch.
+        messages: The reports of all tasks.
+        batch: The number of the batch.
+
+    Raises:
+        RuntimeError: If a transaction was lost. The message says whether rows are lost.
+        KafkaError: If another driver has taken over, or the brokers do not answer in time. The
+            repeated batch then continues with what is decided.
+    """
+    reports = [each for each in messages if isinstance(each, Report)]
+    if not reports:
+        return
+    with cluster_of(options) as cluster:
+        if all(each.is_repeated for each in reports) and planned.last is not None:
+            end_all(cluster, options, planned.last.attempts)
+            return
+        decision = Decision(reports[0].query, batch, attempts_of(reports))
+        check(cluster, options, decision.attempts)
+        cluster.decide(planned.driver, decision)
+        end_all(cluster, options, decision.attempts)
+        cluster.sweep()
+
+
+def abort_batch(options: SinkOptions) -> None:
+    """Aborts the transactions of a batch that failed before its decision."""
+    with cluster_of(options) as cluster:
+        decision = cluster.decision()
+        # A decision that was stored is valid, also if the batch failed afterwards.
+        prefix = delivery_of(options).prefix
+        kept = () if decision is None else decision.attempts
+        cluster.sweep(each.prepared(prefix).transactional_id for each in kept)
+
+
+def for_one_write(options: SinkOptions) -> SinkOptions:
+    """Returns the options of a batch write, whose transactional IDs no other write has.
+
+    Raises:
+        ValueError: If the cluster is too old.
+        KafkaError: If the brokers do not answer in time.
+    """
+    with cluster_of(options) as cluster:
+        cluster.check_version()
+    delivery = delivery_of(options)
+    own = replace(delivery, prefix=f"{delivery.prefix}-{uuid.uuid4().hex}")
+    return replace(options, exactly_once=own)
+
+
+def commit_write(options: SinkOptions, messages: Sequence[Any]) -> None:
+    """Commits the transactions of a batch write.
+
+    Raises:
+        RuntimeError: If a transaction was lost. The message says whether rows are lost.
+        KafkaError: If the brokers do not answer in time.
+    """
+    attempts = attempts_of(each for each in messages if isinstance(each, Report))
+    with cluster_of(options) as cluster:
+        check(cluster, options, attempts)
+        end_all(cluster, options, attempts)
+        cluster.sweep()
+
+
+def abort_write(options: SinkOptions, messages: Sequence[Any]) -> None:
+    """Aborts the transactions of a batch write, unless some of them are committed already."""
+    del messages  # those of failed attempts are not among them
+    with cluster_of(options) as cluster:
+        cluster.sweep()
+
+
+def attempts_of(reports: Iterable[Report]) -> tuple[Attempt, ...]:
+    """Returns the attempts that have prepared a transaction, in the order of partitions."""
+    found = [each.attempt for each in reports if each.attempt is not None]
+    return tuple(sorted(found, key=lambda each: each.partition))
+
+
+def check(cluster: Cluster, options: SinkOptions, attempts: Sequence[Attempt]) -> None:
+    """Checks that every transaction is still open, and has time left.
+
+    Raises:
+        RuntimeError: If one is not. All of them are aborted.
+    """
+    prefix = delivery_of(options).prefix
+    names = [each.prepared(prefix).transactional_id for each in attempts]
+    found = cluster.describe(names)
+    problems = [
+        f"the transaction of task {attempt.partition} {problem}"
+        for name, attempt in zip(names, attempts, strict=True)
+        if (problem := _problem(found.get(name), attempt)) is not None
+    ]
+    if problems:
+        cluster.sweep()
+        raise RuntimeError(
+            f"The batch was not committed: {'; '.join(problems)}. None of its rows is visible, and"
+            " the repeated batch sends them again. If this happens often, use smaller batches, or"
+            " raise kafka.transaction.timeout.ms and the brokers' transaction.max.timeout.ms"
+        )
+
+
+def _problem(found: TransactionDescription | None, attempt: Attempt) -> str | None:
+    if found is None or found.state is not TransactionState.ONGOING:
+        return "has expired"
+    if (found.producer_id, found.producer_epoch) != (attempt.producer_id, attempt.producer_epoch):
+        return "was replaced by another attempt"
+    timeout_ms = found.transaction_timeout_ms
+    left_ms = found.transaction_start_time_ms + timeout_ms - time.time() * 1000
+    if left_ms < min(_MARGIN * timeout_ms, _MARGIN_MAX_MS):
+        return "is about to expire"
+    return None
+
+
+def end_all(cluster: Cluster, options: SinkOptions, attempts: Sequence[Attempt]) -> None:
+    """Commits decided transactions. Those that are committed already stay so.
+
+    Raises:
+        RuntimeError: If one of them is gone. Its rows are lost.
+    """
+    lost = []
+    for attempt in attempts:
+        prepared = attempt.prepared(delivery_of(options).prefix)
+        try:
+            cluster.end(prepared, commit=True)
+        except BrokerResponseError as error:
+            if error.retriable:
+                raise
+            lost.append(f"{prepared.transactional_id} ({error})")
+    if not lost:
+        return
+    text = (
+        f"{len(lost)} of {len(attempts)} transactions of a decided batch expired before the driver"
+        f" could commit them, so the rows of these tasks are lost: {', '.join(lost)}"
+    )
+    if delivery_of(options).skips_lost:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return
+    raise RuntimeError(
+        f"{text}. To continue without these rows, set delivery.lostTransactions=skip for one run"
+    )

@@ -1,0 +1,133 @@
+"""What a task does: sends its rows in a transaction, and prepares the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from thalweg.spark.delivery import ExactlyOnce
+from thalweg.spark.exactly_once.decisions import Attempt, Decision, transactional_id
+from thalweg.spark.options import SinkOptions
+from thalweg.spark.sending import send_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Spark's names of the properties of a streaming query's tasks.
+_BATCH = "streaming.sql.batchId"
+_QUERY = "sql.streaming.queryId"
+_ABORT_S = 5
+
+
+@dataclass
+class Report(WriterCommitMessage):
+    """What a task reports to the driver.
+
+    Attributes:
+        query: The ID of the streaming query. Empty for a batch write.
+        attempt: The prepared transaction. None if the task had no rows.
+        is_repeated: Whether the batch was decided before, so that the task sent nothing.
+    """
+
+    query: str
+    attempt: Attempt | None = None
+    is_repeated: bool = False
+
+
+def delivery_of(options: SinkOptions) -> ExactlyOnce:
+    """Returns the options of exactly-once delivery, which the writer has chosen."""
+    assert options.exactly_once is not None
+    return options.exactly_once
+
+
+def write_stream_task(
+    options: SinkOptions, last: Decision | None, batches: Iterator[pa.RecordBatch]
+) -> Report:
+    """Writes a task of a micro-batch, unless the batch is decided already.
+
+    Raises:
+        RuntimeError: If the decision belongs to another query or to a later batch.
+        ValueError: If a row has no topic.
+        KafkaError: The first error of a broker or of the client.
+    """
+    context = TaskContext.get()
+    batch_text = None if context is None else context.getLocalProperty(_BATCH)
+    query = None if context is None else context.getLocalProperty(_QUERY)
+    if batch_text is None or query is None:
+        raise RuntimeError("the writer of a stream runs only in a task of a streaming query")
+    batch = int(batch_text)
+    if last is not None:
+        _check_order(options, last, query, batch)
+        if batch == last.batch:
+            # Stateful operators write their state only when their output is read.
+            for _ in batches:
+                pass
+            return Report(query, is_repeated=True)
+    return Report(query, write_task(options, delivery_of(options).prefix, batches))
+
+
+def write_batch_task(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Report:
+    """Writes a task of a batch write."""
+    return Report("", write_task(options, delivery_of(options).prefix, batches))
+
+
+def _check_order(options: SinkOptions, last: Decision, query: str, batch: int) -> None:
+    prefix = delivery_of(options).prefix
+    if last.query != query:
+        raise RuntimeError(
+            f"transactional.id.prefix={prefix!r} belongs to the query {last.query}, and this is the"
+            f" query {query}. Choose another prefix for each query. If you have started this query"
+            " with a new checkpoint, choose a new prefix, too"
+        )
+    if batch < last.batch:
+        raise RuntimeError(
+            f"The checkpoint is older than the topic: this is batch {batch}, and batch {last.batch}"
+            f" is in the topic. Restore the newer checkpoint, or choose another"
+            f" transactional.id.prefix than {prefix!r} if the rows may come twice"
+        )
+
+
+def write_task(
+    options: SinkOptions, prefix: str, batches: Iterator[pa.RecordBatch]
+) -> Attempt | None:
+    """Sends the rows of a task, and leaves their transaction open.
+
+    Args:
+        options: The sink's options.
+        prefix: The prefix of the transactional ID.
+        batches: The rows.
+
+    Returns:
+        The transaction. None if there are no rows.
+    """
+    from thalweg.producer import KafkaProducer
+
+    rows = (batch for batch in batches if batch.num_rows)
+    first = next(rows, None)
+    if first is None:
+        return None
+    context = TaskContext.get()
+    partition, number = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    config = {
+        **options.client_config,
+        "transactional.id": transactional_id(prefix, partition, number),
+        "transaction.timeout.ms": delivery_of(options).timeout_ms,
+    }
+    producer = KafkaProducer.from_config(config)
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        send_rows(producer, options.topic, chain([first], rows))
+        prepared = producer.prepare_transaction()
+    except BaseException:
+        producer.close(timeout=_ABORT_S)
+        raise
+    producer.close()
+    if prepared is None:
+        return None
+    return Attempt(partition, number, prepared.producer_id, prepared.producer_epoch)

@@ -1,0 +1,188 @@
+"""The exactly-once sink: streams and batch writes, killed at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import functions as f
+
+from tests.spark.conftest import Source, Topics, texts
+from tests.spark.exactly_once.killing import STEPS, KillingDataSource
+from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient, PreparedTransaction, TopicPartition
+from thalweg.spark.exactly_once.cluster import Cluster
+from thalweg.spark.exactly_once.decisions import Attempt, Decision
+from thalweg.structs import OffsetAndMetadata
+
+
+class Copy:
+    """A query that copies a topic into another one, exactly once."""
+
+    def __init__(self, source: Source, topics: Topics, checkpoint: Path, **options: str) -> None:
+        self.source, self.topics, self.checkpoint = source, topics, checkpoint
+        self.origin, self.target = topics.create(2), topics.create(3)
+        self.options = {
+            "topic": self.target,
+            "delivery.guarantee": "exactly-once",
+            "transactional.id.prefix": self.target,
+            "kafka.bootstrap.servers": topics.broker.bootstrap_servers,
+            **options,
+        }
+
+    def run(self, kind: str = "thalweg", checkpoint: Path | None = None, **more: str) -> None:
+        """Copies all records that exist now, a few in each batch."""
+        frame = self.source.stream(self.topics, subscribe=self.origin, maxOffsetsPerTrigger="6")
+        query = (
+            frame.select("value")
+            .writeStream.format(kind)
+            .options(**self.options, **more)
+            .option("checkpointLocation", str(checkpoint or self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination(120)
+        finally:
+            query.stop()
+
+    def seen(self, isolation: str = "read_committed") -> list[str]:
+        """Returns what a reader sees, sorted."""
+        level = {"kafka.isolation.level": isolation}
+        return texts(self.source.read(self.topics, subscribe=self.target, **level))
+
+
+@pytest.fixture
+def copy(source: Source, both: Topics, tmp_path: Path) -> Copy:
+    return Copy(source, both, tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def admin(both: Topics) -> Iterator[KafkaAdminClient]:
+    with KafkaAdminClient(bootstrap_servers=both.broker.bootstrap_servers) as made:
+        yield made
+
+
+def test_a_stream_killed_at_every_step_writes_each_row_once(copy: Copy, tmp_path: Path) -> None:
+    copy.source.spark.dataSource.register(KillingDataSource)
+    expected: list[str] = []
+    for number, step in enumerate(STEPS):
+        new = [f"{number}-{each:02}" for each in range(10)]
+        copy.topics.send(copy.origin, new)
+        expected += new
+        marker = tmp_path / step
+        with pytest.raises(StreamingQueryException):
+            copy.run("thalweg-killing", step=step, marker=str(marker))
+        assert marker.exists(), f"the step {step!r} was not reached"
+        copy.run()
+        assert copy.seen() == sorted(expected), step
+    assert set(copy.seen("read_uncommitted")) == set(expected)
+
+
+def test_a_batch_write_is_all_or_nothing(source: Source, both: Topics, admin: Any) -> None:
+    topic = both.create(3)
+    options = {
+        "topic": topic,
+        "delivery.guarantee": "exactly-once",
+        "transactional.id.prefix": topic,
+    }
+    rows = source.spark.range(300).select(f.col("id").cast("string").alias("value"))
+    source.write(rows, both, **options)
+    level = {"kafka.isolation.level": "read_committed"}
+    expected = sorted(str(each) for each in range(300))
+    assert source.values(both, subscribe=topic, **level) == expected
+    broken = rows.select(
+        f.when(f.col("value") == "299", f.raise_error(f.lit("broken")))
+        .otherwise(f.col("value"))
+        .alias("value")
+    )
+    with pytest.raises(PySparkException):
+        source.write(broken, both, **options)
+    assert source.values(both, subscribe=topic, **level) == expected
+    own = [
+        row
+        for rows in admin.list_transactions(state_filters=["Ongoing"]).values()
+        for row in rows
+        if row.transactional_id.startswith(topic)
+    ]
+    assert own == [], "nothing of it keeps readers waiting"
+
+
+def test_an_old_driver_cannot_decide_any_more(copy: Copy) -> None:
+    config = {"bootstrap.servers": copy.topics.broker.bootstrap_servers}
+    decision = Decision("query", 7, (Attempt(0, 0, 1, 2),))
+    with Cluster(config, copy.target, copy.target) as cluster:
+        assert cluster.decision() is None
+        old = cluster.become_driver(60_000)
+        new = cluster.become_driver(60_000)
+        with pytest.raises(Exception, match=r"epoch|fenced|newer"):
+            cluster.decide(old, decision)
+        assert cluster.decision() is None
+        cluster.decide(new, decision)
+        assert cluster.decision() == decision
+
+
+def test_a_decision_with_many_tasks_has_several_pieces(copy: Copy) -> None:
+    config = {"bootstrap.servers": copy.topics.broker.bootstrap_servers}
+    many = tuple(Attempt(each, each % 3, each * 7919, each % 11) for each in range(3_000))
+    with Cluster(config, copy.target, copy.target) as cluster:
+        for attempts in (many, many[:5], ()):
+            decision = Decision("query", len(attempts), attempts)
+            cluster.decide(cluster.become_driver(60_000), decision)
+            assert cluster.decision() == decision
+
+
+def test_the_prefix_belongs_to_one_query_and_its_checkpoint(copy: Copy, tmp_path: Path) -> None:
+    copy.topics.send(copy.origin, ["a", "b"])
+    copy.run()
+    with pytest.raises(StreamingQueryException, match="belongs to the query"):
+        copy.run(checkpoint=tmp_path / "another")
+    assert copy.seen() == ["a", "b"]
+
+
+def test_an_offset_of_something_else_is_not_a_decision(copy: Copy, admin: Any) -> None:
+    where = TopicPartition(copy.target, 0)
+    admin.alter_group_offsets(copy.target, {where: OffsetAndMetadata(7, "not ours")})
+    copy.topics.send(copy.origin, ["a"])
+    with pytest.raises(StreamingQueryException, match="is not a decision"):
+        copy.run()
+
+
+def test_a_decided_transaction_that_is_gone_is_a_loud_loss(
+    copy: Copy, admin: Any, tmp_path: Path
+) -> None:
+    copy.source.spark.dataSource.register(KillingDataSource)
+    copy.topics.send(copy.origin, ["a", "b"])
+    marker = str(tmp_path / "marker")
+    with pytest.raises(StreamingQueryException):
+        copy.run("thalweg-killing", step="after decide", marker=marker)
+    open_now = [
+        row.transactional_id
+        for rows in admin.list_transactions(state_filters=["Ongoing"]).values()
+        for row in rows
+        if row.transactional_id.startswith(f"{copy.target}-")
+    ]
+    assert open_now
+    for name, row in admin.describe_transactions(open_now).items():
+        # As the coordinator does after the timeout.
+        lost = PreparedTransaction(name, row.producer_id, row.producer_epoch)
+        admin.end_transaction(lost, commit=False)
+    with pytest.raises(StreamingQueryException, match="the rows of these tasks are lost"):
+        copy.run()
+    copy.options["delivery.lostTransactions"] = "skip"
+    copy.run()
+    copy.topics.send(copy.origin, ["c"])
+    copy.run()
+    assert copy.seen() == ["c"]
+
+
+def test_open_transactions_of_a_dead_driver_are_swept(copy: Copy, tmp_path: Path) -> None:
+    copy.source.spark.dataSource.register(KillingDataSource)
+    copy.topics.send(copy.origin, ["a"])
+    with pytest.raises(StreamingQueryException):
+        copy.run("thalweg-killing", step="before check", marker=str(tmp_path / "marker"))
+    copy.run()
+    wait_until(lambda: copy.seen() == ["a"], 30, what="the end of open transactions")
