@@ -106,6 +106,26 @@ pub(crate) fn all() -> Vec<Attack> {
             },
         ),
         attack(
+            "RenewDelegationToken",
+            (ApiKey::RENEW_DELEGATION_TOKEN, 2),
+            |count| {
+                fields([
+                    ("Hmac", Bytes::from(vec![b'a'; count]).into()),
+                    ("RenewPeriodMs", int(1)),
+                ])
+            },
+        ),
+        attack(
+            "ExpireDelegationToken",
+            (ApiKey::EXPIRE_DELEGATION_TOKEN, 2),
+            |count| {
+                fields([
+                    ("Hmac", Bytes::from(vec![b'a'; count]).into()),
+                    ("ExpiryTimePeriodMs", int(1)),
+                ])
+            },
+        ),
+        attack(
             "DescribeDelegationToken of many owners",
             describe_tokens,
             move |count| fields([("Owners", list(count, principal))]),
