@@ -68,7 +68,8 @@ impl BrokerSecurity {
     }
 
     fn expire_sessions(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.ask(py, |core| core.expire_sessions())
+        self.0
+            .ask(py, thalweg_broker::EmbeddedBroker::expire_sessions)
     }
 }
 
