@@ -66,7 +66,7 @@ fn debug_of_a_message_hides_its_secrets() {
             }
         }
     }
-    assert_eq!((by_name, typed), (12, 6));
+    assert_eq!((by_name, typed), (12, 10));
 }
 
 #[test]

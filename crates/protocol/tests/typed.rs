@@ -42,7 +42,7 @@ fn typed_messages_exist_for_what_rust_speaks_and_know_the_schemas_versions() {
             count += 1;
         }
     }
-    assert_eq!(count, 2 * 48);
+    assert_eq!(count, 2 * 54);
 }
 
 proptest! {

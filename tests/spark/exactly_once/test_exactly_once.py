@@ -33,11 +33,20 @@ class Copy:
             **options,
         }
 
-    def run(self, kind: str = "thalweg", checkpoint: Path | None = None, **more: str) -> None:
-        """Copies all records that exist now, a few in each batch."""
+    def run(
+        self,
+        kind: str = "thalweg",
+        checkpoint: Path | None = None,
+        *,
+        broken: bool = False,
+        **more: str,
+    ) -> None:
+        """Copies all records that exist now, a few in each batch. Or a row breaks its task."""
         frame = self.source.stream(self.topics, subscribe=self.origin, maxOffsetsPerTrigger="6")
+        last = f.when(f.expr("value = '9'"), f.raise_error(f.lit("broken")))
+        value = last.otherwise(f.col("value")).alias("value") if broken else f.col("value")
         query = (
-            frame.select("value")
+            frame.select(value)
             .writeStream.format(kind)
             .options(**self.options, **more)
             .option("checkpointLocation", str(checkpoint or self.checkpoint))
@@ -123,6 +132,23 @@ def test_an_old_driver_cannot_decide_any_more(copy: Copy) -> None:
         assert cluster.decision() is None
         cluster.decide(new, decision)
         assert cluster.decision() == decision
+
+
+def test_a_batch_that_fails_keeps_no_reader_waiting(copy: Copy, admin: Any) -> None:
+    copy.topics.send(copy.origin, ["a", "b"])
+    copy.run()
+    copy.topics.send(copy.origin, [f"{each}" for each in range(10)])
+    with pytest.raises(StreamingQueryException):
+        copy.run(broken=True)
+    names = {
+        row.transactional_id
+        for rows in admin.list_transactions(state_filters=["Ongoing"]).values()
+        for row in rows
+    }
+    # The attempts of the failed batch have the names of those of the decision.
+    assert not [name for name in names if name.startswith(f"{copy.target}-")]
+    copy.run()
+    assert len(copy.seen()) == 12
 
 
 def test_a_decision_with_many_tasks_has_several_pieces(copy: Copy) -> None:

@@ -193,19 +193,21 @@ class Cluster:
         """Ends a transaction, as `KafkaAdminClient.end_transaction`."""
         self._admin.end_transaction(prepared, commit=commit)
 
-    def sweep(self, kept: Iterable[str] = ()) -> None:
+    def sweep(self, kept: Iterable[PreparedTransaction] = ()) -> None:
         """Aborts the open transactions of attempts that failed, or whose driver has died.
 
         Args:
-            kept: The transactional IDs to leave alone.
+            kept: The transactions to leave alone. A later attempt may have the transactional ID of
+                one of them, and is aborted.
         """
+        decided = set(kept)
         own = re.compile(re.escape(self._prefix) + r"-\d+-\d+")
         listed = self._admin.list_transactions(state_filters=[TransactionState.ONGOING])
         names = {row.transactional_id for rows in listed.values() for row in rows}
         left = [name for name in names if own.fullmatch(name)]
-        for name, row in self.describe(set(left) - set(kept)).items():
-            if row.state is TransactionState.ONGOING:
-                lost = PreparedTransaction(name, row.producer_id, row.producer_epoch)
+        for name, row in self.describe(left).items():
+            lost = PreparedTransaction(name, row.producer_id, row.producer_epoch)
+            if row.state is TransactionState.ONGOING and lost not in decided:
                 try:
                     self.end(lost, commit=False)
                 except BrokerResponseError:

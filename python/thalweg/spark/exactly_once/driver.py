@@ -93,7 +93,7 @@ def abort_batch(options: SinkOptions) -> None:
         # A decision that was stored is valid, also if the batch failed afterwards.
         prefix = delivery_of(options).prefix
         kept = () if decision is None else decision.attempts
-        cluster.sweep(each.prepared(prefix).transactional_id for each in kept)
+        cluster.sweep(each.prepared(prefix) for each in kept)
 
 
 def for_one_write(options: SinkOptions) -> SinkOptions:
