@@ -86,7 +86,7 @@ VALUES: Final[dict[str, Any]] = {
     "ssl_certfile": "certificate.pem",
     "ssl_check_hostname": False,
     "ssl_ciphers": "ECDHE-RSA-AES256-GCM-SHA384",
-    "ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    "ssl_context": ssl.create_default_context(),
     "ssl_crlfile": "revoked.pem",
     "ssl_keyfile": "key.pem",
     "ssl_password": "secret",

@@ -17,7 +17,7 @@ from typing import Literal
 from thalweg._version import __version__
 from thalweg.config import IgnoredOptionWarning
 from thalweg.spark.client_config import ClientConfig, warn_of_visible_secrets
-from thalweg.spark.delivery import ExactlyOnce, parse_delivery
+from thalweg.spark.exactly_once.delivery import ExactlyOnce, parse_delivery
 from thalweg.spark.offset_specs import Mode, OffsetSpec, parse_specs
 from thalweg.spark.option_names import check_names
 from thalweg.spark.schema import parse_columns

@@ -12,7 +12,7 @@ from unittest import mock
 
 from pyspark.sql.types import StructType
 
-from thalweg.spark import sending
+from thalweg.spark import writer
 from thalweg.spark.exactly_once import tasks
 from thalweg.spark.exactly_once.cluster import Cluster
 from thalweg.spark.exactly_once.stream_writer import TransactionalStreamWriter
@@ -65,7 +65,7 @@ class KillingWriter(TransactionalStreamWriter):
     def write(self, iterator: Any) -> Any:
         """Writes a task."""
         write = self.killer.around(tasks.write_task, "", "task after prepare")
-        send = self.killer.around(sending.send_rows, "", "task before prepare")
+        send = self.killer.around(writer.send_rows, "", "task before prepare")
         with (
             mock.patch.object(tasks, "write_task", write),
             mock.patch.object(tasks, "send_rows", send),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from thalweg.spark.delivery import ExactlyOnce
 from thalweg.spark.exactly_once.decisions import Attempt, Decision, transactional_id
+from thalweg.spark.exactly_once.delivery import ExactlyOnce
 from thalweg.spark.options import SinkOptions
-from thalweg.spark.sending import send_rows
+from thalweg.spark.writer import send_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
