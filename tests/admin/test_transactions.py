@@ -13,6 +13,8 @@ from thalweg.admin import AbortTransactionSpec
 from thalweg.admin.transactions import TransactionState
 from thalweg.errors import (
     InvalidProducerEpochError,
+    InvalidTxnStateError,
+    ProducerFencedError,
     TransactionalIdNotFoundError,
     UnknownTopicOrPartitionError,
 )
@@ -108,3 +110,17 @@ def test_an_abort_of_an_older_epoch_is_refused(node: Node) -> None:
     with pytest.raises(InvalidProducerEpochError, match=f"{where.topic}-0"):
         admin.abort_transaction(older)
     producer.abort_transaction()
+
+
+def test_a_prepared_transaction_is_ended_and_an_end_that_is_refused_is_named(node: Node) -> None:
+    topic, name = node.topic(), node.name("prepared")
+    producer = node.producer(transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(topic, b"value")
+    prepared = producer.prepare_transaction()
+    assert prepared is not None
+    node.admin.end_transaction(prepared, commit=True)
+    refused = (InvalidTxnStateError, InvalidProducerEpochError, ProducerFencedError)
+    with pytest.raises(refused, match=name):
+        node.admin.end_transaction(prepared, commit=False)

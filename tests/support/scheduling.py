@@ -21,10 +21,12 @@ _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_ins
 _BY_BROKER = {"test_exchange.py", "test_sessions.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
 _TOGETHER = {"tests/admin", "tests/packaging"}
+_SPARK_FOLDERS = ("tests/spark", "tests/spark/exactly_once", "tests/spark/parity")
 # These files share one Spark session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
     "test_batch_read.py",
     "test_identity_provider.py",
+    "test_exactly_once.py",
     "test_parity_batch.py",
     "test_parity_jvm_streams.py",
     "test_parity_queries.py",
@@ -60,7 +62,7 @@ def group(test: str) -> str:
         return folder
     if file in _ALONE:
         return test
-    if folder in ("tests/spark", "tests/spark/parity") and file in _WITH_SPARK:
+    if folder in _SPARK_FOLDERS and file in _WITH_SPARK:
         return "tests/spark"
     found = _BROKER.search(test) if file in _BY_BROKER else None
     return f"{path}[{found[1]}]" if found else path

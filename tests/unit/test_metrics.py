@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,7 +127,8 @@ def test_a_reporter_is_told_what_there_is_what_comes_and_what_goes(make, fake):
 def test_a_reporter_that_raises_harms_no_other(make, caplog):
     reporter = Kept()
     with caplog.at_level(logging.ERROR):
-        producer = make(metric_reporters=[Broken, reporter, object()])
+        other = SimpleNamespace(init=lambda metrics: None)
+        producer = make(metric_reporters=[Broken, reporter, other])
         producer.close()
     assert [call for call, _ in reporter.calls] == ["configure", "init", "close"]
     assert [str(each.exc_info[1]) for each in caplog.records] == ["broken reporter"] * 2

@@ -139,10 +139,13 @@ def test_ctrl_c_ends_the_wait_for_a_password(
         return PASSWORD
 
     options = _options(secure_kafka, **encrypted_key, ssl_password=password)
+    # A process that a shell has started in the background ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with within(10), pytest.raises(KeyboardInterrupt):
             KafkaProducer(**options)
     finally:
+        signal.signal(signal.SIGINT, before)
         end.set()
 
 

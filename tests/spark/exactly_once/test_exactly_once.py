@@ -42,7 +42,8 @@ class Copy:
         **more: str,
     ) -> None:
         """Copies all records that exist now, a few in each batch. Or a row breaks its task."""
-        frame = self.source.stream(self.topics, subscribe=self.origin, maxOffsetsPerTrigger="6")
+        what = {"subscribe": self.origin, "startingOffsets": "earliest"}
+        frame = self.source.stream(self.topics, maxOffsetsPerTrigger="6", **what)
         last = f.when(f.expr("value = '9'"), f.raise_error(f.lit("broken")))
         value = last.otherwise(f.col("value")).alias("value") if broken else f.col("value")
         query = (
