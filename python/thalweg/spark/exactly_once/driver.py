@@ -29,6 +29,8 @@ from thalweg.spark.options import SinkOptions
 # The part of a transaction's timeout that must be left for the end of all transactions.
 _MARGIN: Final = 0.1
 _MARGIN_MAX_MS: Final = 60_000
+# How long the tasks of a failed write may take to stop. Nobody else would abort what they begin.
+_STOPPING_S: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,9 @@ def abort_write(options: SinkOptions, messages: Sequence[Any]) -> None:
     """Aborts the transactions of a batch write, unless some of them are committed already."""
     del messages  # those of failed attempts are not among them
     with cluster_of(options) as cluster:
+        cluster.sweep()
+        # Spark stops the other tasks only now. They may just have begun their transactions.
+        time.sleep(_STOPPING_S)
         cluster.sweep()
 
 
