@@ -274,6 +274,12 @@ def _run(
     for each in threads:
         each.start()
     try:
+        # A constructor refuses a key of another certificate, which a client at work waits out.
+        ready_by = time.monotonic() + PATIENCE_S
+        while len(counts.renewals) < len(threads) and not counts.errors:
+            if time.monotonic() > ready_by:
+                counts.errors.append("the clients did not start in time")
+            time.sleep(0.01)
         for number in range(1, periods + 1):
             brokers.replace_certificates(number)
             brokers.restart(1 + number % NODES)
