@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -72,12 +71,16 @@ def test_a_client_logs_in_with_its_new_password(node: Node) -> None:
         client.describe_cluster()
         _set_password(node, user, "second")
         client.set_sasl_credentials(user, "second")
-        time.sleep(5)  # the client closes its connections
+        _wait_for_close(client)
         client.describe_cluster()
         client.set_sasl_credentials(user, "first")
-        time.sleep(5)
+        _wait_for_close(client)
         with pytest.raises(SaslAuthenticationFailedError):
             client.describe_cluster()
+
+
+def _wait_for_close(client: KafkaAdminClient) -> None:
+    wait_until(lambda: not client.bootstrap_connected(), 20, what="the end of idle connections")
 
 
 def _set_password(node: Node, user: str, password: str) -> None:

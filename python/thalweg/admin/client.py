@@ -31,12 +31,12 @@ __all__ = ["KafkaAdminClient"]
 @options_listed("a")
 class KafkaAdminClient(
     AclRequests,
-    ClusterRequests,
     ConfigRequests,
     GroupRequests,
     TokenRequests,
     TopicRequests,
     TransactionRequests,
+    ClusterRequests,  # after its subclass
     UserRequests,
 ):
     """Administers a cluster (`clients.admin.Admin`). Several threads may share one client.

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from thalweg._client.arguments import names_given, partitions_given
+from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.naming import FlexibleEnum
-from thalweg.admin.partitions import PartitionRequests
 from thalweg.errors import ConcurrentTransactionsError, for_code
 from thalweg.structs import PreparedTransaction, TopicPartition
 
@@ -103,7 +103,7 @@ class AbortTransactionSpec(NamedTuple):
     coordinator_epoch: int = -1
 
 
-class TransactionRequests(PartitionRequests):
+class TransactionRequests(ClusterRequests):
     """Calls about transactions."""
 
     def list_transactions(
@@ -326,14 +326,9 @@ class TransactionRequests(PartitionRequests):
 
     def _transaction_version(self) -> int:
         """Returns the level of the cluster's feature transaction.version."""
-        answer = self._call(
-            "ApiVersions",
-            {"ClientSoftwareName": "thalweg", "ClientSoftwareVersion": "0"},
-            codes=lambda answer: [(answer["ErrorCode"], None, "ApiVersions")],
-        )
-        rows = answer.get("FinalizedFeatures", ())
-        levels = {row["Name"]: int(row["MaxVersionLevel"]) for row in rows}
-        return levels.get("transaction.version", 0)
+        feature = self.describe_features().get("transaction.version", {})
+        level: int = feature.get("finalized", (0, 0))[1]
+        return level
 
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000

@@ -76,6 +76,13 @@ def admin(both: Topics) -> Iterator[KafkaAdminClient]:
         yield made
 
 
+def open_transactions(admin: KafkaAdminClient, prefix: str) -> list[str]:
+    """Returns the transactional IDs of the open transactions of a sink."""
+    listed = admin.list_transactions(state_filters=["Ongoing"]).values()
+    names = (row.transactional_id for rows in listed for row in rows)
+    return [name for name in names if name.startswith(f"{prefix}-")]
+
+
 def test_a_stream_killed_at_every_step_writes_each_row_once(copy: Copy, tmp_path: Path) -> None:
     copy.source.spark.dataSource.register(KillingDataSource)
     expected: list[str] = []
@@ -112,13 +119,7 @@ def test_a_batch_write_is_all_or_nothing(source: Source, both: Topics, admin: An
     with pytest.raises(PySparkException):
         source.write(broken, both, **options)
     assert source.values(both, subscribe=topic, **level) == expected
-    own = [
-        row
-        for rows in admin.list_transactions(state_filters=["Ongoing"]).values()
-        for row in rows
-        if row.transactional_id.startswith(topic)
-    ]
-    assert own == [], "nothing of it keeps readers waiting"
+    assert open_transactions(admin, topic) == [], "nothing of it keeps readers waiting"
 
 
 def test_an_old_driver_cannot_decide_any_more(copy: Copy) -> None:
@@ -141,13 +142,8 @@ def test_a_batch_that_fails_keeps_no_reader_waiting(copy: Copy, admin: Any) -> N
     copy.topics.send(copy.origin, [f"{each}" for each in range(10)])
     with pytest.raises(StreamingQueryException):
         copy.run(broken=True)
-    names = {
-        row.transactional_id
-        for rows in admin.list_transactions(state_filters=["Ongoing"]).values()
-        for row in rows
-    }
     # The attempts of the failed batch have the names of those of the decision.
-    assert not [name for name in names if name.startswith(f"{copy.target}-")]
+    assert open_transactions(admin, copy.target) == []
     copy.run()
     assert len(copy.seen()) == 12
 
@@ -186,12 +182,7 @@ def test_a_decided_transaction_that_is_gone_is_a_loud_loss(
     marker = str(tmp_path / "marker")
     with pytest.raises(StreamingQueryException):
         copy.run("thalweg-killing", step="after decide", marker=marker)
-    open_now = [
-        row.transactional_id
-        for rows in admin.list_transactions(state_filters=["Ongoing"]).values()
-        for row in rows
-        if row.transactional_id.startswith(f"{copy.target}-")
-    ]
+    open_now = open_transactions(admin, copy.target)
     assert open_now
     for name, row in admin.describe_transactions(open_now).items():
         # As the coordinator does after the timeout.
