@@ -304,8 +304,11 @@ class TransactionRequests(ClusterRequests):
             KafkaConnectionError: With version 1: if the connection broke after the client sent the
                 request. The transaction may have ended.
         """
-        prepared = PreparedTransaction(*prepared)
-        is_repeatable = self._transaction_version() >= 2
+        self._end(PreparedTransaction(*prepared), commit, self._transaction_version())
+
+    def _end(self, prepared: PreparedTransaction, commit: bool, version: int) -> None:
+        """Ends a transaction, with the level of the feature transaction.version."""
+        is_repeatable = version >= 2
         body = {
             "TransactionalId": prepared.transactional_id,
             "ProducerId": prepared.producer_id,

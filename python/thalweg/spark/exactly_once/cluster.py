@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from thalweg.admin import KafkaAdminClient, TransactionDescription, TransactionState
 from thalweg.config import unknown_option
@@ -17,6 +17,9 @@ from thalweg.errors import (
 )
 from thalweg.spark.exactly_once.decisions import Decision, count, pack, unpack
 from thalweg.structs import ConsumerGroupMetadata, PreparedTransaction, TopicPartition
+
+# The level of the feature transaction.version from which on an end can be repeated.
+_VERSION: Final = 2
 
 
 class Driver(NamedTuple):
@@ -62,11 +65,11 @@ class Cluster:
             ValueError: If the cluster's feature transaction.version is below 2.
         """
         found = self._admin._transaction_version()
-        if found < 2:
+        if found < _VERSION:
             raise ValueError(
                 "delivery.guarantee=exactly-once needs a cluster with the feature"
-                f" transaction.version=2 (Kafka 4.0 and newer), and this one has {found}. Raise it"
-                " with kafka-features.sh, or use delivery.guarantee=at-least-once"
+                f" transaction.version={_VERSION} (Kafka 4.0 and newer), and this one has {found}."
+                " Raise it with kafka-features.sh, or use delivery.guarantee=at-least-once"
             )
 
     def become_driver(self, timeout_ms: int) -> Driver:
@@ -191,7 +194,8 @@ class Cluster:
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         """Ends a transaction, as `KafkaAdminClient.end_transaction`."""
-        self._admin.end_transaction(prepared, commit=commit)
+        # The plan has checked the version, which never becomes lower.
+        self._admin._end(prepared, commit, _VERSION)
 
     def sweep(self, kept: Iterable[PreparedTransaction] = ()) -> None:
         """Aborts the open transactions of attempts that failed, or whose driver has died.
