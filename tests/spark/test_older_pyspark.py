@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.spark.programs import SESSION, environment, printed
 from tests.support.brokers import Broker
-from tests.support.paths import CACHE, ROOT
+from tests.support.paths import CACHE, ROOT, made
+from tests.support.selection import older_pyspark
 
 PYTHON = CACHE / "spark-4.0" / "bin" / "python"
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="needs PySpark 4.0.0: run `make spark-4.0`")
+@older_pyspark
 def test_batches_work_on_pyspark_4_0(java: Path, embedded: Broker, tmp_path: Path) -> None:
     code = f"""
 {SESSION}
@@ -39,6 +38,7 @@ for frame, out in ((stream, "noop"), (rate, "thalweg")):
     except Exception as error:
         print("needs PySpark 4.2" in str(error), "needs PySpark 4.1" in str(error))
 """
+    made(PYTHON, "spark-4.0")
     env = environment(java, PYSPARK_PYTHON=str(PYTHON), PYTHONPATH=str(ROOT / "python"))
     lines = printed(code, env, tmp_path, str(PYTHON)).split("\n")
     assert [line for line in lines if line.startswith(("True", "False"))] == [

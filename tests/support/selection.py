@@ -2,6 +2,7 @@
 
     @only_other_clients     with real Kafka, the test runs only code of other projects
     @one_real_broker        the test is about code that behaves the same with every broker
+    @older_pyspark          the test needs PySpark 4.0.0
 
 Such tests are deselected, not skipped. The end of the output says how many, and why.
 """
@@ -29,6 +30,10 @@ one_real_broker = pytest.mark.one_real_broker
 Kafka 3.9 would show nothing that Kafka 4.3 and the embedded broker do not show.
 """
 
+older_pyspark = pytest.mark.older_pyspark
+"""The test runs PySpark 4.0.0, which `make spark-4.0` installs (800 MB)."""
+
+OLDER_PYSPARK = "need PySpark 4.0.0 (make spark-4.0)"
 OTHERS_ALONE = "run only other clients, on real Kafka"
 SECOND_REAL_BROKER = "do not depend on the broker's version, and run on Kafka 4.3, too"
 _OURS = {"thalweg", "embedded"}
@@ -37,6 +42,8 @@ _OURS = {"thalweg", "embedded"}
 def reason(marks: set[str], parameters: Mapping[str, Any]) -> str | None:
     """Returns why a test runs only in `make test-full`, or None if it also runs in `make test`."""
     values = {each for each in parameters.values() if isinstance(each, str)}
+    if "older_pyspark" in marks:
+        return OLDER_PYSPARK
     if "only_other_clients" in marks and not values & _OURS:
         return OTHERS_ALONE
     if "one_real_broker" in marks and "kafka-3.9" in values:

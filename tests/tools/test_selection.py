@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.selection import OTHERS_ALONE, SECOND_REAL_BROKER, reason, summary
+from tests.support.selection import OLDER_PYSPARK, OTHERS_ALONE, SECOND_REAL_BROKER, reason, summary
 
 OTHERS, ONE = "only_other_clients", "one_real_broker"
 
@@ -26,6 +26,7 @@ OTHERS, ONE = "only_other_clients", "one_real_broker"
         (ONE, {"broker": "kafka-4.3"}, None),
         (ONE, {"broker": "embedded"}, None),
         (ONE, {}, None),
+        ("older_pyspark", {}, OLDER_PYSPARK),
         ("timeout", {"broker": "kafka-3.9"}, None),
     ],
 )

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.spark.conftest import Source, Stream, Topics, connector_jars
 from tests.spark.parity.engine import Engine
 from tests.support.java import java_home
-from tests.support.paths import CACHE
+from tests.support.paths import CACHE, made
+from tests.support.selection import older_pyspark
 
 PYTHON = CACHE / "spark-4.0" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("jvm_streams.py")
@@ -63,7 +62,7 @@ def test_a_query_of_sparks_own_connector_resumes_with_this_source(
     assert stream.batches[3] == ["f"]
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="needs PySpark 4.0.0: run `make spark-4.0`")
+@older_pyspark
 def test_both_connectors_make_the_same_batches_and_the_second_continues_the_first(
     both: Topics, tmp_path: Path
 ) -> None:
@@ -129,6 +128,7 @@ def run_theirs(streams: list[dict[str, Any]]) -> list[dict[str, list[str]]]:
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
     }
+    made(PYTHON, "spark-4.0")
     env = {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": str(PYTHON)}
     env.pop("SPARK_HOME", None)
     answer = subprocess.run(
