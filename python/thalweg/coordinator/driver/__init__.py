@@ -41,19 +41,17 @@ from thalweg.coordinator.driver._native import ConsumerCore
 from thalweg.coordinator.driver._offset_commit import CommitCallback, Commits
 from thalweg.coordinator.driver._offset_fetch import CommittedOffsets, Seeking
 from thalweg.coordinator.driver._offset_requests import OffsetRequests
-from thalweg.coordinator.driver._topics import Topics
+from thalweg.coordinator.driver._topics import Topics, brokers_own
 from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, now_ms, run, soonest
 from thalweg.coordinator.listener import Listener, Spawn, tell
 from thalweg.errors import (
     BrokerResponseError,
     IllegalStateError,
     KafkaError,
-    UnsupportedOperationError,
 )
 from thalweg.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
-    SubscriptionPattern,
     TopicPartition,
 )
 
@@ -247,7 +245,7 @@ class Driver:
         """Subscribes to the topics that the user has chosen."""
         if self._assigned_by_user or (topics and pattern is not None):
             raise IllegalStateError(_ONE_WAY)
-        regex = self._regex = self._brokers_own(pattern)
+        regex = self._regex = brokers_own(pattern, self._config)
         compiled = re.compile(pattern) if pattern is not None and regex is None else None
         self._listener = listener
         self._told_at_all = False
@@ -269,10 +267,12 @@ class Driver:
     def _start_again(self) -> None:
         """Joins the group again after an interruption that may have lost an event."""
         self._topics.look_again()
-        old = self._member
-        if old is None or old.is_leaving:
-            if old is not None:
-                old.leave_again()
+        old, is_subscribed = self._member, self._regex is not None or self._topics.subscribed
+        if old is not None and old.is_leaving:
+            old.leave_again()
+        elif not (is_subscribed or self._assigned_by_user):
+            self._consumer._assign([])  # the interruption came at the end of `unsubscribe`
+        if old is None or old.is_leaving or not is_subscribed:
             self._interruptions.is_broken = False
             return
         log.warning(
@@ -287,18 +287,6 @@ class Driver:
         if not self._topics.is_pattern:  # a pattern's topics are known only after the next answer
             new.subscribe(frozenset(self._topics.names() or ()), self._regex)
         self._interruptions.is_broken = False  # last, because this may be interrupted, too
-
-    def _brokers_own(self, pattern: str | re.Pattern[str] | None) -> str | None:
-        """Returns the pattern if the broker evaluates it, else None."""
-        if not isinstance(pattern, SubscriptionPattern):
-            return None
-        if self._config["group_id"] is None or self._config["group_protocol"] != "consumer":
-            raise UnsupportedOperationError(
-                "a SubscriptionPattern needs group_id and group_protocol='consumer', because the"
-                " broker evaluates it. Set them, or pass a str or re.Pattern, which the client"
-                " evaluates"
-            )
-        return str(pattern)
 
     def subscription(self) -> set[str] | None:
         """Returns the subscribed topics, or the topics that match the pattern."""
@@ -320,21 +308,22 @@ class Driver:
 
     def unsubscribe(self) -> Waiting[None]:
         """Gives up all partitions, and leaves the group."""
-        try:
-            if self._member is None:
-                self._commits.commit_what_moved()
-                self._topics.clear()
-            else:
-                deadline = now_ms() + float(self._config["default_api_timeout_ms"])
-                yield from self._member.unsubscribe(deadline)
-        finally:  # also after an interruption: the next polls continue it, without topics
-            self._regex = None
-            self._consumer._set_subscribed(False)
-        self._assigned_by_user = False
-        if self._membership is None or not self._membership.is_leaving:
-            # Otherwise a listener has called this: the partitions are given up after it, with
-            # their commit.
-            self._consumer._assign([])
+        with self._interruptions:
+            try:
+                if self._member is None:
+                    self._commits.commit_what_moved()
+                    self._topics.clear()
+                else:
+                    deadline = now_ms() + float(self._config["default_api_timeout_ms"])
+                    yield from self._member.unsubscribe(deadline)
+            finally:  # also after an interruption: the next polls continue it, without topics
+                self._regex = None
+                self._consumer._set_subscribed(False)
+            self._assigned_by_user = False
+            if self._membership is None or not self._membership.is_leaving:
+                # Otherwise a listener has called this: the partitions are given up after it, with
+                # their commit.
+                self._consumer._assign([])
 
     # ------------------------------------------------------------------ the group
 

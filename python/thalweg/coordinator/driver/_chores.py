@@ -116,7 +116,9 @@ class Chores:
     def abandon(self) -> None:
         """Drops all chores, also one that waits: what it waits for may be lost."""
         self._queue.clear()
-        self._under_way, self._is_unfinished = None, False
+        # An interruption may have prevented that `work` notes its own end.
+        self.is_at_work = self._is_unfinished = False
+        self._under_way = None
         self._consumer._hold(False)
 
     def drop_commits(self) -> None:

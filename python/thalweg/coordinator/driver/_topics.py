@@ -20,9 +20,10 @@ from thalweg.coordinator.driver._look import Found, Known, Look, Wanted, look
 from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
 from thalweg.coordinator.driver._rights import explained
 from thalweg.coordinator.driver._waits import now_ms, retry_backoff, soonest
-from thalweg.errors import KafkaError, RetriableError
+from thalweg.errors import KafkaError, RetriableError, UnsupportedOperationError
+from thalweg.structs import SubscriptionPattern
 
-__all__ = ["Found", "Topics"]
+__all__ = ["Found", "Topics", "brokers_own"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -265,3 +266,21 @@ class Topics:
             )
         self._told_absent = to_tell
         self._absent = absent
+
+
+def brokers_own(
+    pattern: str | re.Pattern[str] | SubscriptionPattern | None, config: Mapping[str, Any]
+) -> str | None:
+    """Returns the pattern if the broker evaluates it, else None.
+
+    Raises:
+        UnsupportedOperationError: If the brokers of this group evaluate no patterns.
+    """
+    if not isinstance(pattern, SubscriptionPattern):
+        return None
+    if config["group_id"] is None or config["group_protocol"] != "consumer":
+        raise UnsupportedOperationError(
+            "a SubscriptionPattern needs group_id and group_protocol='consumer', because the broker"
+            " evaluates it. Set them, or pass a str or re.Pattern, which the client evaluates"
+        )
+    return str(pattern)
