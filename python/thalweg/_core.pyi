@@ -78,11 +78,11 @@ __all__ = [
     "FutureBatchMetadata",
     "FutureRecordMetadata",
     "JobCall",
-    "PartitionReader",
     "PasswordReply",
     "PendingRequest",
     "PreparedTls",
     "Producer",
+    "RangeReader",
     "RecordFuture",
     "RecordTable",
     "Timer",
@@ -1570,33 +1570,30 @@ class BrokerGroups:
 # ---------------------------------------------------------------- consuming/reader.rs
 
 @final
-class PartitionReader:
-    """Reads the offsets `[start, end)` of a partition as Arrow batches.
+class RangeReader:
+    """Reads ranges of offsets as Arrow batches, with one client.
 
     It is for Spark's executors."""
 
-    def __new__(
-        cls,
-        config: Mapping[str, Any],
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
+    def __new__(cls, config: Mapping[str, Any], /) -> Self: ...
+    def start(
+        self,
+        ranges: Sequence[tuple[str, int, int, int]],
         *,
         columns: Sequence[str] | None = None,
         fail_on_data_loss: bool = True,
         batch_rows: int = 65536,
         batch_bytes: int = 16777216,
         timeout_ms: float = 120000.0,
-    ) -> Self:
-        """Reads [start, end). -2 means earliest, -1 latest."""
+    ) -> None:
+        """Begins to read other ranges. What was not read of the last ones is dropped."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ArrowBatch: ...
     @property
-    def lost(self) -> list[tuple[int, int]]:
-        """The skipped ranges [from, to) of offsets that the log no longer has. Empty after
-        close."""
+    def lost(self) -> list[tuple[str, int, int, int]]:
+        """The skipped offsets that the logs no longer have, of the ranges that were started
+        last. Empty after close."""
 
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...

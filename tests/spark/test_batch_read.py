@@ -21,9 +21,9 @@ from pyspark.sql.types import (
 
 from tests.spark.conftest import Source, Topics, first
 from tests.support.scale import scaled
+from thalweg.range_reader import OffsetRange
 from thalweg.spark.options import parse_source
-from thalweg.spark.ranges import OffsetRange
-from thalweg.spark.reader import read_range
+from thalweg.spark.reader import read_ranges
 
 COLUMNS = [
     StructField("key", BinaryType(), True),
@@ -270,7 +270,7 @@ def test_columns_that_are_not_read_are_not_decoded(topics: Topics) -> None:
     sizes = {}
     for columns in ("value", "offset,timestamp"):
         options = parse_source({**given, "columns": columns}, "batch")
-        [rows] = read_range(options, OffsetRange(topic, 0, 0, 1))
+        [rows] = read_ranges(options, [OffsetRange(topic, 0, 0, 1)])
         assert rows.schema.names == columns.split(",")
         sizes[columns] = rows.nbytes
     assert sizes["value"] >= 100_000

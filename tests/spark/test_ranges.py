@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.spark.ranges import OffsetRange, plan, rate_limit
+from thalweg.range_reader import OffsetRange
+from thalweg.spark.ranges import plan, rate_limit, tasks
 
 T1, T2, T3 = ("t", 1), ("t", 2), ("t", 3)
 
@@ -103,3 +104,47 @@ def test_a_limited_trigger_always_advances_and_never_passes_the_end(limit, lates
     backlogs = [size for size in latest.values() if size]
     wanted = min(limit, sum(backlogs))
     assert wanted <= sum(end.values()) <= max(wanted, limit - 1 + len(backlogs))
+
+
+def small_topic(
+    partitions: int, size: int
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    start = {("t", number): number for number in range(partitions)}
+    return start, {tp: at + size for tp, at in start.items()}
+
+
+def test_few_ranges_have_a_task_each() -> None:
+    planned = tasks(*small_topic(32, 10))
+    assert [len(each) for each in planned] == [1] * 32
+
+
+def test_many_small_ranges_share_tasks_of_equal_size() -> None:
+    start, end = small_topic(1_000, 100)
+    planned = tasks(start, end)
+    assert len(planned) == 32
+    sizes = [sum(each.size for each in ranges) for ranges in planned]
+    assert max(sizes) - min(sizes) <= 100
+    assert sorted(each for ranges in planned for each in ranges) == plan(start, end)
+    assert all(list(ranges) == sorted(ranges) for ranges in planned)
+    assert tasks(start, end) == planned, "a repeated plan is the same"
+
+
+def test_ranges_share_no_more_than_a_task_can_read_quickly() -> None:
+    planned = tasks(*small_topic(1_000, 20_000))
+    assert len(planned) == 200
+    assert max(sum(each.size for each in ranges) for ranges in planned) == 100_000
+
+
+def test_large_ranges_keep_their_own_tasks() -> None:
+    start, end = small_topic(100, 10)
+    large = {("large", number): 500_000 for number in range(40)}
+    planned = tasks({**start, **dict.fromkeys(large, 0)}, {**end, **large})
+    assert planned[:40] == [(OffsetRange("large", number, 0, 500_000),) for number in range(40)]
+    assert [len(each) for each in planned[40:]] == [100], "there are enough tasks"
+
+
+@pytest.mark.parametrize(("minimum", "maximum"), [(1_000, None), (1_500, None), (None, 7)])
+def test_options_that_ask_for_tasks_keep_them(minimum: int | None, maximum: int | None) -> None:
+    planned = tasks(*small_topic(1_000, 10), minimum, maximum)
+    assert all(len(ranges) == 1 for ranges in planned)
+    assert len(planned) >= 1_000

@@ -12,9 +12,9 @@ import pytest
 from tests.spark.conftest import Source, Topics
 from thalweg import __version__
 from thalweg import spark as thalweg_spark
+from thalweg.range_reader import OffsetRange
 from thalweg.spark import options
-from thalweg.spark.ranges import OffsetRange
-from thalweg.spark.reader import read_range
+from thalweg.spark.reader import read_ranges
 from thalweg.spark.writer import write_batches
 
 
@@ -48,7 +48,7 @@ def test_an_executor_of_another_version_names_both(source: Source, topics: Topic
     assert plan.planned_by == __version__
     other = dataclasses.replace(plan, planned_by="9.9.9")
     with pytest.raises(RuntimeError, match=r"the driver has 9\.9\.9\. Install the same version"):
-        list(read_range(other, OffsetRange("t", 0, 0, 1)))
+        list(read_ranges(other, [OffsetRange("t", 0, 0, 1)]))
     sink = options.SinkOptions("t", planned_by="9.9.9")
     with pytest.raises(RuntimeError, match=rf"executor has thalweg {re.escape(__version__)} "):
         write_batches(sink, iter(()))

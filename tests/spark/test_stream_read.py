@@ -15,10 +15,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark.conftest import Source, Stream, Topics
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
+from thalweg.range_reader import OffsetRange
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.options import parse_source
-from thalweg.spark.ranges import OffsetRange
-from thalweg.spark.reader import read_range
+from thalweg.spark.reader import read_ranges
 from thalweg.spark.stream_reader import StreamReader
 
 StreamOf = Callable[..., Stream]
@@ -257,7 +257,7 @@ def test_partitions_that_come_while_the_limit_counts_are_read_once_and_whole(
                 break
             before = len(found)
             for each in reader.partitions(start, end):
-                for rows in read_range(options, each.value):
+                for rows in read_ranges(options, each.value):
                     found += rows.column("value").to_pylist()
             assert 0 < len(found) - before <= 4 + 2  # a small share is rounded up
             start = end
@@ -299,7 +299,7 @@ def test_a_topic_that_is_deleted_while_a_task_reads_it(topics: Topics) -> None:
         began = time.monotonic()
         timer = Timer(1, topics.broker.wire.delete_topic, [topic])
         timer.start()
-        batches = read_range(options, OffsetRange(topic, 0, 0, 5))
+        batches = read_ranges(options, [OffsetRange(topic, 0, 0, 5)])
         if fail == "true":
             with pytest.raises(DataLossError, match=rf"{topic}-0.*the topic was deleted"):
                 list(batches)
@@ -318,7 +318,7 @@ def test_topics_that_are_deleted_at_once_while_tasks_read_them(topics: Topics) -
     options = parse_source({**given, "subscribe": f"{gone},{kept},{too}"}, "batch")
 
     def rows_of(topic: str) -> int:
-        return sum(each.num_rows for each in read_range(options, OffsetRange(topic, 0, 0, 5)))
+        return sum(each.num_rows for each in read_ranges(options, [OffsetRange(topic, 0, 0, 5)]))
 
     began = time.monotonic()
     with ThreadPoolExecutor(3) as tasks:

@@ -46,7 +46,7 @@ def test_importing_thalweg_loads_next_to_nothing():
         "partitioner",
         "interceptor",
         "tables",
-        "partition_reader",
+        "range_reader",
         "coordinator",
         "coordinator.assignors",
         "coordinator.driver",

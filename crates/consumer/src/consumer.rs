@@ -210,6 +210,20 @@ impl Consumer {
         self.drain_demand(demand, sink)
     }
 
+    /// Drains this partition. What follows its fetches is fetched ahead.
+    pub(crate) fn drain_ahead<S: RecordSink>(
+        &self,
+        partition: &TopicPartition,
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        let demand = Demand {
+            only: std::slice::from_ref(partition),
+            records_max: usize::MAX,
+            run_ahead: true,
+        };
+        self.drain_demand(demand, sink)
+    }
+
     /// Returns the number of records that all calls together have returned so far.
     pub fn records_handed_out(&self) -> u64 {
         drop(self.partitions.settled());
@@ -232,6 +246,12 @@ impl Consumer {
     /// Replaces the assignment. Partitions that stay keep their position, buffer and pause.
     pub fn assign(&self, partitions: &[TopicPartition]) {
         self.partitions.assign(partitions);
+        self.moved();
+    }
+
+    /// Replaces the assignment by ranges: a partition, its first offset, and its end.
+    pub(crate) fn assign_ranges(&self, ranges: &[(TopicPartition, i64, i64)]) {
+        self.partitions.assign_ranges(ranges);
         self.moved();
     }
 

@@ -55,6 +55,6 @@ pub use partitions::state::{FetchPosition, HandedOut};
 pub use pending::Pending;
 pub use positions::absence::Absence;
 pub use positions::list_offsets::ListedOffset;
-pub use range_reader::{RANGE_EARLIEST, RANGE_LATEST, Range, RangeReader, RangeStep};
+pub use range_reader::{LostRange, Range, RangeLimits, RangeReader, RangeStep};
 pub use sync::run_lock_waits;
 pub use topic_partition::TopicPartition;

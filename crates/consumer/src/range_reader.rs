@@ -1,19 +1,25 @@
-//! Reads one bounded range of one partition: the work of a Spark task.
+//! Reads bounded ranges of partitions, one after the other: the work of a Spark task.
 //!
 //! ```text
-//! [start, end) --resolve -2/-1--> assign, seek --> drain ... drain --> position >= end: done
-//!                                                   | out of range, truncated
-//!                                                   '--> data loss: error, or skip and count
+//! ranges --> assign all at their starts, so that all are fetched
+//! first  --> drain ... drain --> position >= end: the next range
+//!                | out of range, truncated
+//!                '--> data loss: error, or skip and count
 //! ```
 //! The end is found by offset, never by waiting for a record. Batches, control batches and
 //! compacted gaps all move the position, so a range that has only markers ends as soon as it is
 //! fetched. A gap inside of the log is not a loss. Offsets before the log's start or after its end
 //! are.
+//!
+//! While one fetch of a range is drained, the next one is under way, and so are those of the ranges
+//! that follow. Nothing after the end of a range is requested.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use thalweg_cluster::NodeId;
 use thalweg_records::RecordRef;
 
 use crate::consumer::Consumer;
@@ -24,18 +30,25 @@ use crate::pending::Pending;
 use crate::positions::list_offsets::ListedOffset;
 use crate::topic_partition::TopicPartition;
 
-/// As a start or end, means the log start offset.
-pub const RANGE_EARLIEST: i64 = -2;
-/// As a start or end, means the high watermark, or the last stable offset under `read_committed`.
-pub const RANGE_LATEST: i64 = -1;
-
-#[derive(Clone, Debug)]
+/// The offsets `start` (included) to `end` (excluded) of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub partition: TopicPartition,
-    /// First offset to read, or [`RANGE_EARLIEST`] or [`RANGE_LATEST`].
     pub start: i64,
-    /// First offset not to read, or one of the two constants.
     pub end: i64,
+}
+
+/// Offsets that were skipped because they are gone: `from` (included) to `to` (excluded).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRange {
+    pub partition: TopicPartition,
+    pub from: i64,
+    pub to: i64,
+}
+
+/// How ranges are read.
+#[derive(Clone, Copy, Debug)]
+pub struct RangeLimits {
     pub fail_on_data_loss: bool,
     /// Reading fails after this long without progress.
     pub timeout: Duration,
@@ -60,8 +73,6 @@ pub enum RangeStep {
 /// Why the ends of the log are looked up.
 #[derive(Clone, Copy, Debug)]
 enum Reason {
-    /// The range starts or ends at a constant.
-    Named,
     /// This position was out of range.
     OutOfRange(i64),
     /// Nothing arrived at this position within the timeout.
@@ -76,55 +87,64 @@ enum Stage {
         reason: Reason,
     },
     Reading,
+    /// The current range is read.
     Done,
 }
 
-/// Reads a range. It needs its own consumer, without a group and with `auto_offset_reset` none.
+/// Reads ranges. It needs its own consumer, without a group and with `auto_offset_reset` none.
 #[derive(Debug)]
 pub struct RangeReader {
     consumer: Arc<Consumer>,
+    limits: RangeLimits,
+    /// The current range.
     range: Range,
+    /// The ranges after it.
+    next: VecDeque<Range>,
     stage: Stage,
     position: i64,
     progress_at: Instant,
     /// When to check again whether records can arrive.
     look_at: Instant,
-    /// Fetch responses before the last progress. The second one after it was requested at the new
-    /// position.
-    answered_before: u64,
-    /// Offsets that were skipped because they are gone (only if loss is tolerated).
-    lost: Vec<(i64, i64)>,
+    /// The node that is asked for the current range, and the number of its responses when this was
+    /// first looked at after the last progress.
+    answers_before: Option<(NodeId, u64)>,
+    lost: Vec<LostRange>,
 }
 
 impl RangeReader {
-    pub fn new(consumer: Arc<Consumer>, range: Range, now: Instant) -> Self {
-        consumer.assign(std::slice::from_ref(&range.partition));
-        let mut reader = Self {
+    /// Returns a reader of these ranges, and `None` if there is nothing to read. Each range must
+    /// be of another partition.
+    pub fn new(
+        consumer: Arc<Consumer>,
+        ranges: Vec<Range>,
+        limits: RangeLimits,
+        now: Instant,
+    ) -> Option<Self> {
+        let mut next: VecDeque<Range> = ranges.into_iter().filter(|r| r.start < r.end).collect();
+        consumer.assign_ranges(
+            &next
+                .iter()
+                .map(|range| (range.partition.clone(), range.start, range.end))
+                .collect::<Vec<_>>(),
+        );
+        let first = next.pop_front()?;
+        Some(Self {
             consumer,
+            limits,
             stage: Stage::Reading,
-            position: range.start,
-            range,
+            position: first.start,
+            range: first,
+            next,
             progress_at: now,
             look_at: now + PATIENCE,
-            answered_before: 0,
+            answers_before: None,
             lost: Vec::new(),
-        };
-        if reader.range.start < 0 || reader.range.end < 0 {
-            reader.resolve(Reason::Named, now);
-        } else {
-            reader.begin(reader.range.start);
-        }
-        reader
+        })
     }
 
-    /// Returns the ranges of offsets that were gone and skipped.
-    pub fn lost(&self) -> &[(i64, i64)] {
+    /// Returns the offsets that were gone and skipped, only if loss is tolerated.
+    pub fn lost(&self) -> &[LostRange] {
         &self.lost
-    }
-
-    /// Returns the range with its ends resolved, once reading has begun.
-    pub fn offsets(&self) -> (i64, i64) {
-        (self.range.start, self.range.end)
     }
 
     /// The application asks for more. The time that it took does not count towards the timeout.
@@ -143,7 +163,20 @@ impl RangeReader {
     }
 
     fn fails_at(&self) -> Instant {
-        self.progress_at + self.range.timeout
+        self.progress_at + self.limits.timeout
+    }
+
+    /// Goes to the next range. Returns false if there is none.
+    fn go_to_next(&mut self, now: Instant) -> bool {
+        let Some(next) = self.next.pop_front() else {
+            return false;
+        };
+        self.position = next.start;
+        self.range = next;
+        self.stage = Stage::Reading;
+        self.answers_before = None;
+        self.went_on(now);
+        true
     }
 
     fn resolve(&mut self, reason: Reason, now: Instant) {
@@ -153,28 +186,37 @@ impl RangeReader {
             (partition.clone(), OffsetSpec::Latest),
         ];
         let limit = match reason {
-            Reason::TimedOut(_) => self.range.timeout.min(PATIENCE),
-            _ => self.range.timeout,
+            Reason::TimedOut(_) => self.limits.timeout.min(PATIENCE),
+            Reason::OutOfRange(_) => self.limits.timeout,
         };
         let pending = self.consumer.list_offsets(targets, now + limit);
         self.stage = Stage::Resolving { pending, reason };
     }
 
+    /// Continues at an offset.
     fn begin(&mut self, offset: i64) {
         self.position = offset;
-        self.stage = if offset >= self.range.end {
-            Stage::Done
-        } else {
-            Stage::Reading
-        };
-        if let Stage::Reading = self.stage {
-            self.consumer
-                .seek(&self.range.partition, offset, -1)
-                .expect("the reader has assigned the partition itself");
+        if offset >= self.range.end {
+            self.finish();
+            return;
         }
+        self.stage = Stage::Reading;
+        self.seek(offset);
     }
 
-    /// Drains available records into `sink`, up to the range's end. Stores `waker` to be woken
+    /// Ends the current range, and drops what is left of its fetches.
+    fn finish(&mut self) {
+        self.stage = Stage::Done;
+        self.seek(self.range.end);
+    }
+
+    fn seek(&self, offset: i64) {
+        self.consumer
+            .seek(&self.range.partition, offset, -1)
+            .expect("the reader has assigned the partition itself");
+    }
+
+    /// Drains available records into `sink`, up to the end of a range. Stores `waker` to be woken
     /// when more may be available.
     pub fn poll<S: RecordSink>(
         &mut self,
@@ -183,13 +225,18 @@ impl RangeReader {
         now: Instant,
     ) -> Result<RangeStep, ConsumerError> {
         self.consumer.register(waker);
-        if let Stage::Resolving { .. } = self.stage {
-            self.resolved(waker, now)?;
-        }
-        match self.stage {
-            Stage::Done => Ok(RangeStep::Done),
-            Stage::Resolving { .. } => Ok(RangeStep::Pending),
-            Stage::Reading => self.read(sink, waker, now),
+        loop {
+            if let Stage::Resolving { .. } = self.stage {
+                self.resolved(waker, now)?;
+            }
+            let step = match self.stage {
+                Stage::Done => RangeStep::Done,
+                Stage::Resolving { .. } => RangeStep::Pending,
+                Stage::Reading => self.read(sink, waker, now)?,
+            };
+            if step != RangeStep::Done || !self.go_to_next(now) {
+                return Ok(step);
+            }
         }
     }
 
@@ -204,16 +251,19 @@ impl RangeReader {
             end: self.range.end,
             reached: false,
         };
-        let drained = match self.consumer.drain(usize::MAX, &mut bounded) {
+        let drained = match self
+            .consumer
+            .drain_ahead(&self.range.partition, &mut bounded)
+        {
             Ok(drained) => drained,
             Err(
-                ConsumerError::OffsetOutOfRange { offset, .. }
-                | ConsumerError::LogTruncation { offset, .. },
-            ) => {
-                self.resolve(Reason::OutOfRange(offset), now);
-                self.resolved(waker, now)?;
-                return Ok(RangeStep::Pending);
-            }
+                ConsumerError::OffsetOutOfRange {
+                    offset, partition, ..
+                }
+                | ConsumerError::LogTruncation {
+                    offset, partition, ..
+                },
+            ) => return self.out_of_range(&partition, offset, waker, now),
             Err(error) => return Err(error),
         };
         let reached = bounded.reached;
@@ -223,10 +273,10 @@ impl RangeReader {
         {
             self.position = position.offset;
             self.went_on(now);
-            self.answered_before = self.consumer.metrics().fetch_answered_total.get();
+            self.answers_before = None;
         }
         if reached || self.position >= self.range.end {
-            self.stage = Stage::Done;
+            self.finish();
         }
         Ok(match drained.records {
             0 if drained.refused && !reached => RangeStep::SinkFull,
@@ -236,6 +286,31 @@ impl RangeReader {
         })
     }
 
+    /// Looks up the ends of the log. The range may be one of those that follow: it comes first
+    /// now, because its fetches would fail again and again.
+    fn out_of_range(
+        &mut self,
+        partition: &TopicPartition,
+        offset: i64,
+        waker: &Waker,
+        now: Instant,
+    ) -> Result<RangeStep, ConsumerError> {
+        if self.range.partition != *partition {
+            let place = self.next.iter().position(|r| r.partition == *partition);
+            let Some(other) = place.and_then(|place| self.next.remove(place)) else {
+                return Ok(RangeStep::Records(0));
+            };
+            let mut current = std::mem::replace(&mut self.range, other);
+            current.start = self.position;
+            self.next.push_front(current);
+            self.position = self.range.start;
+            self.answers_before = None;
+        }
+        self.resolve(Reason::OutOfRange(offset), now);
+        self.resolved(waker, now)?;
+        Ok(RangeStep::Pending)
+    }
+
     /// Nothing arrived: wait, fail, or end the range.
     fn stalled(&mut self, now: Instant) -> Result<RangeStep, ConsumerError> {
         let log_end = self.log_end()?;
@@ -243,11 +318,11 @@ impl RangeReader {
             self.look_at = now + PATIENCE;
             if self.is_deleted() {
                 self.lose(self.position, self.range.end, "the topic was deleted")?;
-                self.stage = Stage::Done;
+                self.finish();
             } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
                 // The leader returned nothing at the position although its log continues:
                 // compaction has removed the last records.
-                self.stage = Stage::Done;
+                self.finish();
             }
             if let Stage::Done = self.stage {
                 return Ok(RangeStep::Done);
@@ -277,7 +352,7 @@ impl RangeReader {
 
     fn log_ends_early(&mut self, position: i64) -> Result<(), ConsumerError> {
         self.lose(position, self.range.end, "the log ends before them")?;
-        self.stage = Stage::Done;
+        self.finish();
         Ok(())
     }
 
@@ -291,11 +366,23 @@ impl RangeReader {
         }
     }
 
-    fn log_end(&self) -> Result<Option<i64>, ConsumerError> {
+    /// Returns the end of the log, if the leader has responded to a fetch at this position. The
+    /// second response after the last progress is one.
+    fn log_end(&mut self) -> Result<Option<i64>, ConsumerError> {
         let partitions = self.consumer.partitions();
-        let answered = self.consumer.metrics().fetch_answered_total.get() - self.answered_before;
+        let Some((node, answers)) = partitions.answers_of(&self.range.partition) else {
+            return Ok(None);
+        };
+        match self.answers_before {
+            Some((asked, before)) if asked == node && answers >= before + 2 => {}
+            Some((asked, _)) if asked == node => return Ok(None),
+            _ => {
+                self.answers_before = Some((node, answers));
+                return Ok(None);
+            }
+        }
         // A broker that is no longer the leader responds too, with an error.
-        if answered < 2 || !partitions.is_answered_well(&self.range.partition) {
+        if !partitions.is_answered_well(&self.range.partition) {
             return Ok(None);
         }
         match self.consumer.config().isolation_level {
@@ -316,7 +403,7 @@ impl RangeReader {
         let listed = match (listed, reason) {
             (Err(_), Reason::TimedOut(at)) if self.is_deleted() => {
                 self.lose(at, self.range.end, "the topic was deleted")?;
-                self.stage = Stage::Done;
+                self.finish();
                 return Ok(());
             }
             (Err(_), Reason::TimedOut(_)) => return Err(self.timed_out()),
@@ -329,16 +416,6 @@ impl RangeReader {
         let (earliest, latest) = (earliest.offset, latest.offset);
         self.went_on(now);
         match reason {
-            Reason::Named => {
-                let named = |offset| match offset {
-                    RANGE_EARLIEST => earliest,
-                    RANGE_LATEST => latest,
-                    offset => offset,
-                };
-                (self.range.start, self.range.end) =
-                    (named(self.range.start), named(self.range.end));
-                self.begin(self.range.start);
-            }
             Reason::OutOfRange(at) | Reason::TimedOut(at) if at < earliest => {
                 let to = earliest.min(self.range.end);
                 self.lose(at, to, "they were deleted")?;
@@ -350,7 +427,7 @@ impl RangeReader {
                     self.range.end,
                     "the log was truncated or the topic was created again",
                 )?;
-                self.stage = Stage::Done;
+                self.finish();
             }
             Reason::TimedOut(at) if latest <= at => self.log_ends_early(at)?,
             Reason::TimedOut(_) => return Err(self.timed_out()),
@@ -359,8 +436,8 @@ impl RangeReader {
     }
 
     fn lose(&mut self, from: i64, to: i64, reason: &'static str) -> Result<(), ConsumerError> {
-        if self.range.fail_on_data_loss {
-            let partition = self.range.partition.clone();
+        let partition = self.range.partition.clone();
+        if self.limits.fail_on_data_loss {
             return Err(ConsumerError::DataLoss {
                 partition,
                 from,
@@ -368,7 +445,11 @@ impl RangeReader {
                 reason,
             });
         }
-        self.lost.push((from, to));
+        self.lost.push(LostRange {
+            partition,
+            from,
+            to,
+        });
         Ok(())
     }
 }

@@ -48,7 +48,7 @@ mod _core {
     #[pymodule_export]
     use crate::consuming::consumer::Consumer;
     #[pymodule_export]
-    use crate::consuming::reader::PartitionReader;
+    use crate::consuming::reader::RangeReader;
     #[pymodule_export]
     use crate::convert::kerberos::check_kerberos;
     #[pymodule_export]

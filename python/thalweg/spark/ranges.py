@@ -2,31 +2,23 @@
 
 It only computes with ``{(topic, partition): offset}``, without a broker or Spark. The ranges are
 those of the Kafka connector's ``KafkaOffsetRangeCalculator``, and the limits those of its rate
-limit. So a job that changes to this source keeps its number of tasks and its batch sizes.
+limit. So a job that changes to this source keeps its batch sizes. It also keeps its number of
+tasks, except that many small ranges share a task: the connector starts one for each of them.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from thalweg.range_reader import OffsetRange
 from thalweg.spark.offsets import Offsets, Partition
 
-
-@dataclass(frozen=True)
-class OffsetRange:
-    """Offsets ``start`` (included) to ``end`` (excluded) of one partition."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """The number of offsets. There may be fewer records: compaction and transactions."""
-        return self.end - self.start
+# Small ranges share tasks of about this many offsets, if there are more ranges than this number of
+# tasks. A cluster has more cores than that only if it also has much to read.
+_TASK_OFFSETS = 100_000
+_TASKS_MIN = 32
 
 
 def plan(
@@ -60,6 +52,46 @@ def plan(
     if min_partitions is not None and len(ranges) < min_partitions:
         ranges = _split_to(ranges, min_partitions)
     return ranges
+
+
+def tasks(
+    start: Mapping[Partition, int],
+    end: Mapping[Partition, int],
+    min_partitions: int | None = None,
+    max_records_per_partition: int | None = None,
+) -> list[tuple[OffsetRange, ...]]:
+    """Returns the ranges of each task between two sets of offsets.
+
+    A task of Spark costs as much time as reading tens of thousands of records. So if there are many
+    ranges, small ones share a task. There remain at least 32 tasks, or ``min_partitions`` if that
+    is more. With ``max_records_per_partition``, and if ranges are split, each has its own task.
+
+    Args:
+        start: As in :func:`plan`.
+        end: As in :func:`plan`.
+        min_partitions: The wanted minimum number of tasks.
+        max_records_per_partition: The maximum number of offsets of a task.
+    """
+    ranges = plan(start, end, min_partitions, max_records_per_partition)
+    least = max(min_partitions or 0, _TASKS_MIN)
+    small = [each for each in ranges if each.size < _TASK_OFFSETS]
+    is_split = len({(each.topic, each.partition) for each in ranges}) < len(ranges)
+    if is_split or max_records_per_partition is not None or len(ranges) <= least or not small:
+        return [(each,) for each in ranges]
+    large = [(each,) for each in ranges if each.size >= _TASK_OFFSETS]
+    number = max(math.ceil(sum(each.size for each in small) / _TASK_OFFSETS), least - len(large), 1)
+    return large + _shared(small, number)
+
+
+def _shared(ranges: list[OffsetRange], number: int) -> list[tuple[OffsetRange, ...]]:
+    """Distributes ranges over a number of tasks, so that all get about as many offsets."""
+    shares: list[list[OffsetRange]] = [[] for _ in range(number)]
+    by_size = [(0, place) for place in range(number)]
+    for each in sorted(ranges, key=lambda one: -one.size):
+        size, place = heapq.heappop(by_size)
+        shares[place].append(each)
+        heapq.heappush(by_size, (size + each.size, place))
+    return [tuple(sorted(share)) for share in shares if share]
 
 
 def _split_to(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:

@@ -1,7 +1,7 @@
-"""Batch read: the driver plans ranges, and each task reads its range as Arrow batches.
+"""Batch read: the driver plans ranges, and each task reads its ranges as Arrow batches.
 
     DataSource.reader -> partitions()  [driver: looks up the offsets, for each execution]
-                      -> read(range)   [executor: PartitionReader, Rust, Arrow by the C interface]
+                      -> read(ranges)  [executor: RangeReader, Rust, Arrow by the C interface]
 
 Spark pickles readers and partitions, so they hold no connection.
 """
@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from thalweg.spark import data_loss
+from thalweg.spark.clients import READERS
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader, consumer_config
 from thalweg.spark.offsets import Offsets
 from thalweg.spark.options import SourceOptions, check_version
-from thalweg.spark.ranges import OffsetRange, plan
+from thalweg.spark.ranges import tasks
 from thalweg.spark.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from thalweg.range_reader import OffsetRange
 
 # Spark takes batches of 10,000 and of 65,536 rows at the same rate. Larger ones need fewer calls.
 BATCH_ROWS = 32_768
@@ -30,15 +33,15 @@ BATCH_BYTES = 16 * 1024 * 1024
 
 
 class RangePartition(InputPartition):
-    """The work of one task: a range of offsets of one partition."""
+    """The work of one task: ranges of offsets, each of another partition of a topic."""
 
-    def __init__(self, offset_range: OffsetRange) -> None:
-        """Wraps a range, so that Spark can send it to an executor.
+    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
+        """Wraps ranges, so that Spark can send them to an executor.
 
         Args:
-            offset_range: The range that the task reads.
+            ranges: The ranges that the task reads, in this order.
         """
-        super().__init__(offset_range)
+        super().__init__(tuple(ranges))
 
 
 class BatchReader(DataSourceReader):
@@ -56,7 +59,7 @@ class BatchReader(DataSourceReader):
         """Looks up the offsets and plans the ranges. It runs on the driver.
 
         Returns:
-            One partition for each range. The list is empty if there is nothing to read.
+            The work of each task. The list is empty if there is nothing to read.
 
         Raises:
             ValueError: If the given offsets do not cover the partitions, or a start offset is
@@ -72,66 +75,69 @@ class BatchReader(DataSourceReader):
         finally:
             offsets.close()
         _check_order(start, end)
-        ranges = plan(start, end, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(one) for one in ranges]
+        return plan(options, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one range. It runs on an executor.
+        """Reads the ranges of one task. It runs on an executor.
 
         Args:
-            partition: A range, or Spark's ``InputPartition(None)`` if nothing was planned.
+            partition: The ranges, or Spark's ``InputPartition(None)`` if nothing was planned.
 
         Returns:
             Arrow batches with the schema of the source.
         """
         if partition.value is None:
             return iter(())
-        return read_range(self._options, partition.value)
+        return read_ranges(self._options, partition.value)
 
 
-def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Yields the Arrow batches of one range, in order of offset.
+def plan(options: SourceOptions, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+    """Plans the work of the tasks that read between two sets of offsets."""
+    planned = tasks(start, end, options.min_partitions, options.max_records_per_partition)
+    return [RangePartition(ranges) for ranges in planned]
+
+
+def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    """Yields the Arrow batches of ranges, each in order of offset.
 
     Raises:
-        DataLossError: If the topic no longer has offsets of the range, and ``failOnDataLoss`` is
-            true.
-        KafkaError: If the partition cannot be read within ``kafkaConsumer.pollTimeoutMs``.
+        DataLossError: If a topic no longer has offsets of a range, and ``failOnDataLoss`` is true.
+        KafkaError: If a partition cannot be read within ``kafkaConsumer.pollTimeoutMs``.
     """
     import pyarrow as pa
 
     check_version(options.planned_by)
     from thalweg.errors import OffsetOutOfRangeError
-    from thalweg.partition_reader import PartitionReader
 
     settle()
-    reader = PartitionReader(
-        consumer_config(options),
-        offset_range.topic,
-        offset_range.partition,
-        offset_range.start,
-        offset_range.end,
-        columns=options.columns,
-        fail_on_data_loss=options.fail_on_data_loss,
-        batch_rows=BATCH_ROWS,
-        batch_bytes=BATCH_BYTES,
-        timeout_ms=options.poll_timeout_ms,
-    )
+    config = consumer_config(options)
+    reader = READERS.take(config)
     try:
-        for batch in reader:
+        for batch in reader.read(
+            ranges,
+            columns=options.columns,
+            fail_on_data_loss=options.fail_on_data_loss,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
+            timeout_ms=options.poll_timeout_ms,
+        ):
             yield pa.record_batch(batch)
-        for start, end in reader.lost:
+        for lost in reader.lost:
             data_loss.report(
                 fail=False,
                 kind="COULD_NOT_READ_OFFSET_RANGE",
                 detail=(
-                    f"Offsets {start} to {end - 1} of {offset_range.topic}-"
-                    f"{offset_range.partition} are no longer available."
+                    f"Offsets {lost.start} to {lost.end - 1} of {lost.topic}-{lost.partition} are "
+                    "no longer available."
                 ),
             )
-    except OffsetOutOfRangeError as error:
-        raise DataLossError(f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}") from error
-    finally:
-        reader.close()
+    except BaseException as error:  # also GeneratorExit: a LIMIT ends the task early
+        READERS.discard(reader)
+        if isinstance(error, OffsetOutOfRangeError):
+            text = f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}"
+            raise DataLossError(text) from error
+        raise
+    READERS.give_back(config, reader)
 
 
 def _check_order(start: Offsets, end: Offsets) -> None:

@@ -28,8 +28,8 @@ from thalweg.spark.data_loss import PartitionsChangedError
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.offsets import Offsets, Partition, embedded_start, from_json, to_json
 from thalweg.spark.options import SourceOptions
-from thalweg.spark.ranges import plan, rate_limit
-from thalweg.spark.reader import RangePartition, read_range
+from thalweg.spark.ranges import rate_limit
+from thalweg.spark.reader import plan, read_ranges
 from thalweg.spark.trigger_delay import TriggerDelay
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The ends of this run. Only they can be compared with the target: the first batch may be
         # one that an earlier run has planned.
         self._planned: Offsets | None = None
+        self._seen: Offsets | None = None
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
 
@@ -104,12 +105,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end, begin if first else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Returns the end of all partitions, for the progress of the query.
+        """Returns the end of all partitions as this trigger saw it, for the query's progress.
 
         None if no broker answers: it is only for display, so it must not fail the query.
         """
         try:
-            return to_json(self._latest())
+            return to_json(self._latest() if self._seen is None else self._seen)
         except KafkaError as error:
             log.warning("could not get the latest offsets for the progress of the query: %s", error)
             return None
@@ -122,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end: The end offset.
 
         Returns:
-            One partition for each range. The list is empty if there is nothing to read.
+            The work of each task. The list is empty if there is nothing to read.
 
         Raises:
             DataLossError: If partitions or offsets between the two are gone, and ``failOnDataLoss``
@@ -140,15 +141,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _check_available(until, self._latest_of(until))
         begin = {**self._added(begin, until), **begin}
         self._check_loss(begin, until)
-        options = self._options
-        ranges = plan(begin, until, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(one) for one in ranges]
+        return plan(self._options, begin, until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one range. It runs on an executor."""
+        """Reads the ranges of one task. It runs on an executor."""
         if partition.value is None:
             return iter(())
-        return read_range(self._options, partition.value)
+        return read_ranges(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Does nothing: Spark's checkpoint keeps the offsets, not a consumer group."""
@@ -174,6 +173,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = self._latest()
             if self._target is not None:
                 self._target = latest
+        self._seen = latest
         # If all topics are deleted, Spark must not log {} as an end (SPARK-41375).
         return latest or begin
 

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from thalweg.spark.clients import PRODUCERS
 from thalweg.spark.options import SinkOptions, check_version
-from thalweg.spark.producers import cached_producer, discard_producer
 from thalweg.spark.schema import check_sink_schema
 from thalweg.spark.workers import settle
 
@@ -67,13 +67,14 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
     """
     check_version(options.planned_by)
     settle()
-    producer = cached_producer(options.client_config)
+    producer = PRODUCERS.take(options.client_config)
     try:
         send_rows(producer, options.topic, batches)
     except BaseException:
         # Spark repeats the task. Its remaining records must not be sent before that.
-        discard_producer(options.client_config)
+        PRODUCERS.discard(producer)
         raise
+    PRODUCERS.give_back(options.client_config, producer)
     return WriterCommitMessage()
 
 

@@ -16,7 +16,7 @@ from thalweg._config.options import ROWS
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.auth.aws import Credentials
 from thalweg.errors import KafkaError
-from thalweg.partition_reader import PartitionReader
+from thalweg.range_reader import RangeReader
 
 FORMS = forms(SENTINEL)
 PLAIN = {
@@ -112,8 +112,8 @@ def assert_nothing_is_shown(error: BaseException) -> None:
 
 
 def start(client: Any, options: dict[str, Any]) -> None:
-    if client is PartitionReader:
-        PartitionReader(options, "topic", 0, 0, 1)
+    if client is RangeReader:
+        RangeReader(options)
         return
     made = client(**options)
     if client in (AIOKafkaConsumer, AIOKafkaProducer):
@@ -143,7 +143,7 @@ def failure(opens: Any, client: Any, case: str) -> BaseException:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("client", [*CLIENTS, PartitionReader])
+@pytest.mark.parametrize("client", [*CLIENTS, RangeReader])
 def test_no_frame_of_a_failing_constructor_shows_a_secret(client: Any, case: str) -> None:
     assert_nothing_is_shown(failure(start, client, case))
 

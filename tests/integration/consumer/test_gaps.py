@@ -18,7 +18,7 @@ from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
 from thalweg.errors import OffsetOutOfRangeError
-from thalweg.partition_reader import PartitionReader
+from thalweg.range_reader import OffsetRange, RangeReader
 
 
 def _transactions(broker: Broker, topic: str, *steps: str) -> None:
@@ -190,11 +190,40 @@ def test_a_range_reader_tells_what_is_gone(broker: Broker, clients: Clients) -> 
     fill(clients, broker, topic, 10)
     clients.admin(broker).delete_records({TopicPartition(topic, 0): 4})
     config = {"bootstrap.servers": broker.bootstrap_servers}
-    with PartitionReader(config, topic, 0, 0, 10, fail_on_data_loss=False) as reader:
-        assert sum(pa.record_batch(each).num_rows for each in reader) == 6
-        assert reader.lost == [(0, 4)]
-    with (
-        PartitionReader(config, topic, 0, 0, 10) as reader,
-        pytest.raises(OffsetOutOfRangeError, match=r"0 .* 4|they were deleted"),
-    ):
-        list(reader)
+    wanted = [OffsetRange(topic, 0, 0, 10)]
+    with RangeReader(config) as reader:
+        batches = list(reader.read(wanted, fail_on_data_loss=False))
+        assert sum(pa.record_batch(each).num_rows for each in batches) == 6
+        assert reader.lost == [OffsetRange(topic, 0, 0, 4)]
+        with pytest.raises(OffsetOutOfRangeError, match=r"0 .* 4|they were deleted"):
+            list(reader.read(wanted))
+
+
+def test_a_range_reader_reads_many_ranges_with_one_client(broker: Broker, clients: Clients) -> None:
+    topics = [broker.create_topic(f"many-{number}", 2) for number in range(3)]
+    producer = clients.producer(broker)
+    for topic in topics:
+        for number in range(20):
+            producer.send(topic, b"%d" % number, partition=number % 2)
+    producer.flush()
+    with RangeReader({"bootstrap.servers": broker.bootstrap_servers}) as reader:
+        for start, end in [(0, 10), (2, 7), (4, 4), (9, 10)]:
+            ranges = [OffsetRange(topic, n, start, end) for topic in topics for n in range(2)]
+            read = [pa.record_batch(each) for each in reader.read(ranges)]
+            rows = [row for each in read for row in each.to_pylist()]
+            found = [(row["topic"], row["partition"], row["offset"]) for row in rows]
+            wanted = [(topic, n, at) for topic, n, *_ in ranges for at in range(start, end)]
+            assert found == wanted
+            assert len(read) <= 1, "small ranges share a batch"
+        reader.rest()
+        assert list(reader.read([])) == []
+
+
+def test_a_range_reader_refuses_ranges_that_it_cannot_read(broker: Broker) -> None:
+    with RangeReader({"bootstrap.servers": broker.bootstrap_servers}) as reader:
+        with pytest.raises(ValueError, match="twice-1 has two ranges"):
+            reader.read([OffsetRange("twice", 1, 0, 3), OffsetRange("twice", 1, 3, 6)])
+        with pytest.raises(ValueError, match=r"range -2 to 4 of t-0 has a negative offset"):
+            reader.read([OffsetRange("t", 0, -2, 4)])
+        with pytest.raises(ValueError, match="colour"):
+            reader.read([OffsetRange("t", 0, 0, 4)], columns=["colour"])

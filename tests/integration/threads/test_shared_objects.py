@@ -33,17 +33,18 @@ def test_a_reader_that_waits_in_one_thread_is_refused_to_another() -> None:
     source = """
     from thalweg import EmbeddedBroker
     from thalweg.errors import IllegalStateError
-    from thalweg.partition_reader import PartitionReader
+    from thalweg.range_reader import OffsetRange, RangeReader
     with EmbeddedBroker() as broker:
         broker.create_topic("t")
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send("t", b"value").get(20)
         broker.faults.on("Fetch").then_silence(times=None)
         config = {"bootstrap.servers": broker.bootstrap_servers}
-        reader = PartitionReader(config, "t", 0, 0, 1, timeout_ms=3000)
+        reader = RangeReader(config)
+        batches = reader.read([OffsetRange("t", 0, 0, 1)], timeout_ms=3000)
         def read():
             try:
-                list(reader)
+                list(batches)
             except Exception as error:
                 print(type(error).__name__, flush=True)
         thread = threading.Thread(target=read)

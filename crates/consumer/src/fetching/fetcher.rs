@@ -178,6 +178,7 @@ impl Fetcher {
     fn look(&mut self, now: Instant) -> Survey {
         let mut look = Look {
             has_group: self.shared.config.group_id.is_some(),
+            partition_bytes_max: self.shared.config.max_partition_fetch_bytes,
             backoff: &mut self.backoff,
             timers: &mut self.timers,
             now,

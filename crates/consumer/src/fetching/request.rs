@@ -241,7 +241,7 @@ fn request(
             partition: wanted.partition.partition,
             current_leader_epoch: wanted.current_leader_epoch,
             fetch_offset: wanted.fetch_offset,
-            partition_max_bytes: config.max_partition_fetch_bytes,
+            partition_max_bytes: wanted.bytes_max,
             ..Default::default()
         });
     }

@@ -78,6 +78,7 @@ impl Fetcher {
         // While a quota is exceeded, responses are empty even if the log has records (KIP-219).
         if response.throttle_time_ms <= 0 {
             self.shared.metrics.fetch_answered_total.add(1);
+            self.shared.partitions.lock().answered(node);
         }
         let empty = !has_news(&response);
         if let Some(entry) = self.nodes.get_mut(&node) {
@@ -190,6 +191,7 @@ impl Fetcher {
             }
             Outcome::Open(accepted) => {
                 let records = data.records.take().unwrap_or_default();
+                let (bytes, from) = (records.len(), accepted.from.offset);
                 self.shared
                     .metrics
                     .bytes_consumed_total
@@ -217,7 +219,11 @@ impl Fetcher {
                     context,
                     &mut self.decode.waiting,
                 );
-                self.shared.partitions.lock().insert(Box::new(fetch));
+                let mut assigned = self.shared.partitions.lock();
+                if let Some(end) = fetch.end {
+                    assigned.note_size(fetch.handle, bytes, end.offset - from);
+                }
+                assigned.insert(Box::new(fetch));
             }
         }
         true

@@ -31,6 +31,7 @@ pub(crate) struct Wanted {
     /// The partition's stamp. Responses under another stamp are stale.
     pub(crate) stamp: u64,
     pub(crate) fetch_offset: i64,
+    pub(crate) bytes_max: i32,
     pub(crate) current_leader_epoch: i32,
 }
 
@@ -38,6 +39,7 @@ impl Wanted {
     /// Whether the broker remembers the same for both. It does not know the stamp.
     fn same_on_the_wire(&self, other: &Self) -> bool {
         self.fetch_offset == other.fetch_offset
+            && self.bytes_max == other.bytes_max
             && self.current_leader_epoch == other.current_leader_epoch
     }
 }
@@ -268,6 +270,7 @@ mod tests {
             topic_id: Uuid([7; 16]),
             stamp: 1,
             fetch_offset,
+            bytes_max: 1 << 20,
             current_leader_epoch: 3,
         }
     }

@@ -65,6 +65,8 @@ pub(crate) type Timers = BTreeSet<(Instant, u32)>;
 
 pub(crate) struct Look<'a> {
     pub(crate) has_group: bool,
+    /// `max_partition_fetch_bytes`
+    pub(crate) partition_bytes_max: i32,
     pub(crate) backoff: &'a mut Backoff,
     pub(crate) timers: &'a mut Timers,
     pub(crate) now: Instant,
@@ -174,6 +176,7 @@ impl Look<'_> {
                         topic_id: state.topic_id,
                         stamp,
                         fetch_offset: position.offset,
+                        bytes_max: state.fetch_bytes(position.offset, self.partition_bytes_max),
                         current_leader_epoch: leader.epoch,
                     },
                 ));
@@ -228,6 +231,7 @@ mod tests {
         let mut timers = Timers::from([(base, 2), (base, 3), (now, 3), (later, 4)]);
         let mut look = Look {
             has_group: false,
+            partition_bytes_max: 1 << 20,
             backoff: &mut backoff,
             timers: &mut timers,
             now,

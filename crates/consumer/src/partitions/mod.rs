@@ -13,6 +13,7 @@
 //! - `table` has the partitions by name and by handle, and which of them the fetcher must check.
 //! - `state` is one partition: its phase, position, and the fetches that it holds.
 //! - `buffer` moves fetches in and out, `serving` orders them, `handing_out` moves the positions.
+//! - `bounds` ends the reading of a partition at an offset, for ranges.
 //! - `steps` reads one fetch record by record, without the lock.
 //! - `errors` keeps what a poll has to raise, and `queries` answers the application's questions.
 //!
@@ -24,6 +25,7 @@
 //! This room does not know groups: the coordinator decides who owns which partition, and calls
 //! `assign` on the application's half like any other caller.
 
+mod bounds;
 mod buffer;
 mod errors;
 mod handing_out;
@@ -245,6 +247,11 @@ impl Partitions {
 
     pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
         self.settled().assign(partitions);
+    }
+
+    /// Replaces the assignment, see [`Assigned::assign_ranges`].
+    pub(crate) fn assign_ranges(&self, ranges: &[(TopicPartition, i64, i64)]) {
+        self.settled().assign_ranges(ranges);
     }
 
     /// Moves the position. `leader_epoch` is that of the record before `offset`, -1 if unknown.

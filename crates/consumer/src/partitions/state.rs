@@ -120,6 +120,10 @@ pub(crate) struct PartitionState {
     pub(crate) moved_at: u64,
     pub(crate) handed_out: Option<HandedOut>,
     pub(crate) paused: bool,
+    /// Records from this offset on are not wanted, see [`crate::partitions::bounds`].
+    pub(crate) until: Option<i64>,
+    /// Measured by the last fetch, if `until` is set.
+    pub(crate) bytes_per_offset: Option<i64>,
     pub(crate) current: Current,
     pub(crate) ahead: Ahead,
     /// A request that will settle the phase is in flight.
@@ -163,6 +167,8 @@ impl PartitionState {
             moved_at: stamp,
             handed_out: None,
             paused: false,
+            until: None,
+            bytes_per_offset: None,
             current: Current::None,
             ahead: Ahead::No,
             asked: false,
@@ -256,6 +262,7 @@ impl PartitionState {
         let Some(end) = fetch
             .end
             .filter(|end| known_end.is_some_and(|known| end.offset < known))
+            .filter(|end| self.is_before_end(end.offset))
         else {
             return false;
         };
@@ -288,7 +295,11 @@ impl PartitionState {
     }
 
     pub(crate) fn is_fetchable(&self, now: Instant) -> bool {
-        !self.paused && !self.is_buffered() && self.due(now) && self.valid_position().is_some()
+        let wanted = |position: FetchPosition| self.is_before_end(position.offset);
+        !self.paused
+            && !self.is_buffered()
+            && self.due(now)
+            && self.fetch_position().is_some_and(wanted)
     }
 
     /// Returns the closer replica while its lease lasts.

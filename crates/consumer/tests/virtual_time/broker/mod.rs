@@ -107,6 +107,8 @@ pub(crate) struct Broker {
     pub(crate) unreadable: usize,
     /// Sends no responses.
     pub(crate) silent: bool,
+    /// This node sends none.
+    pub(crate) silent_node: Option<i32>,
     sessions: BTreeMap<(i32, i32), Session>,
     next_session: i32,
 }
@@ -130,6 +132,7 @@ impl Broker {
             metadata_says: None,
             unreadable: 0,
             silent: false,
+            silent_node: None,
             sessions: BTreeMap::new(),
             next_session: 100,
         }
@@ -204,7 +207,7 @@ impl Broker {
         let header = frame::decode_request_header(&mut reader).expect("our own header");
         let (key, version) = (ApiKey(header.request_api_key), header.request_api_version);
         let id = header.correlation_id;
-        if self.silent {
+        if self.silent || self.silent_node == Some(node) {
             return None;
         }
         match key {
