@@ -3,13 +3,13 @@
 --quick            fewer rows, three rounds
 --rows 6000000     rows of 100 bytes for the reads. A write uses a third of them
 --rounds 5         A B A B ... The median counts, of rates and of the ratios within a round
---cases read       only these of read, stream, write (several: separated by commas)
+--cases read       only cases whose name starts with one of these (separated by commas)
 --bootstrap H:P    a running broker, instead of one started here
---jvm-stream PY    a Python with pyspark 4.0.0, for the connector's stream
+--spark-4.0 PY     a Python with pyspark 4.0.0, for the connector's streams
 
 The connector is spark-sql-kafka-0-10 4.0.0, the newest in the registry (`make spark-kafka`). Its
-batch read and write run on this environment's pyspark. Its stream needs pyspark 4.0.0, so that case
-runs it in its own virtual environment (`make spark-4.0`).
+batch reads and writes run on this environment's pyspark. Its streams need pyspark 4.0.0, so those
+cases run it in a virtual environment of its own (`make spark-4.0`). `cases.py` lists the cases.
 """
 
 from __future__ import annotations
@@ -24,49 +24,29 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benches.broker import bench_broker
+from benches.spark.cases import Case, Contestant, all_cases
 from tests.support.java import java_home
 from tests.support.paths import CACHE, ROOT
 from tests.support.wire import Wire
 
 PROGRAM = Path(__file__).with_name("program.py")
 JARS = CACHE / "spark-kafka" / "jars"
-JVM_STREAM = CACHE / "spark-4.0" / "bin" / "python"
-PARTITIONS = 4
+SPARK_4_0 = CACHE / "spark-4.0" / "bin" / "python"
 VALUE_BYTES = 100
-# The project's own goals. benches/README.md says where they come from.
-GOALS = {"read": 3.0, "stream": 2.5, "write": 2.0}
 QUICK_ROWS = 300_000
-# The sinks' own defaults differ. The benchmark compares the cost of records, not linger settings.
-PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "131072", "kafka.acks": "all"}
 _numbers = itertools.count(1)
 
 
-@dataclass
-class Case:
-    """One measurement of both connectors."""
-
-    name: str
-    rows: int
-    rates: dict[str, list[float]] = field(default_factory=lambda: {"thalweg": [], "jvm": []})
-    spark: dict[str, str] = field(default_factory=dict)
-    missing: str = ""
-
-    def ratio(self) -> float | None:
-        pairs = zip(self.rates["thalweg"], self.rates["jvm"], strict=False)
-        ratios = [ours / theirs for ours, theirs in pairs]
-        return statistics.median(ratios) if ratios else None
-
-
 class Session:
-    """A Spark session in its own process, which runs one connector."""
+    """A Spark session in its own process, which runs one contestant."""
 
-    def __init__(self, python: Path, name: str, bootstrap: str) -> None:
+    def __init__(self, python: Path, who: Contestant, bootstrap: str) -> None:
         env = {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": str(python)}
+        env["PYTHONPATH"] = str(ROOT)  # for the workers, which import the sources of `ceilings.py`
         env.pop("SPARK_HOME", None)
         self._process = subprocess.Popen(
             [str(python), str(PROGRAM)],
@@ -76,21 +56,18 @@ class Session:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        jvm = name == "jvm"
         setup = {
-            "format": "kafka" if jvm else "thalweg",
-            "jars": sorted(str(jar) for jar in JARS.glob("*.jar")) if jvm else [],
+            "format": who.format,
+            "options": who.options,
+            "jars": sorted(str(jar) for jar in JARS.glob("*.jar")) if who.format == "kafka" else [],
             "bootstrap": bootstrap,
-            "producer": PRODUCER,
         }
         self.spark: str = self._ask(setup)["spark"]
 
-    def rate(self, what: str, topic: str, rows: int) -> float:
-        """Returns the rows per second of one job."""
-        answer = self._ask({"what": what, "topic": topic, "rows": rows})
-        if answer["rows"] != rows:
-            raise RuntimeError(f"{what} moved {answer['rows']:,} rows instead of {rows:,}")
-        return rows / float(answer["seconds"])
+    def run(self, job: dict[str, Any]) -> tuple[int, float]:
+        """Returns what one job has counted, and its seconds."""
+        answer = self._ask(job)
+        return int(answer["counted"]), float(answer["seconds"])
 
     def close(self) -> None:
         if self._process.stdin is not None:
@@ -113,21 +90,24 @@ def main() -> None:
     options = parse()
     if not list(JARS.glob("spark-sql-kafka*.jar")):
         sys.exit(f"no connector in {JARS}: run `make spark-kafka`")
-    cases = [Case(name, rows) for name, rows in sizes(options.rows).items()]
-    cases = [case for case in cases if not options.cases or case.name in options.cases.split(",")]
+    wanted = tuple(filter(None, options.cases.split(",")))
+    cases = [case for case in all_cases() if not wanted or case.name.startswith(wanted)]
     with ExitStack() as stack:
         bootstrap = options.bootstrap
         if not bootstrap:
             print("starting a broker ...", flush=True)
             bootstrap = stack.enter_context(bench_broker()).bootstrap_servers
-        source = new_topic(bootstrap)
-        if any(case.name != "write" for case in cases):
-            print(f"filling {source} with {options.rows:,} rows ...", flush=True)
-            fill(bootstrap, source, options.rows)
+        sources: dict[tuple[int, int], str] = {}
         for case in cases:
-            measure(case, bootstrap, source, options)
+            rows = rows_of(case, options)
+            where = (case.partitions, rows)
+            if case.job != "write" and where not in sources:
+                sources[where] = new_topic(bootstrap, case.partitions)
+                print(f"filling {sources[where]} with {rows:,} rows ...", flush=True)
+                fill(bootstrap, sources[where], rows)
+            measure(case, bootstrap, sources.get(where, ""), options)
             print(line(case), flush=True)
-            write_json(options.out, cases)
+            write_json(options.out, cases, options)
     print(f"written: {options.out}")
 
 
@@ -139,7 +119,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--cases", default="")
     parser.add_argument("--bootstrap", default="")
-    parser.add_argument("--jvm-stream", type=Path, default=JVM_STREAM)
+    parser.add_argument("--spark-4.0", dest="spark_4_0", type=Path, default=SPARK_4_0)
     name = time.strftime("spark-%Y%m%d-%H%M%S.json")
     parser.add_argument("--out", type=Path, default=ROOT / "artifacts" / "benches" / name)
     options = parser.parse_args()
@@ -148,13 +128,13 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def sizes(rows: int) -> dict[str, int]:
-    return {"read": rows, "stream": rows, "write": max(1, rows // 3)}
+def rows_of(case: Case, options: argparse.Namespace) -> int:
+    return max(1, int(options.rows * case.share))
 
 
-def new_topic(bootstrap: str) -> str:
+def new_topic(bootstrap: str, partitions: int = 4) -> str:
     name = f"bench-spark-{os.getpid()}-{next(_numbers)}"
-    Wire(bootstrap).create_topic(name, PARTITIONS, configs={"retention.ms": "-1"})
+    Wire(bootstrap).create_topic(name, partitions, configs={"retention.ms": "-1"})
     return name
 
 
@@ -168,57 +148,94 @@ def fill(bootstrap: str, topic: str, rows: int) -> None:
 
 
 def measure(case: Case, bootstrap: str, source: str, options: argparse.Namespace) -> None:
-    """Runs a case with one extra round: the first warms up both sessions and does not count."""
-    python = Path(sys.executable)
-    jvm_python = options.jvm_stream if case.name == "stream" else python
-    entrants = {"thalweg": python}
-    if jvm_python.exists():
-        entrants["jvm"] = jvm_python
-    else:
-        case.missing = f"no pyspark 4.0.0 at {jvm_python} (run `make spark-4.0`)"
+    """Runs a case with two extra rounds, which warm up both sessions and do not count."""
     with ExitStack() as stack:
-        sessions = {}
-        for name, interpreter in entrants.items():
-            sessions[name] = session = Session(interpreter, name, bootstrap)
+        sessions: dict[str, Session] = {}
+        for side in case.sides:
+            python = options.spark_4_0 if side.needs_spark_4_0 else Path(sys.executable)
+            if not python.exists():
+                case.missing = f"no pyspark 4.0.0 at {python} (run `make spark-4.0`)"
+                continue
+            sessions[side.name] = session = Session(python, side, bootstrap)
             stack.callback(session.close)
-            case.spark[name] = session.spark
-        for number in range(options.rounds + 1):
-            for name, session in sessions.items():
-                topic = new_topic(bootstrap) if case.name == "write" else source
-                rate = session.rate(case.name, topic, case.rows)
-                if case.name == "write":
-                    check_written(bootstrap, topic, case.rows)
-                if number:
-                    case.rates[name].append(rate)
+            case.spark[side.name] = session.spark
+        for number in range(options.rounds + 2):
+            for side in case.sides:
+                if side.name in sessions:
+                    rate = one_round(case, side, sessions[side.name], bootstrap, source, options)
+                    if number > 1:
+                        case.rates.setdefault(side.name, []).append(rate)
+
+
+def one_round(
+    case: Case,
+    side: Contestant,
+    session: Session,
+    bootstrap: str,
+    source: str,
+    options: argparse.Namespace,
+) -> float:
+    """Returns what a contestant did in a second."""
+    rows = rows_of(case, options)
+    writes = case.job in ("write", "copy") and side.format != "discard"
+    job = {"job": case.job, "topic": source, "rows": rows}
+    if writes:
+        job["target"] = new_topic(bootstrap)
+    else:
+        job["target"] = ""
+    counted, seconds = session.run(job)
+    if case.unit == "rows" and counted != rows:
+        raise RuntimeError(f"{case.name} moved {counted:,} rows instead of {rows:,}")
+    if writes:
+        check_written(bootstrap, str(job["target"]), rows)
+    return counted / seconds
 
 
 def check_written(bootstrap: str, topic: str, rows: int) -> None:
-    wire = Wire(bootstrap)
-    found = sum(wire.end_offsets(topic).values())
+    from thalweg import KafkaConsumer, TopicPartition
+
+    found = 0
+    with KafkaConsumer(
+        bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        places = [TopicPartition(topic, number) for number in range(4)]
+        consumer.assign(places)
+        until = time.monotonic() + 60
+        while found < rows and time.monotonic() < until:
+            found += consumer.poll_arrow(timeout_ms=200).num_rows
+        found += consumer.poll_arrow(timeout_ms=200).num_rows
     if found != rows:
         raise RuntimeError(f"{topic} has {found:,} records instead of {rows:,}")
-    wire.delete_topic(topic)
+    Wire(bootstrap).delete_topic(topic)
 
 
 def line(case: Case) -> str:
-    parts = [f"{case.name:8}{case.rows:>11,} rows"]
-    for name, rates in case.rates.items():
+    parts = [f"{case.name:16}"]
+    for side in case.sides:
+        rates = case.rates.get(side.name)
         if rates:
-            spark = case.spark[name]
-            parts.append(f"{name} {statistics.median(rates):>11,.0f} rows/s (Spark {spark})")
+            rate = statistics.median(rates)
+            parts.append(f"{side.name} {rate:,.0f} {case.unit}/s (Spark {case.spark[side.name]})")
     ratio = case.ratio()
-    goal = GOALS[case.name]
-    parts.append(case.missing if ratio is None else f"ratio {ratio:.2f} (goal {goal:.1f})")
+    goal = "" if case.goal is None else f" (goal {case.goal})"
+    parts.append(case.missing if ratio is None else f"ratio {ratio:.2f}{goal}")
     return "   ".join(parts)
 
 
-def write_json(path: Path, cases: list[Case]) -> None:
+def write_json(path: Path, cases: list[Case], options: argparse.Namespace) -> None:
     found = {
         "machine": {"cpu": platform.machine(), "cores": os.cpu_count()},
         "cases": [
-            {**case.__dict__, "ratio": case.ratio(), "goal": GOALS[case.name]}
+            {
+                "name": case.name,
+                "rows": rows_of(case, options),
+                "rates": case.rates,
+                "spark": case.spark,
+                "ratio": case.ratio(),
+                "goal": case.goal,
+            }
             for case in cases
-            if case.rates["thalweg"]
+            if case.rates
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
