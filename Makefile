@@ -207,7 +207,8 @@ $(STAMPS)/kerby: tools/kafka/pom-kerby.xml
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kerby/libs)
 	@touch $@
 
-spark-kafka: $(STAMPS)/spark-kafka
+spark-kafka: venv $(STAMPS)/spark-kafka
+	$(PY) -m tests.support.spark_classes
 SPARK_KAFKA_JARS := spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2
 $(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
 	$(say) "Spark's own Kafka connector into .cache/spark-kafka"

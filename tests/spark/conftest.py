@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.brokers import Broker
-from tests.support.java import java_home
+from tests.support.java import java_home, quick_spark
 from tests.support.paths import CACHE
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -28,6 +28,7 @@ def java() -> Path:
     """Makes Spark start with the tests' Java, and its workers with this Python."""
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(quick_spark())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     return home
 
