@@ -21,8 +21,8 @@ from tests.support.scheduling import Scheduling, rank
 hypothesis.settings.register_profile("thalweg", deadline=None)
 hypothesis.settings.load_profile("thalweg")
 
-# This applies to Spark's own JVMs, too, also if a test starts a program that starts Spark. The tests
-# of Spark also use an archive of classes (tests/spark/conftest.py).
+# This applies to Spark's own JVMs, too, also if a test starts a program that starts Spark. The
+# tests of Spark also use an archive of classes (tests/spark/conftest.py).
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(java.SHORT_LIVED)
 
 

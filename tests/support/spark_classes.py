@@ -62,9 +62,8 @@ def main() -> None:
     if unfinished.exists():
         unfinished.rename(archive)
     else:
-        print(
-            f"no archive of Spark's classes, sessions start more slowly:\n{ended.stderr[-2_000:]}"
-        )
+        why = ended.stderr[-2_000:]
+        print(f"no archive of Spark's classes, the sessions of tests start more slowly:\n{why}")
 
 
 if __name__ == "__main__":
