@@ -46,6 +46,8 @@ pub(crate) struct Requests {
     /// Since when metadata has been wanted and no response has come (KIP-1102).
     failing_since: Option<Instant>,
     failures: u32,
+    /// The last request got a usable response.
+    is_answered: bool,
     next_allowed: Option<Instant>,
     in_flight: Option<MetadataQuery>,
 }
@@ -69,6 +71,7 @@ impl Requests {
             last_full_success: None,
             failing_since: None,
             failures: 0,
+            is_answered: true,
             next_allowed: None,
             in_flight: None,
         }
@@ -93,7 +96,8 @@ impl Requests {
         );
         if !known {
             self.new_topics.insert(Str::from(name));
-            if self.failures == 0 {
+            // It does not wait for the backoff of another topic, which may never exist.
+            if self.is_answered {
                 self.next_allowed = None;
             }
         }
@@ -219,6 +223,7 @@ impl Requests {
             self.last_full_success = Some(now);
         }
         self.failing_since = None;
+        self.is_answered = true;
         self.failures = if changed && !incomplete {
             0
         } else {
@@ -237,6 +242,7 @@ impl Requests {
             }
         }
         let wait = self.backoff.after(self.failures);
+        self.is_answered = false;
         self.failures = self.failures.saturating_add(1);
         self.next_allowed = Some(now + wait);
     }

@@ -316,6 +316,34 @@ fn a_refused_topic_is_told_and_an_unknown_one_asked_for_again() {
 }
 
 #[test]
+fn a_new_topic_does_not_wait_for_the_backoff_of_a_missing_one() {
+    let mut bench = Bench::bootstrapped(1);
+    let missing = [failed_topic(
+        "mistyped",
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    )];
+    let add = |bench: &mut Bench, name| {
+        let added = bench.cluster.add_topic(name, bench.now);
+        added.expect("a good name");
+        bench.turn();
+    };
+    add(&mut bench, "mistyped");
+    connect(&mut bench);
+    bench.answer_metadata(&brokers(1, &missing));
+    for _ in 0..5 {
+        add(&mut bench, "mistyped");
+        assert!(bench.writes.is_empty(), "not before the backoff");
+        while bench.writes.is_empty() {
+            bench.advance_to_deadline(Duration::from_secs(2));
+        }
+        bench.answer_metadata(&brokers(1, &missing));
+    }
+    add(&mut bench, "new");
+    let asked = bench.answer_metadata(&brokers(1, &[topic("new", 1, &[(1, 0)])]));
+    assert_eq!(names(&asked), ["new"]);
+}
+
+#[test]
 fn topics_that_nobody_uses_are_dropped_and_pinned_ones_stay() {
     let pinned = BTreeSet::from([Str::from("pinned")]);
     let mut bench = knowing(&[topic("idle", 1, &[(1, 0)]), topic("pinned", 2, &[(1, 0)])]);
