@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from thalweg import _core
     from thalweg.config import Config
 
-__all__ = ["Codes", "Requests", "first_error"]
+__all__ = ["TRY_AGAIN", "Codes", "Requests", "first_error"]
 
 # Some brokers describe the complete request, with their own objects, if they refuse it.
 _JAVA_REQUEST = "Request Request("
@@ -36,7 +36,8 @@ _JAVA_REQUEST = "Request Request("
 # Finds the errors of a response: (error code, its message or None, what the error is about).
 Codes = Callable[[dict[str, Any]], Iterable[tuple[int, str | None, str]]]
 
-_TRY_AGAIN = (
+# Another broker can process the request, or this one a little later.
+TRY_AGAIN = (
     NotControllerError,
     NotCoordinatorError,
     CoordinatorNotAvailableError,
@@ -123,7 +124,7 @@ class Requests:
                 time.sleep(wait_s)
                 continue
             error = first_error(codes(answer), ignored)
-            if not (in_time and isinstance(error, (*_TRY_AGAIN, *again))):
+            if not (in_time and isinstance(error, (*TRY_AGAIN, *again))):
                 break
             if isinstance(node, tuple):
                 self._client.forget_coordinator(node[1], node[2])

@@ -1,15 +1,19 @@
 """Transactions: list, describe, end and abort them, find hanging ones (KIP-664)."""
 
+import random
 import time
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from thalweg._client.arguments import names_given, partitions_given
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.naming import FlexibleEnum
-from thalweg.errors import ConcurrentTransactionsError, for_code
+from thalweg.admin.requests import TRY_AGAIN
+from thalweg.coordinator.backoff import Backoff
+from thalweg.errors import BrokerResponseError, ConcurrentTransactionsError, NoError, for_code
 from thalweg.structs import PreparedTransaction, TopicPartition
 
 __all__ = [
@@ -22,6 +26,7 @@ __all__ = [
     "TransactionState",
 ]
 
+_BATCHED_LOOKUP = 4  # FindCoordinator with several keys (KIP-699)
 _END_TXN_V1 = 4  # the last version of EndTxn for transaction.version 1
 _SLACK_MS = 5 * 60 * 1000  # kafka-transactions.sh also adds this to the timeout
 
@@ -168,40 +173,66 @@ class TransactionRequests(ClusterRequests):
             TransactionalIdNotFoundError: If a coordinator does not know a transactional ID.
             TypeError: If `transactional_ids` is one str.
         """
-        found = {}
-        for name in names_given(transactional_ids, "transactional_ids"):
-            where = ("coordinator", "transaction", name)
-            answer = self._call(
-                "DescribeTransactions",
-                {"TransactionalIds": [name]},
-                where,
-                codes=lambda answer: (
-                    (row["ErrorCode"], None, f"transactional id {row['TransactionalId']!r}")
-                    for row in answer["TransactionStates"]
-                ),
-            )
-            row = answer["TransactionStates"][0]
-            found[name] = TransactionDescription(
-                self._coordinator_id(name),
-                TransactionState(row["TransactionState"]),
-                row["ProducerId"],
-                row["ProducerEpoch"],
-                row["TransactionTimeoutMs"],
-                row["TransactionStartTimeMs"],
-                {
-                    TopicPartition(topic["Topic"], partition)
-                    for topic in row["Topics"]
-                    for partition in topic["Partitions"]
-                },
-            )
-        return found
+        names = names_given(transactional_ids, "transactional_ids")
+        found, refused = self._described_transactions(names)
+        for error in refused.values():
+            raise error
+        return {name: found[name] for name in names}
 
-    def _coordinator_id(self, transactional_id: str) -> int:
-        batched = self._client.negotiate("FindCoordinator") >= 4
-        key = {"CoordinatorKeys": [transactional_id]} if batched else {"Key": transactional_id}
-        answer = self._call("FindCoordinator", {"KeyType": 1, **key})
-        row = answer["Coordinators"][0] if batched else answer
-        found: int = row["NodeId"]
+    def _described_transactions(
+        self, names: Iterable[str]
+    ) -> tuple[dict[str, TransactionDescription], dict[str, BrokerResponseError]]:
+        """Describes transactions with one request to each coordinator.
+
+        Returns:
+            The descriptions, and the errors of the transactional IDs that have none.
+
+        Raises:
+            BrokerResponseError: If the brokers do not say who the coordinators are.
+            KafkaTimeoutError: If no broker answers in time.
+        """
+        found: dict[str, TransactionDescription] = {}
+        refused: dict[str, BrokerResponseError] = {}
+        deadline = time.monotonic() + self.config["default_api_timeout_ms"] / 1000
+        first, most = self.config["retry_backoff_ms"], self.config["retry_backoff_max_ms"]
+        backoff = Backoff(first, most, lambda: random.uniform(0.8, 1.2))
+        pending = list(dict.fromkeys(names))
+        while pending:
+            wait_s = backoff.failed() / 1000
+            in_time = time.monotonic() + wait_s < deadline
+            moved: list[str] = []
+            for node, theirs in self._by_coordinator(pending).items():
+                where = ("coordinator", "transaction", theirs[0])
+                body = {"TransactionalIds": theirs}
+                answer = self._call("DescribeTransactions", body, where, is_repeatable=True)
+                for row in answer["TransactionStates"]:
+                    name, kind = row["TransactionalId"], for_code(row["ErrorCode"])
+                    if kind is NoError:
+                        found[name] = _description(node, row)
+                    elif in_time and issubclass(kind, TRY_AGAIN):
+                        self._client.forget_coordinator("transaction", theirs[0])
+                        moved.append(name)
+                    else:
+                        why = self._refusal("DescribeTransactions", row["ErrorCode"], None)
+                        refused[name] = kind(f"transactional id {name!r}: {why}")
+            pending = moved
+            if pending:
+                time.sleep(wait_s)
+        return found, refused
+
+    def _by_coordinator(self, names: Iterable[str]) -> dict[int, list[str]]:
+        """Returns the transactional IDs of each coordinator, by its node ID."""
+        if self._client.negotiate("FindCoordinator") >= _BATCHED_LOOKUP:
+            bodies: list[dict[str, Any]] = [{"CoordinatorKeys": list(names)}]
+        else:
+            bodies = [{"Key": name} for name in names]
+        found: dict[int, list[str]] = defaultdict(list)
+        for body in bodies:
+            answer = self._call(
+                "FindCoordinator", {"KeyType": 1, **body}, codes=partial(_lookup_codes, body)
+            )
+            for row in _lookups(body, answer):
+                found[row["NodeId"]].append(row["Key"])
         return found
 
     def describe_producers(
@@ -306,8 +337,12 @@ class TransactionRequests(ClusterRequests):
         """
         self._end(PreparedTransaction(*prepared), commit, self._transaction_version())
 
-    def _end(self, prepared: PreparedTransaction, commit: bool, version: int) -> None:
-        """Ends a transaction, with the level of the feature transaction.version."""
+    def _end(self, prepared: PreparedTransaction, commit: bool, version: int) -> dict[str, Any]:
+        """Ends a transaction, with the level of the feature transaction.version.
+
+        Returns:
+            The response. With version 2, it has the producer ID and epoch of the next transaction.
+        """
         is_repeatable = version >= 2
         body = {
             "TransactionalId": prepared.transactional_id,
@@ -316,7 +351,7 @@ class TransactionRequests(ClusterRequests):
             "Committed": commit,
         }
         about = f"transactional id {prepared.transactional_id!r}"
-        self._call(
+        return self._call(
             "EndTxn",
             body,
             ("coordinator", "transaction", prepared.transactional_id),
@@ -368,6 +403,37 @@ class TransactionRequests(ClusterRequests):
                     }
                 )
         return found
+
+
+def _lookups(body: dict[str, Any], answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows of a FindCoordinator response. Old versions have only one."""
+    rows: list[dict[str, Any]] = answer.get("Coordinators") or [{**answer, "Key": body.get("Key")}]
+    return rows
+
+
+def _lookup_codes(
+    body: dict[str, Any], answer: dict[str, Any]
+) -> Iterable[tuple[int, str | None, str]]:
+    return (
+        (row["ErrorCode"], row.get("ErrorMessage"), f"transactional id {row['Key']!r}")
+        for row in _lookups(body, answer)
+    )
+
+
+def _description(coordinator_id: int, row: dict[str, Any]) -> TransactionDescription:
+    return TransactionDescription(
+        coordinator_id,
+        TransactionState(row["TransactionState"]),
+        row["ProducerId"],
+        row["ProducerEpoch"],
+        row["TransactionTimeoutMs"],
+        row["TransactionStartTimeMs"],
+        {
+            TopicPartition(topic["Topic"], partition)
+            for topic in row["Topics"]
+            for partition in topic["Partitions"]
+        },
+    )
 
 
 def _fields(state: dict[str, Any]) -> tuple[int, ...]:

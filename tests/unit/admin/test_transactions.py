@@ -1,7 +1,25 @@
 """The admin client's requests for transactions (on a fake core)."""
 
+from typing import Any
+
+import pytest
+
 from tests.unit.admin.answers import ZERO, answers, last, metadata
 from thalweg.admin.transactions import AbortTransactionSpec, TransactionState
+from thalweg.errors import NotCoordinatorError, TransactionalIdNotFoundError
+
+
+def described(name: str, code: int = 0) -> dict[str, Any]:
+    return {
+        "ErrorCode": code,
+        "TransactionalId": name,
+        "TransactionState": "Ongoing",
+        "TransactionTimeoutMs": 1,
+        "TransactionStartTimeMs": 5,
+        "ProducerId": 7,
+        "ProducerEpoch": 1,
+        "Topics": [],
+    }
 
 
 def test_transactions_are_listed_described_and_aborted(admin):
@@ -15,20 +33,9 @@ def test_transactions_are_listed_described_and_aborted(admin):
             ],
         },
         DescribeTransactions={
-            "TransactionStates": [
-                {
-                    "ErrorCode": 0,
-                    "TransactionalId": "x",
-                    "TransactionState": "Ongoing",
-                    "TransactionTimeoutMs": 1,
-                    "TransactionStartTimeMs": 5,
-                    "ProducerId": 7,
-                    "ProducerEpoch": 1,
-                    "Topics": [{"Topic": "t", "Partitions": [0]}],
-                }
-            ]
+            "TransactionStates": [described("x") | {"Topics": [{"Topic": "t", "Partitions": [0]}]}]
         },
-        FindCoordinator={"Coordinators": [{"NodeId": 2, "Key": "x"}]},
+        FindCoordinator={"Coordinators": [{"NodeId": 2, "Key": "x", "ErrorCode": 0}]},
         DescribeProducers={
             "Topics": [
                 {
@@ -71,3 +78,38 @@ def test_transactions_are_listed_described_and_aborted(admin):
     api, body, node = last(admin)
     assert (api, node) == ("WriteTxnMarkers", 2)
     assert body["Markers"][0]["CoordinatorEpoch"] == -1
+
+
+def test_each_coordinator_gets_one_request_until_it_has_moved(admin):
+    homes = {"a": [1, 1], "b": [2, 1], "c": [1, 1], "unknown": [2, 2]}
+
+    def lookup(body: dict[str, Any]) -> dict[str, Any]:
+        names = body["CoordinatorKeys"]
+        rows = [{"NodeId": homes[name].pop(0), "Key": name, "ErrorCode": 0} for name in names]
+        return {"Coordinators": rows}
+
+    codes = {"b": [16, 0], "unknown": [105]}  # NOT_COORDINATOR, TRANSACTIONAL_ID_NOT_FOUND
+
+    def describe(body: dict[str, Any]) -> dict[str, Any]:
+        names = body["TransactionalIds"]
+        rows = [described(name, codes.get(name, [0]).pop(0)) for name in names]
+        return {"TransactionStates": rows}
+
+    answers(admin, FindCoordinator=lookup, DescribeTransactions=describe)
+    found, refused = admin._described_transactions(["a", "b", "c", "b", "unknown"])
+    asked = [body["TransactionalIds"] for api, body, _ in admin._client.requests if "Desc" in api]
+    assert asked == [["a", "c"], ["b", "unknown"], ["b"]]
+    assert {name: row.coordinator_id for name, row in found.items()} == {"a": 1, "b": 1, "c": 1}
+    assert [(name, type(error)) for name, error in refused.items()] == [
+        ("unknown", TransactionalIdNotFoundError)
+    ]
+
+
+def test_a_coordinator_that_does_not_answer_in_time_is_an_error_with_the_name(admin):
+    answers(
+        admin,
+        FindCoordinator={"Coordinators": [{"NodeId": 2, "Key": "x", "ErrorCode": 0}]},
+        DescribeTransactions={"TransactionStates": [described("x", 16)]},
+    )
+    with pytest.raises(NotCoordinatorError, match="transactional id 'x'"):
+        admin.describe_transactions(["x"])
