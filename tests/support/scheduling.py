@@ -35,6 +35,7 @@ _WITH_SPARK = {
     "test_parity_triggers.py",
     "test_parity_writes.py",
     "test_registration.py",
+    "test_security.py",
     "test_stream_read.py",
     "test_write.py",
 }

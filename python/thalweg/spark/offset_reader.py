@@ -23,6 +23,7 @@ from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, flat, mismatch
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import SourceOptions
+from thalweg.spark.workers.files import with_local_files
 from thalweg.structs import TopicPartition
 
 T = TypeVar("T")
@@ -212,13 +213,14 @@ class OffsetReader:
 
 def consumer_config(options: SourceOptions) -> ClientConfig:
     """Returns the consumer's options: the user's ``kafka.*`` options and those of the source."""
-    return ClientConfig(
+    return with_local_files(
         {
             **options.client_config,
             "enable.auto.commit": False,
             "auto.offset.reset": "none",
             "allow.auto.create.topics": False,
-        }
+        },
+        options.driver_files,
     )
 
 

@@ -96,6 +96,7 @@ class SourceOptions:
     fetch_retries: int = _DEFAULT_FETCH_RETRIES
     retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
     poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
+    driver_files: str | None = None  # see workers/files.py
     planned_by: str = __version__
 
 
@@ -106,6 +107,7 @@ class SinkOptions:
     topic: str | None
     client_config: ClientConfig = field(default_factory=ClientConfig)
     exactly_once: ExactlyOnce | None = None
+    driver_files: str | None = None  # see workers/files.py
     planned_by: str = __version__
 
 

@@ -7,15 +7,16 @@ need base classes that PySpark 4.0 does not have, so their modules are imported 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from thalweg.spark.options import parse_sink, parse_source
+from thalweg.spark.options import SourceOptions, parse_sink, parse_source
 from thalweg.spark.reader import BatchReader
 from thalweg.spark.schema import parse_columns, source_schema, wanted_columns
+from thalweg.spark.workers.files import shipped_folder
 from thalweg.spark.writer import BatchWriter
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ class ThalwegDataSource(DataSource):
 
     It serves ``read``, ``readStream``, ``write`` and ``writeStream`` with ``.format("thalweg")``.
     """
+
+    # The folder with the files that Spark has shipped to the process that created this object.
+    _files: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": self._files or shipped_folder()}
 
     @classmethod
     def name(cls) -> str:
@@ -43,7 +50,7 @@ class ThalwegDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """Creates a batch reader. The driver checks the options here."""
         options = parse_source(self.options, "batch")
-        return BatchReader(replace(options, columns=wanted_columns(schema)))
+        return BatchReader(self._completed(options, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Creates a stream reader. The driver checks the options here."""
@@ -52,11 +59,11 @@ class ThalwegDataSource(DataSource):
         except ImportError as error:
             raise _explained(error, "read", "4.2") from error
         options = parse_source(self.options, "stream")
-        return StreamReader(replace(options, columns=wanted_columns(schema)))
+        return StreamReader(self._completed(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Creates a batch writer."""
-        options = parse_sink(self.options)
+        options = replace(parse_sink(self.options), driver_files=self._files)
         if options.exactly_once is None:
             return BatchWriter(options, schema, overwrite=overwrite)
         from thalweg.spark.exactly_once.batch_writer import TransactionalBatchWriter
@@ -69,7 +76,7 @@ class ThalwegDataSource(DataSource):
         In complete mode it appends each complete result, as Spark's own sink does.
         """
         del overwrite
-        options = parse_sink(self.options)
+        options = replace(parse_sink(self.options), driver_files=self._files)
         try:
             if options.exactly_once is None:
                 from thalweg.spark.stream_writer import StreamWriter as Writer
@@ -80,6 +87,9 @@ class ThalwegDataSource(DataSource):
         except ImportError as error:
             raise _explained(error, "write", "4.1") from error
         return Writer(options, schema)
+
+    def _completed(self, options: SourceOptions, schema: StructType) -> SourceOptions:
+        return replace(options, columns=wanted_columns(schema), driver_files=self._files)
 
 
 def _explained(error: ImportError, what: str, needed: str) -> ImportError:

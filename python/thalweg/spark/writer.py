@@ -23,6 +23,7 @@ from thalweg.spark.clients import PRODUCERS
 from thalweg.spark.options import SinkOptions, check_version
 from thalweg.spark.schema import check_sink_schema
 from thalweg.spark.workers import settle
+from thalweg.spark.workers.files import with_local_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,14 +68,15 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
     """
     check_version(options.planned_by)
     settle()
-    producer = PRODUCERS.take(options.client_config)
+    config = with_local_files(options.client_config, options.driver_files)
+    producer = PRODUCERS.take(config)
     try:
         send_rows(producer, options.topic, batches)
     except BaseException:
         # Spark repeats the task. Its remaining records must not be sent before that.
         PRODUCERS.discard(producer)
         raise
-    PRODUCERS.give_back(options.client_config, producer)
+    PRODUCERS.give_back(config, producer)
     return WriterCommitMessage()
 
 

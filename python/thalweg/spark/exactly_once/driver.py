@@ -25,6 +25,7 @@ from thalweg.spark.exactly_once.cluster import Cluster, Driver
 from thalweg.spark.exactly_once.decisions import Attempt, Decision
 from thalweg.spark.exactly_once.tasks import Report, delivery_of
 from thalweg.spark.options import SinkOptions
+from thalweg.spark.workers.files import with_local_files
 
 # The part of a transaction's timeout that must be left for the end of all transactions.
 _MARGIN: Final = 0.1
@@ -44,7 +45,8 @@ class Plan:
 def cluster_of(options: SinkOptions) -> Cluster:
     """Connects to the cluster of the sink. The options must be those of exactly-once delivery."""
     delivery = delivery_of(options)
-    return Cluster(options.client_config, delivery.prefix, delivery.topic)
+    config = with_local_files(options.client_config, options.driver_files)
+    return Cluster(config, delivery.prefix, delivery.topic)
 
 
 def plan(options: SinkOptions) -> Plan:

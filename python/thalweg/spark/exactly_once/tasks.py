@@ -13,6 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from thalweg.spark.exactly_once.decisions import Attempt, Decision, transactional_id
 from thalweg.spark.exactly_once.delivery import ExactlyOnce
 from thalweg.spark.options import SinkOptions
+from thalweg.spark.workers.files import with_local_files
 from thalweg.spark.writer import send_rows
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def write_task(
     context = TaskContext.get()
     partition, number = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     config = {
-        **options.client_config,
+        **with_local_files(options.client_config, options.driver_files),
         "transactional.id": transactional_id(prefix, partition, number),
         "transaction.timeout.ms": delivery_of(options).timeout_ms,
     }
