@@ -6,7 +6,6 @@ use thalweg_protocol::messages::describe_cluster::{
 };
 
 use super::operations;
-use thalweg_security::acl::{CLUSTER_NAME, ResourceType};
 
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
@@ -46,7 +45,7 @@ pub(crate) fn handle(
         controller_id: topology.controller(),
         brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
-            context.allowed_of(operations::CLUSTER, ResourceType::Cluster, CLUSTER_NAME)
+            context.allowed_on_cluster()
         } else {
             operations::NOT_ASKED
         },

@@ -13,7 +13,7 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
 use super::operations;
-use thalweg_security::acl::{CLUSTER_NAME, ResourceType};
+use thalweg_security::acl::ResourceType;
 
 use crate::Core;
 use crate::requests::context::Context;
@@ -68,7 +68,7 @@ pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> Met
         controller_id: topology.controller(),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
-            context.allowed_of(operations::CLUSTER, ResourceType::Cluster, CLUSTER_NAME)
+            context.allowed_on_cluster()
         } else {
             operations::NOT_ASKED
         },

@@ -70,7 +70,7 @@ fn transactional_code(code: ErrorCode, version: i16, known_since: i16) -> ErrorC
 /// The operations on a cluster, topic or group that are allowed without ACLs, as bits (KIP-430).
 pub(crate) mod operations {
     pub(crate) const NOT_ASKED: i32 = i32::MIN;
-    pub(super) const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);
+    pub(crate) const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);
     pub(super) const TOPIC: i32 = bits(&[3, 4, 5, 6, 7, 8, 10, 11]);
     const GROUP: i32 = bits(&[3, 6, 8, 10, 11]);
 

@@ -59,6 +59,16 @@ impl Context<'_> {
         let acls = self.core.acls.as_ref();
         allowed_of(acls, self.connection.who(), all, (resource_type, name))
     }
+
+    /// Returns what the client may do with the cluster. Without the right to describe it, that is
+    /// nothing.
+    pub(crate) fn allowed_on_cluster(&self) -> i32 {
+        if self.allows_on_cluster(Operation::Describe) {
+            self.allowed_of(operations::CLUSTER, ResourceType::Cluster, CLUSTER_NAME)
+        } else {
+            0
+        }
+    }
 }
 
 /// Removes from `all`, which are bits (KIP-430), the operations that a client may not do.
