@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as f
@@ -14,6 +15,7 @@ from tests.support.brokers import Broker
 from tests.support.kafka.cluster import RealKafka
 from tests.support.scale import scaled
 from tests.support.scram import add_user
+from thalweg.spark.writer import _by_topic
 
 
 def test_what_is_written_is_read_back(source: Source, both: Topics) -> None:
@@ -81,6 +83,18 @@ def test_rows_go_to_the_topic_of_their_column(source: Source, topics: Topics) ->
     source.write(rows, topics)
     assert source.values(topics, subscribe=one) == ["1", "11"]
     assert source.values(topics, subscribe=two) == ["2"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_the_rows_of_each_topic_keep_their_order(count: int) -> None:
+    topics = [f"t{number * 7 % count}" for number in range(1_000)]
+    values = [b"%d" % number for number in range(1_000)]
+    batch = pa.RecordBatch.from_pydict({"other": topics, "value": values, "topic": topics})
+    found = dict(_by_topic(batch, None))
+    assert sorted(found) == sorted(set(topics))
+    for topic, rows in found.items():
+        wanted = [value for name, value in zip(topics, values, strict=True) if name == topic]
+        assert rows.to_pydict() == {"value": wanted}
 
 
 def test_the_topic_option_beats_the_column(source: Source, topics: Topics) -> None:

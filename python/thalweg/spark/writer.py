@@ -133,5 +133,13 @@ def _by_topic(
             "[KAFKA_NULL_TOPIC_IN_DATA] The Kafka topic column has a null value. Set a topic for "
             "each row, or set the option 'topic' for all rows."
         )
-    for topic in sorted(pc.unique(topics).to_pylist()):
-        yield topic, rows.filter(pc.equal(topics, topic))
+    counts = pc.value_counts(topics)
+    if len(counts) > 1:
+        # Sorted once, and stable: the rows of each topic keep their order.
+        order = pc.sort_indices(topics)
+        rows = rows.take(order)
+        counts = pc.value_counts(topics.take(order))
+    start = 0
+    for each in counts.to_pylist():
+        yield each["values"], rows.slice(start, each["counts"])
+        start += each["counts"]
