@@ -97,18 +97,25 @@ def kafka() -> Iterator[RealKafka]:
         yield started
 
 
-def test_scenario_37_twenty_principals_are_told_what_kafka_tells_them(kafka: RealKafka) -> None:
+@pytest.fixture
+def embedded() -> Iterator[EmbeddedBroker]:
+    users = {"admin": "secret", **dict.fromkeys(PRINCIPALS, "secret")}
+    with EmbeddedBroker(
+        security_protocol="SASL_PLAINTEXT", users=users, authorizer=True, super_users=["admin"]
+    ) as started:
+        for topic in TOPICS:
+            started.create_topic(topic)
+        yield started
+
+
+def test_scenario_107_twenty_principals_are_told_what_kafka_tells_them(
+    kafka: RealKafka, embedded: EmbeddedBroker
+) -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
     wanted = rules(seed)
     with (
         KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as root,
-        EmbeddedBroker(
-            security_protocol="SASL_PLAINTEXT",
-            users={"admin": "secret", **dict.fromkeys(PRINCIPALS, "secret")},
-            authorizer=True,
-            super_users=["admin"],
-        ) as embedded,
         KafkaAdminClient(**embedded.client_config("admin")) as embedded_root,
     ):
         root.alter_user_scram_credentials(
@@ -117,8 +124,6 @@ def test_scenario_37_twenty_principals_are_told_what_kafka_tells_them(kafka: Rea
                 for user in PRINCIPALS
             ]
         )
-        for topic in TOPICS:
-            embedded.create_topic(topic)
         for each in (root, embedded_root):
             assert each.create_acls(wanted)["failed"] == []
         both = (root, embedded_root)
