@@ -21,7 +21,12 @@ _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_ins
 _BY_BROKER = {"test_exchange.py", "test_sessions.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
 _TOGETHER = {"tests/admin", "tests/packaging"}
-_SPARK_FOLDERS = ("tests/spark", "tests/spark/exactly_once", "tests/spark/parity")
+_SPARK_FOLDERS = (
+    "tests/spark",
+    "tests/spark/clusters",
+    "tests/spark/exactly_once",
+    "tests/spark/parity",
+)
 # These files share one Spark session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
     "test_batch_read.py",
@@ -37,6 +42,7 @@ _WITH_SPARK = {
     "test_registration.py",
     "test_security.py",
     "test_stream_read.py",
+    "test_task_memory.py",
     "test_write.py",
 }
 # The longest files run first, so that the last process does not end with one of them.

@@ -38,6 +38,7 @@ READ: Final = (
     "minPartitions",
     "maxRecordsPerPartition",
     "failOnDataLoss",
+    "taskMemory",
     "includeHeaders",
     "columns",
     "groupIdPrefix",
@@ -52,6 +53,7 @@ WRITE: Final = (
     "delivery.guarantee",
     "delivery.decisionTopic",
     "delivery.lostTransactions",
+    "taskMemory",
     "transactional.id.prefix",
 )
 # Entries that load(path), load([paths]), start(path), queryName() and checkpointLocation add, and

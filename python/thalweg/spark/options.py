@@ -23,6 +23,7 @@ from thalweg.spark.option_names import check_names
 from thalweg.spark.schema import parse_columns
 from thalweg.spark.strategy import Strategy, parse_strategy
 from thalweg.spark.trigger_delay import milliseconds
+from thalweg.spark.workers.task_memory import BATCH_BYTES, read_memory, write_memory
 
 _TRANSACTION_TIMEOUT = ("transaction.timeout.ms", "transaction_timeout_ms")
 _DEFAULT_FETCH_RETRIES = 3
@@ -31,8 +32,6 @@ _DEFAULT_POLL_TIMEOUT_MS = 120_000
 _DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1_000
 # Limits of a trigger. A batch read ignores them, with a warning, as the connector does.
 _ONLY_IN_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-# A task reads only one partition, so it cannot fetch several in parallel. Larger fetches help.
-_SOURCE_DEFAULTS = {"max.partition.fetch.bytes": "8388608"}
 # Rows arrive in Arrow batches of about 1 MB, and no caller waits for a single row.
 _SINK_DEFAULTS = {"batch.size": "131072"}
 
@@ -96,6 +95,7 @@ class SourceOptions:
     fetch_retries: int = _DEFAULT_FETCH_RETRIES
     retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
     poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
+    batch_bytes: int = BATCH_BYTES
     driver_files: str | None = None  # see workers/files.py
     planned_by: str = __version__
 
@@ -132,12 +132,13 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
     strategy = parse_strategy(given)
     starting, ending = parse_specs(given, mode, strategy)
     most, least = _trigger_limits(given, mode)
+    memory = read_memory(given)
     return SourceOptions(
         mode=mode,
         strategy=strategy,
         starting=starting,
         ending=ending,
-        client_config=_client_config(given, "consumer", _SOURCE_DEFAULTS),
+        client_config=_client_config(given, "consumer", memory.client),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
         columns=parse_columns(
             given, include_headers=_boolean(given, "includeHeaders", default=False)
@@ -152,6 +153,7 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         retry_interval_ms=_positive(given, "fetchOffset.retryIntervalMs")
         or _DEFAULT_RETRY_INTERVAL_MS,
         poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or _DEFAULT_POLL_TIMEOUT_MS,
+        batch_bytes=memory.batch_bytes,
     )
 
 
@@ -180,7 +182,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     check_names(given, "write")
     warn_of_visible_secrets(given)
     topic = given["topic"].strip() if "topic" in given else None
-    config = _client_config(given, "producer", _SINK_DEFAULTS)
+    config = _client_config(given, "producer", _SINK_DEFAULTS | write_memory(given))
     timeout_ms = next((config[name] for name in _TRANSACTION_TIMEOUT if name in config), None)
     return SinkOptions(
         topic=topic,

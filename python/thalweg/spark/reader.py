@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # Spark takes batches of 10,000 and of 65,536 rows at the same rate. Larger ones need fewer calls.
 BATCH_ROWS = 32_768
-BATCH_BYTES = 16 * 1024 * 1024
 
 
 class RangePartition(InputPartition):
@@ -118,7 +117,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterat
             columns=options.columns,
             fail_on_data_loss=options.fail_on_data_loss,
             batch_rows=BATCH_ROWS,
-            batch_bytes=BATCH_BYTES,
+            batch_bytes=options.batch_bytes,
             timeout_ms=options.poll_timeout_ms,
         ):
             yield pa.record_batch(batch)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.clusters.round_trips import TOPICS, round_trips
 from tests.spark.conftest import Source
-from tests.spark.round_trips import TOPICS, round_trips
 from tests.support.kafka.cluster import RealKafka
 from tests.support.scram import add_user
 from thalweg import EmbeddedBroker
