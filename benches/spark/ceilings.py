@@ -48,7 +48,9 @@ class ConstantDataSource(DataSource):
     def streamReader(self, schema: StructType) -> ConstantStream:  # noqa: N802 - Spark's name
         """Creates a stream reader."""
         limit = int(self.options.get("maxOffsetsPerTrigger", self.options["rows"]))
-        return ConstantStream(int(self.options["rows"]), limit)
+        return ConstantStream(
+            int(self.options["rows"]), limit, int(self.options.get("tasks", TASKS))
+        )
 
 
 class ConstantReader(DataSourceReader):
@@ -69,8 +71,8 @@ class ConstantReader(DataSourceReader):
 class ConstantStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Has all rows from the start, and gives some to each trigger."""
 
-    def __init__(self, rows: int, limit: int) -> None:
-        self._rows, self._limit = rows, limit
+    def __init__(self, rows: int, limit: int, tasks: int) -> None:
+        self._rows, self._limit, self._tasks = rows, limit, tasks
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Returns the start."""
@@ -89,7 +91,7 @@ class ConstantStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plans the tasks of a micro-batch."""
-        return shares(end["rows"] - start["rows"])
+        return shares(end["rows"] - start["rows"], self._tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Returns the rows of a task."""
@@ -119,9 +121,9 @@ class DiscardWriter(DataSourceArrowWriter):
         return WriterCommitMessage()
 
 
-def shares(rows: int) -> list[InputPartition]:
+def shares(rows: int, tasks: int = TASKS) -> list[InputPartition]:
     """Divides rows between the tasks."""
-    ends = [rows * number // TASKS for number in range(TASKS + 1)]
+    ends = [rows * number // tasks for number in range(tasks + 1)]
     return [InputPartition(end - start) for start, end in pairwise(ends)]
 
 

@@ -283,13 +283,15 @@ def test_min_partitions_splits_the_large_ones(source: Source, both: Topics) -> N
         both.send(topic, [f"{partition}:{n}" for n in range(count)], partition=partition)
     whole = source.read(both, subscribe=topic)
     split = source.read(both, subscribe=topic, minPartitions="6")
+    shared = source.read(both, subscribe=topic, maxPartitions="1")
     capped = source.read(both, subscribe=topic, maxRecordsPerPartition="4")
     assert whole.rdd.getNumPartitions() == 3
+    assert shared.rdd.getNumPartitions() == 1
     assert split.rdd.getNumPartitions() >= 6
     assert capped.rdd.getNumPartitions() == 7
     expected = sorted(tuple(row) for row in whole.select("partition", "offset").collect())
     assert len(expected) == 21
-    for frame in (split, capped):
+    for frame in (split, shared, capped):
         assert sorted(map(tuple, frame.select("partition", "offset").collect())) == expected
 
 

@@ -182,6 +182,17 @@ def test_the_users_own_size_of_fetches_replaces_ours(name: str) -> None:
             {"subscribe": "t", "maxRecordsPerPartition": "0"},
             "maxRecordsPerPartition must be",
         ),
+        (
+            "stream",
+            {"subscribe": "t", "maxPartitions": "2", "maxRecordsPerPartition": "7"},
+            "maxPartitions and maxRecordsPerPartition exclude each other",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "maxPartitions": "4", "minPartitions": "2"},
+            "maxPartitions and minPartitions exclude each other",
+        ),
+        ("batch", {"subscribe": "t", "maxPartitions": "no"}, "maxPartitions must be a positive"),
         ("batch", {"subscribe": "t", "failOnDataLoss": "yes"}, "must be true or false"),
         (
             "stream",

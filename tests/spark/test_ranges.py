@@ -143,6 +143,15 @@ def test_large_ranges_keep_their_own_tasks() -> None:
     assert [len(each) for each in planned[40:]] == [100], "there are enough tasks"
 
 
+def test_the_wanted_number_of_tasks_is_not_exceeded() -> None:
+    start = {("t", number): 0 for number in range(4)}
+    end = {("t", 0): 1_000_000, ("t", 1): 400_000, ("t", 2): 300_000, ("t", 3): 300_000}
+    planned = tasks(start, end, max_partitions=2)
+    assert [[each.partition for each in ranges] for ranges in planned] == [[0], [1, 2, 3]]
+    assert [len(each) for each in tasks(start, end, max_partitions=100)] == [1] * 4
+    assert tasks({}, {}, max_partitions=2) == []
+
+
 @pytest.mark.parametrize(("minimum", "maximum"), [(1_000, None), (1_500, None), (None, 7)])
 def test_options_that_ask_for_tasks_keep_them(minimum: int | None, maximum: int | None) -> None:
     planned = tasks(*small_topic(1_000, 10), minimum, maximum)

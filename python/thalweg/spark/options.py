@@ -92,6 +92,7 @@ class SourceOptions:
     max_trigger_delay_ms: int = _DEFAULT_TRIGGER_DELAY_MS
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    max_partitions: int | None = None
     fetch_retries: int = _DEFAULT_FETCH_RETRIES
     retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
     poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
@@ -149,6 +150,7 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         max_trigger_delay_ms=_duration(given, "maxTriggerDelay", _DEFAULT_TRIGGER_DELAY_MS),
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+        max_partitions=_max_partitions(given),
         fetch_retries=_positive(given, "fetchOffset.numRetries") or _DEFAULT_FETCH_RETRIES,
         retry_interval_ms=_positive(given, "fetchOffset.retryIntervalMs")
         or _DEFAULT_RETRY_INTERVAL_MS,
@@ -232,6 +234,22 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
     if number <= 0:
         raise ValueError(f"{name} must be positive, got '{value}'")
     return number
+
+
+def _max_partitions(given: Mapping[str, str]) -> int | None:
+    """Returns the maximum number of tasks.
+
+    Raises:
+        ValueError: If another option splits what this one puts together.
+    """
+    most = _positive(given, "maxPartitions")
+    for other in ("minPartitions", "maxRecordsPerPartition"):
+        if most is not None and other.lower() in given:
+            raise ValueError(
+                f"maxPartitions and {other} exclude each other: one puts partitions together, the"
+                " other splits them. Remove one of them"
+            )
+    return most
 
 
 def _trigger_limits(given: Mapping[str, str], mode: Mode) -> tuple[int | None, int | None]:

@@ -59,6 +59,7 @@ def tasks(
     end: Mapping[Partition, int],
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
+    max_partitions: int | None = None,
 ) -> list[tuple[OffsetRange, ...]]:
     """Returns the ranges of each task between two sets of offsets.
 
@@ -71,8 +72,11 @@ def tasks(
         end: As in :func:`plan`.
         min_partitions: The wanted minimum number of tasks.
         max_records_per_partition: The maximum number of offsets of a task.
+        max_partitions: The maximum number of tasks. It excludes both options before.
     """
     ranges = plan(start, end, min_partitions, max_records_per_partition)
+    if max_partitions is not None:
+        return _shared(ranges, min(max_partitions, len(ranges)))
     least = max(min_partitions or 0, _TASKS_MIN)
     small = [each for each in ranges if each.size < _TASK_OFFSETS]
     is_split = len({(each.topic, each.partition) for each in ranges}) < len(ranges)

@@ -92,7 +92,13 @@ class BatchReader(DataSourceReader):
 
 def plan(options: SourceOptions, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
     """Plans the work of the tasks that read between two sets of offsets."""
-    planned = tasks(start, end, options.min_partitions, options.max_records_per_partition)
+    planned = tasks(
+        start,
+        end,
+        options.min_partitions,
+        options.max_records_per_partition,
+        options.max_partitions,
+    )
     return [RangePartition(ranges) for ranges in planned]
 
 
