@@ -73,6 +73,7 @@ def with_batch(size: int) -> tuple[Contestant, Contestant]:
 
 def all_cases() -> list[Case]:
     """Returns every case, in the order of the report."""
+    two_tasks = Contestant("thalweg", "thalweg", {"maxPartitions": "2"})
     offsets = Contestant("offset, timestamp", "thalweg", {"columns": "offset,timestamp"})
     once = Contestant("exactly once", "thalweg", {"delivery.guarantee": "exactly-once"})
     discard = Contestant("discarding sink", "discard")
@@ -82,6 +83,7 @@ def all_cases() -> list[Case]:
         Case("stream", "stream", (OURS, JVM_STREAM), 1.8),
         Case("stream: ceiling", "stream", (CEILING, JVM_STREAM), None),
         Case("steady", "steady", (OURS, JVM_STREAM), 2.5),
+        Case("steady, 2 tasks", "steady", (two_tasks, JVM_STREAM), 2.5),
         Case("steady: ceiling", "steady", (CEILING, JVM_STREAM), None),
         Case("write", "write", (OURS, JVM), 2.0, share=1 / 3),
         Case("write 128 KiB", "write", with_batch(131_072), None, share=1 / 3),

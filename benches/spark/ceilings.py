@@ -47,10 +47,9 @@ class ConstantDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> ConstantStream:  # noqa: N802 - Spark's name
         """Creates a stream reader."""
-        limit = int(self.options.get("maxOffsetsPerTrigger", self.options["rows"]))
-        return ConstantStream(
-            int(self.options["rows"]), limit, int(self.options.get("tasks", TASKS))
-        )
+        rows = int(self.options["rows"])
+        limit = int(self.options.get("maxOffsetsPerTrigger", rows))
+        return ConstantStream(rows, limit, int(self.options.get("maxPartitions", TASKS)))
 
 
 class ConstantReader(DataSourceReader):
