@@ -208,7 +208,7 @@ $(STAMPS)/kerby: tools/kafka/pom-kerby.xml
 	@touch $@
 
 spark-kafka: venv $(STAMPS)/spark-kafka
-	$(PY) -m tests.support.spark_classes
+	$(PY) -m tests.spark.class_archive
 SPARK_KAFKA_JARS := spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2
 $(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
 	$(say) "Spark's own Kafka connector into .cache/spark-kafka"

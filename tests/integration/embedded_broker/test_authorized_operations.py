@@ -1,4 +1,4 @@
-"""What callers are told that they may do: the embedded broker says what Kafka says."""
+"""The rights that callers read in answers: the embedded broker returns the same as Kafka."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def rules(seed: int) -> list[ACL]:
     return found
 
 
-def told(admin: KafkaAdminClient) -> dict[str, Any]:
-    """Returns what a caller is told about the cluster, each topic and each group."""
+def rights_of(admin: KafkaAdminClient) -> dict[str, Any]:
+    """Returns the operations that a caller may do with the cluster, each topic and each group."""
     cluster = admin.describe_cluster()["cluster_authorized_operations"]
     found: dict[str, Any] = {"cluster": sorted(cluster or [])}
     for row in admin.describe_topics(TOPICS):
@@ -108,7 +108,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
         yield started
 
 
-def test_scenario_107_twenty_principals_are_told_what_kafka_tells_them(
+def test_scenario_107_twenty_principals_get_the_same_answers_as_from_kafka(
     kafka: RealKafka, embedded: EmbeddedBroker
 ) -> None:
     seed = random.randrange(10**9)
@@ -139,4 +139,4 @@ def test_scenario_107_twenty_principals_are_told_what_kafka_tells_them(
                 KafkaAdminClient(**options) as theirs,
                 KafkaAdminClient(**embedded.client_config(user)) as ours,
             ):
-                assert told(ours) == told(theirs), (seed, user)
+                assert rights_of(ours) == rights_of(theirs), (seed, user)

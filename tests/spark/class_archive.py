@@ -1,6 +1,6 @@
 """Makes the archive of classes with which Spark sessions of tests start in less time.
 
-    python -m tests.support.spark_classes        as `make spark-kafka` does
+    python -m tests.spark.class_archive        as `make spark-kafka` does
 
 A session runs a small query, and when it stops, its JVM writes down the classes that it has loaded
 ("dynamic class data sharing"). Without an archive everything works, but more slowly.
