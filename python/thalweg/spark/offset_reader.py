@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from thalweg.errors import (
@@ -20,6 +21,7 @@ from thalweg.errors import (
     for_code,
 )
 from thalweg.spark.client_config import ClientConfig
+from thalweg.spark.group_offsets import GroupOffsets
 from thalweg.spark.offset_specs import EARLIEST, LATEST, OffsetSpec, flat, mismatch
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import SourceOptions
@@ -43,6 +45,7 @@ class OffsetReader:
         """
         self._options = options
         self._consumer: Any = None
+        self._group: GroupOffsets | None = None
 
     def __getstate__(self) -> SourceOptions:
         """Pickles only the options. A copy opens its own consumer."""
@@ -53,10 +56,12 @@ class OffsetReader:
         self.__init__(options)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Closes the consumer, if it is open. The next request opens a new one."""
+        """Closes the connections that are open. The next request opens new ones."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
+        if self._group is not None:
+            self._group.close()
 
     def partitions(self) -> set[Partition]:
         """Returns the partitions to read now.
@@ -112,6 +117,10 @@ class OffsetReader:
             ValueError: If offsets by partition do not cover the partitions. Or if a starting
                 timestamp has no record at or after it, and the strategy is ``error``.
         """
+        if spec.of_group:
+            committed = self._committed(partitions)
+            rest = self.resolve(replace(spec, of_group=False), partitions - set(committed), option)
+            return {**committed, **rest}
         if spec.everywhere == EARLIEST:
             return self.earliest(partitions)
         if spec.everywhere == LATEST:
@@ -129,6 +138,23 @@ class OffsetReader:
         earliest = self.earliest(tp for tp, at in offsets.items() if at == EARLIEST)
         latest = self.latest(tp for tp, at in offsets.items() if at == LATEST)
         return {**offsets, **earliest, **latest}
+
+    def commit(self, offsets: Offsets) -> None:
+        """Commits offsets to the group of ``commitGroupId``, if the option is set."""
+        group = self._open_group()
+        if group is not None:
+            group.commit(offsets)
+
+    def _committed(self, partitions: set[Partition]) -> Offsets:
+        group = self._open_group()
+        assert group is not None, "the options have been checked"
+        return self._retried(lambda: group.committed(partitions))
+
+    def _open_group(self) -> GroupOffsets | None:
+        group = self._options.commit_group_id
+        if self._group is None and group is not None:
+            self._group = GroupOffsets(consumer_config(self._options), group)
+        return self._group
 
     def _subscribed(self) -> set[Partition]:
         strategy = self._options.strategy

@@ -11,6 +11,8 @@ from thalweg.spark.strategy import Strategy, partition_index, unique_json
 LATEST = -1
 EARLIEST = -2
 _WORDS = {"latest": LATEST, "earliest": EARLIEST}
+# Committed offsets of a group, and where partitions without one start.
+_GROUP = {"group": EARLIEST, "group:earliest": EARLIEST, "group:latest": LATEST}
 
 Side = Literal["starting", "ending"]
 Mode = Literal["batch", "stream"]
@@ -26,6 +28,8 @@ class OffsetSpec:
         offsets: {topic: {partition: offset}}. -1 means latest, -2 earliest.
         timestamps: {topic: {partition: Unix ms}}.
         topics: {topic: LATEST or EARLIEST}: the rule for all partitions of a topic.
+        of_group: Whether partitions start at the committed offset of a group, if it has one. Those
+            without one start at `everywhere`.
     """
 
     everywhere: int | None = None
@@ -33,6 +37,7 @@ class OffsetSpec:
     offsets: Mapping[str, Mapping[int, int]] | None = None
     timestamps: Mapping[str, Mapping[int, int]] | None = None
     topics: Mapping[str, int] = field(default_factory=dict)
+    of_group: bool = False
 
 
 def parse_specs(
@@ -59,7 +64,7 @@ def parse_specs(
         if "endingtimestamp" in given:
             raise ValueError("ending timestamp not valid in streaming queries")
         return starting, OffsetSpec(everywhere=LATEST)
-    if starting.everywhere == LATEST:
+    if starting.everywhere == LATEST and not starting.of_group:
         raise ValueError("starting offset can't be latest for batch queries on Kafka")
     _refuse_in_batch(starting, LATEST, "startingOffsets", "latest")
     ending = _spec(given, "ending", LATEST, strategy)
@@ -139,6 +144,13 @@ def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy
         return OffsetSpec(everywhere=LATEST)
     if word == "earliest":
         return OffsetSpec(everywhere=EARLIEST)
+    if side == "starting" and word in _GROUP:
+        if not given.get("commitgroupid", "").strip():
+            raise ValueError(
+                f"startingOffsets={word} needs the option commitGroupId: the group whose committed"
+                " offsets are the start"
+            )
+        return OffsetSpec(everywhere=_GROUP[word], of_group=True)
     offsets, topics = _partition_map(value, example=23, words=_WORDS)
     for topic, partitions in offsets.items():
         for partition, offset in partitions.items():

@@ -43,6 +43,7 @@ READ: Final = (
     "includeHeaders",
     "columns",
     "groupIdPrefix",
+    "commitGroupId",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",

@@ -96,6 +96,7 @@ class SourceOptions:
     fetch_retries: int = _DEFAULT_FETCH_RETRIES
     retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
     poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
+    commit_group_id: str | None = None
     batch_bytes: int = BATCH_BYTES
     driver_files: str | None = None  # see workers/files.py
     planned_by: str = __version__
@@ -151,6 +152,7 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         max_partitions=_max_partitions(given),
+        commit_group_id=_group(given, mode, starting),
         fetch_retries=_positive(given, "fetchOffset.numRetries") or _DEFAULT_FETCH_RETRIES,
         retry_interval_ms=_positive(given, "fetchOffset.retryIntervalMs")
         or _DEFAULT_RETRY_INTERVAL_MS,
@@ -234,6 +236,23 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
     if number <= 0:
         raise ValueError(f"{name} must be positive, got '{value}'")
     return number
+
+
+def _group(given: Mapping[str, str], mode: Mode, starting: OffsetSpec) -> str | None:
+    """Returns the group to which a stream commits, and whose offsets ``group`` means."""
+    group = given.get("commitgroupid")
+    if group is None:
+        return None
+    if not group.strip():
+        raise ValueError("Option 'commitGroupId' must be the name of a consumer group, got ''")
+    if mode == "batch" and not starting.of_group:
+        warnings.warn(
+            "commitGroupId is ignored in batch queries, which commit nothing, unless"
+            " startingOffsets=group",
+            IgnoredOptionWarning,
+            stacklevel=3,
+        )
+    return group.strip()
 
 
 def _max_partitions(given: Mapping[str, str]) -> int | None:

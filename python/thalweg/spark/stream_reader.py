@@ -95,6 +95,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             The end. It is ``start`` if there is nothing new.
         """
         begin = from_json(start)
+        if begin != self._initial:
+            # Spark asks for the next batch as soon as this one is complete. It calls `commit` only
+            # one batch later, and never for the last.
+            self._offsets.commit(begin)
         end = self._limited(begin, self._known(begin), limit)
         if not end or end == begin:
             return start
@@ -150,10 +154,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: Spark's checkpoint keeps the offsets, not a consumer group."""
+        """Does nothing: Spark's checkpoint keeps the offsets.
+
+        Those of the option ``commitGroupId``, which monitors read, are committed earlier.
+        """
 
     def stop(self) -> None:
-        """Closes the driver's connection."""
+        """Closes the driver's connections."""
         self._offsets.close()
 
     def _latest(self) -> Offsets:
