@@ -21,17 +21,20 @@ _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_ins
 _BY_BROKER = {"test_exchange.py", "test_sessions.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
 _TOGETHER = {"tests/admin", "tests/packaging"}
-_SPARK_FOLDERS = (
-    "tests/spark",
-    "tests/spark/clusters",
-    "tests/spark/exactly_once",
-    "tests/spark/parity",
-)
-# These files share one Spark session. The other files of their folder start no Spark, or their own.
+# The files of a folder share a Spark session. One session for all of them would be the longest part
+# of a run: two of them keep two cores busy, although each takes some seconds to start.
+_SPARK_SESSIONS = {
+    "tests/spark": "tests/spark",
+    "tests/spark/clusters": "tests/spark",
+    "tests/spark/exactly_once": "tests/spark/exactly_once",
+    "tests/spark/parity": "tests/spark/parity",
+}
+# The files with that session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
     "test_batch_read.py",
-    "test_identity_provider.py",
     "test_exactly_once.py",
+    "test_group_offsets.py",
+    "test_identity_provider.py",
     "test_parity_batch.py",
     "test_parity_jvm_streams.py",
     "test_parity_queries.py",
@@ -69,8 +72,8 @@ def group(test: str) -> str:
         return folder
     if file in _ALONE:
         return test
-    if folder in _SPARK_FOLDERS and file in _WITH_SPARK:
-        return "tests/spark"
+    if folder in _SPARK_SESSIONS and file in _WITH_SPARK:
+        return _SPARK_SESSIONS[folder]
     found = _BROKER.search(test) if file in _BY_BROKER else None
     return f"{path}[{found[1]}]" if found else path
 

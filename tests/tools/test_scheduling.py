@@ -59,8 +59,8 @@ def test_one_process_runs_all_of_a_file():
     assert all(len(of_a_file) == 1 for of_a_file in processes.values()), processes
 
 
-def test_only_the_tests_of_one_process_use_the_shared_spark_session():
-    """A test with the fixture in another file would start a second Spark."""
+def test_only_the_tests_of_three_processes_use_a_shared_spark_session():
+    """A test with the fixture in another file would start one more Spark."""
     uses = re.compile(r"^def test_\w+\([^)]*\b(?:spark|source|stream_of)\b\s*[:,)]", re.MULTILINE)
     files = [
         path
@@ -69,4 +69,5 @@ def test_only_the_tests_of_one_process_use_the_shared_spark_session():
     ]
     assert len(files) > 1
     named = {path.relative_to(ROOT).as_posix() for path in files}
-    assert {group(f"{name}::test_x") for name in named} == {"tests/spark"}
+    sessions = {group(f"{name}::test_x") for name in named}
+    assert sessions == {"tests/spark", "tests/spark/exactly_once", "tests/spark/parity"}
