@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Each test of these files starts what it needs itself, so any process may run it.
-_ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_installs.py"}
+_ALONE = {
+    "test_broker_killed.py",
+    "test_clusters.py",
+    "test_delivery.py",
+    "test_demo.py",
+    "test_installs.py",
+}
 # These files take too long for one process, and the tests of each broker are independent.
 _BY_BROKER = {"test_exchange.py", "test_sessions.py"}
 # The files of these folders share what takes long to create: wheels, brokers with an authorizer.
@@ -44,6 +50,7 @@ _WITH_SPARK = {
     "test_parity_writes.py",
     "test_registration.py",
     "test_security.py",
+    "test_session.py",
     "test_stream_read.py",
     "test_task_memory.py",
     "test_write.py",

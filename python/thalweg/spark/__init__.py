@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["Kafka", "kafka", "register"]
+
+from thalweg.spark.session import Kafka, kafka
 
 
 def register(spark: SparkSession, *, check_workers: bool = True) -> None:
