@@ -48,6 +48,7 @@ _WITH_SPARK = {
     "test_parity_transactions.py",
     "test_parity_triggers.py",
     "test_parity_writes.py",
+    "test_progress.py",
     "test_registration.py",
     "test_security.py",
     "test_session.py",

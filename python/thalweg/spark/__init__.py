@@ -7,6 +7,7 @@ import thalweg. Importing this package loads no native code; the first read or w
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -18,9 +19,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["Kafka", "kafka", "register"]
+    from thalweg.spark.helpers.cluster import Kafka, kafka
+    from thalweg.spark.helpers.progress import Progress, ProgressListener
 
-from thalweg.spark.session import Kafka, kafka
+__all__ = ["Kafka", "Progress", "ProgressListener", "kafka", "register"]
+
+# Imported at their first use: the workers of Spark import this package, too, and need none of them.
+_HELPERS = {
+    "Kafka": "thalweg.spark.helpers.cluster",
+    "Progress": "thalweg.spark.helpers.progress",
+    "ProgressListener": "thalweg.spark.helpers.progress",
+    "kafka": "thalweg.spark.helpers.cluster",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HELPERS:
+        return getattr(importlib.import_module(_HELPERS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: SparkSession, *, check_workers: bool = True) -> None:
