@@ -94,11 +94,17 @@ def _read_to_the_end(terminal: int) -> str:
     raise AssertionError(f"it hangs: {b''.join(parts).decode(errors='replace')}")
 
 
-def printed(code: str, env: Mapping[str, str], cwd: Path, interpreter: str = sys.executable) -> str:
+def printed(
+    code: str,
+    env: Mapping[str, str],
+    cwd: Path,
+    interpreter: str = sys.executable,
+    arguments: Sequence[str] = (),
+) -> str:
     """Runs a program, which must succeed, and returns its output."""
     file = cwd / "program.py"
     file.write_text(textwrap.dedent(code), encoding="utf-8")
-    answer = run([str(file)], env, cwd, interpreter)
+    answer = run([str(file), *arguments], env, cwd, interpreter)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
 

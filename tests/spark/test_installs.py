@@ -162,38 +162,3 @@ spark.stop()
     assert "DATA_SOURCE_NOT_FOUND" in printed(code, env, tmp_path)
     answer = run([str(tmp_path / "program.py"), "set"], env, tmp_path)
     assert "rows: 1" in answer.stdout, answer.stdout + answer.stderr
-
-
-def test_a_cluster_of_two_executors_reads_and_writes(
-    java: Path, tmp_path: Path, topics: Topics
-) -> None:
-    """Workers in other JVMs: two of one core and 1,024 MB, and a driver of 512 MB."""
-    import pyspark
-
-    topic, target = topics.create(4), topics.create(2)
-    topics.send(topic, [str(n) for n in range(1_000)])
-    bootstrap = topics.broker.bootstrap_servers
-    code = (
-        SESSION
-        + f"""
-os.environ["PYSPARK_PYTHON"] = sys.executable
-spark = session("local-cluster[2,1,1024]", **{{
-    "spark.executor.memory": "1g",
-    "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
-}})
-kafka = {{"kafka.bootstrap.servers": {bootstrap!r}}}
-rows = spark.read.format("thalweg").options(**kafka).option("subscribe", {topic!r}).load()
-out = rows.select("value").write.format("thalweg").mode("append").options(**kafka)
-out.option("topic", {target!r}).save()
-hosts = rows.select("offset").mapInPandas(
-    lambda frames: (f.assign(offset=os.getppid()) for f in frames), "offset long")
-print("executors:", hosts.distinct().count())
-print("rows:", rows.count())
-spark.stop()
-"""
-    )
-    env = environment(java, SPARK_HOME=str(Path(pyspark.__file__).parent))
-    text = printed(code, env, tmp_path)
-    assert "rows: 1000" in text
-    assert int(text.split("executors:", 1)[1].split()[0]) >= 2
-    assert sum(topics.broker.wire.end_offsets(target).values()) == 1_000

@@ -30,11 +30,10 @@ class ThalwegDataSource(DataSource):
     It serves ``read``, ``readStream``, ``write`` and ``writeStream`` with ``.format("thalweg")``.
     """
 
-    # The folder with the files that Spark has shipped to the process that created this object.
     _files: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": self._files or shipped_folder()}
+        return {**self.__dict__, "_files": self._driver_files}
 
     @classmethod
     def name(cls) -> str:
@@ -63,7 +62,7 @@ class ThalwegDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Creates a batch writer."""
-        options = replace(parse_sink(self.options), driver_files=self._files)
+        options = replace(parse_sink(self.options), driver_files=self._driver_files)
         if options.exactly_once is None:
             return BatchWriter(options, schema, overwrite=overwrite)
         from thalweg.spark.exactly_once.batch_writer import TransactionalBatchWriter
@@ -76,7 +75,7 @@ class ThalwegDataSource(DataSource):
         In complete mode it appends each complete result, as Spark's own sink does.
         """
         del overwrite
-        options = replace(parse_sink(self.options), driver_files=self._files)
+        options = replace(parse_sink(self.options), driver_files=self._driver_files)
         try:
             if options.exactly_once is None:
                 from thalweg.spark.stream_writer import StreamWriter as Writer
@@ -88,8 +87,13 @@ class ThalwegDataSource(DataSource):
             raise _explained(error, "write", "4.1") from error
         return Writer(options, schema)
 
+    @property
+    def _driver_files(self) -> str | None:
+        """The folder with the files that Spark has shipped to the process that created this."""
+        return self._files or shipped_folder()
+
     def _completed(self, options: SourceOptions, schema: StructType) -> SourceOptions:
-        return replace(options, columns=wanted_columns(schema), driver_files=self._files)
+        return replace(options, columns=wanted_columns(schema), driver_files=self._driver_files)
 
 
 def _explained(error: ImportError, what: str, needed: str) -> ImportError:

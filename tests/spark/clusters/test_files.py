@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -83,9 +84,32 @@ def test_a_stream_on_the_driver_also_looks_where_its_source_was_created(
     given = {"ssl.ca.location": "ca.pem"}
     assert with_local_files(given, str(shipped)) == {"ssl.ca.location": str(shipped / "ca.pem")}
     # A task may be on another machine.
-    monkeypatch.setattr(TaskContext, "get", lambda: "a task")
+    monkeypatch.setattr(TaskContext, "get", lambda: Task(""))
     with pytest.raises(KafkaConfigurationError):
         with_local_files(given, str(shipped))
+
+
+@dataclass
+class Task:
+    """What a task knows of its job."""
+
+    tags: str
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self.tags if name == "spark.job.tags" else None
+
+
+def test_a_task_also_looks_in_the_folder_of_its_session(
+    shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, other = "09b2a143-1356-49f3-8ade-33ec3b78a25e", "1ac90eee-19fd-469c-b601-40fd64c846cb"
+    for session in (ours, other):
+        (shipped / session).mkdir()
+        (shipped / session / "ca.pem").touch()
+    tags = f"a-tag,spark-session-{ours}-execution-root-id-5,spark-session-{ours}"
+    monkeypatch.setattr(TaskContext, "get", lambda: Task(tags))
+    found = with_local_files({"ssl.ca.location": "ca.pem"}, None)
+    assert found == {"ssl.ca.location": str(shipped / ours / "ca.pem")}
 
 
 def test_a_file_in_the_working_directory_comes_first(shipped: Path) -> None:

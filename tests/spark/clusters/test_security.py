@@ -90,38 +90,16 @@ def test_a_file_that_was_not_shipped_is_named_with_advice(
         assert "spark.sparkContext.addFile" in str(e.value)
 
 
-LOGIN = {
-    "kafka.security.protocol": "SASL_SSL",
-    "kafka.sasl.mechanism": "SCRAM-SHA-512",
-    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
-    ' username="spark" password="hunter2";',
-}
-
-
-def test_logins_over_tls_at_a_real_kafka(
-    source: Source, secure_kafka: RealKafka, tmp_path: Path
-) -> None:
+def test_logins_over_tls(source: Source, secure_kafka: RealKafka, tmp_path: Path) -> None:
     add_user(secure_kafka, "spark", "hunter2")
     for name in TOPICS:
         secure_kafka.create_topic(f"scram-{name}", 2)
     kafka = {
         "kafka.bootstrap.servers": secure_kafka.bootstrap("SASL_SSL"),
+        "kafka.security.protocol": "SASL_SSL",
         "kafka.ssl.truststore.location": str(secure_kafka.certificates / "ca.pem"),
-        **LOGIN,
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        ' username="spark" password="hunter2";',
     }
     assert round_trips(source.spark, kafka, str(tmp_path), prefix="scram-") == EVERYWHERE
-
-
-def test_logins_over_tls_at_the_embedded_broker(source: Source, tmp_path: Path) -> None:
-    mechanisms = ["SCRAM-SHA-512"]
-    with EmbeddedBroker(
-        security_protocol="SASL_SSL", sasl_mechanisms=mechanisms, users={"spark": "hunter2"}
-    ) as broker:
-        for name in TOPICS:
-            broker.create_topic(f"scram-{name}", 2)
-        kafka = {
-            "kafka.bootstrap.servers": broker.bootstrap_servers,
-            "kafka.ssl.truststore.certificates": str(broker.ca_pem),
-            **LOGIN,
-        }
-        assert round_trips(source.spark, kafka, str(tmp_path), prefix="scram-") == EVERYWHERE

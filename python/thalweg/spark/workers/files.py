@@ -8,13 +8,16 @@ Spark ships files with `spark.sparkContext.addFile`, `--files` or, in Spark Conn
 `spark.addArtifact(path, file=True)`. Each worker process has its own folder of them, so the driver
 and each task look for the files themselves. Absolute paths and PEM text remain unchanged.
 
-One process gets a folder that does not exist: the one that serves a stream on the driver. So the
-data source remembers the folder of the process that created it, which is on the driver, too.
+Streams need more. The process that serves a stream on the driver gets a folder that does not exist.
+So the data source remembers the folder of the process that created it, which is on the driver, too.
+In Spark Connect, each session has a folder of its own, and the tasks of a stream get the folder
+above it. They find the name of the session in the tags of their job.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -42,6 +45,9 @@ _TOKEN_URL: Final = "sasl_oauthbearer_token_endpoint_url"
 # Entries of Java's login line.
 _ENTRIES: Final = ("keyTab", "ssl.truststore.location")
 _SCHEME: Final = "file:"
+# The property of a task with the tags of its job, and the tag of its session.
+_TAGS: Final = "spark.job.tags"
+_SESSION: Final = r"(?:^|,)spark-session-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=,|$)"
 # librdkafka's word for the authorities of the system.
 _NO_FILES: Final = ("", "probe")
 
@@ -68,14 +74,23 @@ def with_local_files(config: Mapping[str, Any], driver_files: str | None) -> Cli
             directory nor among the files that Spark shipped. `problems` has one entry for each.
     """
     config = ClientConfig(config)  # a frame of the error shows no secret
-    from pyspark import TaskContext
-
-    also = driver_files if TaskContext.get() is None else None  # a task may be on another machine
-    folders = list(dict.fromkeys(filter(None, (shipped_folder(), also))))
-    found, problems = _looked_up(config, folders)
+    found, problems = _looked_up(config, _folders(driver_files))
     if problems:
         raise KafkaConfigurationError("; ".join(problems), problems=problems)
     return found
+
+
+def _folders(driver_files: str | None) -> list[str]:
+    """Returns the folders of this machine that may have shipped files."""
+    from pyspark import TaskContext
+
+    own, task = shipped_folder(), TaskContext.get()
+    if task is None:
+        places = [own, driver_files]
+    else:
+        names = re.findall(_SESSION, task.getLocalProperty(_TAGS) or "")
+        places = [own, *(os.path.join(own or "", name) for name in names)]
+    return [each for each in dict.fromkeys(places) if each and os.path.isdir(each)]
 
 
 def _looked_up(config: ClientConfig, folders: Sequence[str]) -> tuple[ClientConfig, list[str]]:
