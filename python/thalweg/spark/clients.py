@@ -6,9 +6,9 @@ producer's id. A task takes a client, and gives it back if it succeeded:
     take ──> the task works ──> give_back (kept for the next task)
                   └─ failed ──> discard   (closed)
 
-Outside of a task, for example in the user's own process, no client is kept. The key of a kept
-client includes the process id: workers are forked, and only the process that created a client may
-use it.
+Outside of a task, for example in the user's own process, most kinds of clients are not kept. The
+key of a kept client includes the process id: workers are forked, and only the process that created
+a client may use it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class KeptClients(Generic[C]):
         make: Callable[[Mapping[str, Any]], C],
         close: Callable[[C, float | None], None],
         rest: Callable[[C], None] = lambda client: None,
+        *,
+        outside_of_tasks: bool = False,
     ) -> None:
         """Keeps no client yet.
 
@@ -45,8 +47,10 @@ class KeptClients(Generic[C]):
             make: Creates a client from its options.
             close: Closes a client within a time in seconds, or without limit.
             rest: Frees what a client does not need until the next task.
+            outside_of_tasks: Whether to keep clients outside of tasks, too.
         """
         self._make, self._close, self._rest = make, close, rest
+        self._outside_of_tasks = outside_of_tasks
         self._lock = threading.Lock()
         self._idle: dict[_Key, C] = {}
         atexit.register(self._close_all)
@@ -59,7 +63,7 @@ class KeptClients(Generic[C]):
 
     def give_back(self, config: Mapping[str, Any], client: C) -> None:
         """Keeps a client for the next task of this process."""
-        if TaskContext.get() is None:
+        if TaskContext.get() is None and not self._outside_of_tasks:
             self._close(client, None)
             return
         self._rest(client)

@@ -30,10 +30,16 @@ class ThalwegDataSource(DataSource):
     It serves ``read``, ``readStream``, ``write`` and ``writeStream`` with ``.format("thalweg")``.
     """
 
+    # Spark creates this object before the tasks of each batch. To commit the batch, Spark uses the
+    # pickled object of the query.
+    _was_pickled = False
     _files: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_files": self._driver_files}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _was_pickled=True)
 
     @classmethod
     def name(cls) -> str:
@@ -77,15 +83,14 @@ class ThalwegDataSource(DataSource):
         del overwrite
         options = replace(parse_sink(self.options), driver_files=self._driver_files)
         try:
-            if options.exactly_once is None:
-                from thalweg.spark.stream_writer import StreamWriter as Writer
-            else:
-                from thalweg.spark.exactly_once.stream_writer import (
-                    TransactionalStreamWriter as Writer,
-                )
+            from thalweg.spark.stream_writer import StreamWriter
         except ImportError as error:
             raise _explained(error, "write", "4.1") from error
-        return Writer(options, schema)
+        if options.exactly_once is None:
+            return StreamWriter(options, schema)
+        from thalweg.spark.exactly_once.stream_writer import TransactionalStreamWriter
+
+        return TransactionalStreamWriter(options, schema, is_first=not self._was_pickled)
 
     @property
     def _driver_files(self) -> str | None:

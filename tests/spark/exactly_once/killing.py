@@ -13,7 +13,7 @@ from unittest import mock
 from pyspark.sql.types import StructType
 
 from thalweg.spark import writer
-from thalweg.spark.exactly_once import tasks
+from thalweg.spark.exactly_once import cluster, driver, tasks
 from thalweg.spark.exactly_once.cluster import Cluster
 from thalweg.spark.exactly_once.stream_writer import TransactionalStreamWriter
 from thalweg.spark.source import ThalwegDataSource
@@ -76,24 +76,26 @@ class KillingWriter(TransactionalStreamWriter):
         """Commits a batch."""
         ends = 0
 
-        def end(*given: Any, **named: Any) -> None:
+        def end(*given: Any, **named: Any) -> Any:
             nonlocal ends
-            original(*given, **named)
+            answer = original(*given, **named)
             ends += 1
             if ends == 2:  # the first one ends the driver's own transaction
                 self.killer.at("within end")
+            return answer
 
-        original = Cluster.end
+        original = Cluster._end
         with ExitStack() as patches:
-            patches.enter_context(mock.patch.object(Cluster, "end", end))
-            for name, before, after in (
-                ("describe", "before check", ""),
-                ("decide", "before decide", "after decide"),
-                ("_store", "", "within decide"),
-                ("sweep", "after end", "after sweep"),
+            patches.enter_context(mock.patch.object(Cluster, "_end", end))
+            patches.enter_context(mock.patch.object(cluster, "_ENDS_MAX", 1))
+            for owner, name, before, after in (
+                (Cluster, "describe", "before check", ""),
+                (Cluster, "decide", "before decide", "after decide"),
+                (Cluster, "_store", "", "within decide"),
+                (driver, "sweep", "after end", "after sweep"),
             ):
-                call = self.killer.around(getattr(Cluster, name), before, after)
-                patches.enter_context(mock.patch.object(Cluster, name, call))
+                call = self.killer.around(getattr(owner, name), before, after)
+                patches.enter_context(mock.patch.object(owner, name, call))
             super().commit(messages, batchId)
 
 

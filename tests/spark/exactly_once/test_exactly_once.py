@@ -10,64 +10,14 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as f
 
-from tests.spark.conftest import Source, Topics, texts
+from tests.spark.conftest import Source, Topics
+from tests.spark.exactly_once.conftest import Copy
 from tests.spark.exactly_once.killing import STEPS, KillingDataSource
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, PreparedTransaction, TopicPartition
 from thalweg.spark.exactly_once.cluster import Cluster
 from thalweg.spark.exactly_once.decisions import Attempt, Decision
 from thalweg.structs import OffsetAndMetadata
-
-
-class Copy:
-    """A query that copies a topic into another one, exactly once."""
-
-    def __init__(self, source: Source, topics: Topics, checkpoint: Path, **options: str) -> None:
-        self.source, self.topics, self.checkpoint = source, topics, checkpoint
-        self.origin, self.target = topics.create(2), topics.create(3)
-        self.options = {
-            "topic": self.target,
-            "delivery.guarantee": "exactly-once",
-            "transactional.id.prefix": self.target,
-            "kafka.bootstrap.servers": topics.broker.bootstrap_servers,
-            **options,
-        }
-
-    def run(
-        self,
-        kind: str = "thalweg",
-        checkpoint: Path | None = None,
-        *,
-        broken: bool = False,
-        **more: str,
-    ) -> None:
-        """Copies all records that exist now, a few in each batch. Or a row breaks its task."""
-        what = {"subscribe": self.origin, "startingOffsets": "earliest"}
-        frame = self.source.stream(self.topics, maxOffsetsPerTrigger="6", **what)
-        last = f.when(f.expr("value = '9'"), f.raise_error(f.lit("broken")))
-        value = last.otherwise(f.col("value")).alias("value") if broken else f.col("value")
-        query = (
-            frame.select(value)
-            .writeStream.format(kind)
-            .options(**self.options, **more)
-            .option("checkpointLocation", str(checkpoint or self.checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            query.awaitTermination(120)
-        finally:
-            query.stop()
-
-    def seen(self, isolation: str = "read_committed") -> list[str]:
-        """Returns what a reader sees, sorted."""
-        level = {"kafka.isolation.level": isolation}
-        return texts(self.source.read(self.topics, subscribe=self.target, **level))
-
-
-@pytest.fixture
-def copy(source: Source, both: Topics, tmp_path: Path) -> Copy:
-    return Copy(source, both, tmp_path / "checkpoint")
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, Self
 
 from thalweg.admin import KafkaAdminClient, TransactionDescription, TransactionState
 from thalweg.config import unknown_option
@@ -12,44 +14,75 @@ from thalweg.coordinator import offsets as wire
 from thalweg.errors import (
     BrokerResponseError,
     ConcurrentTransactionsError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    ProducerFencedError,
     TransactionalIdNotFoundError,
     UnstableOffsetCommitError,
 )
-from thalweg.spark.exactly_once.decisions import Decision, count, pack, unpack
+from thalweg.spark.clients import KeptClients
+from thalweg.spark.exactly_once.decisions import Decision, Driver, count, pack, unpack
 from thalweg.structs import ConsumerGroupMetadata, PreparedTransaction, TopicPartition
 
 # The level of the feature transaction.version from which on an end can be repeated.
 _VERSION: Final = 2
+_ENDS_MAX: Final = 16  # how many transactions to end at the same time
+# What a driver gets after a newer plan.
+FENCED: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidProducerIdMappingError)
 
 
-class Driver(NamedTuple):
-    """The identity with which a driver stores its decisions. The next driver fences it."""
+def _connected(config: Mapping[str, Any]) -> KafkaAdminClient:
+    """Connects to a cluster, and checks that an end of a transaction can be repeated there.
 
-    producer_id: int
-    producer_epoch: int
+    Raises:
+        ValueError: If the cluster's feature transaction.version is below 2.
+    """
+    own = {name: value for name, value in config.items() if unknown_option("a", name) is None}
+    admin = KafkaAdminClient.from_config(own)
+    found = admin._transaction_version()
+    if found < _VERSION:
+        admin.close()
+        raise ValueError(
+            "delivery.guarantee=exactly-once needs a cluster with the feature"
+            f" transaction.version={_VERSION} (Kafka 4.0 and newer), and this one has {found}."
+            " Raise it with kafka-features.sh, or use delivery.guarantee=at-least-once"
+        )
+    return admin
+
+
+# Spark's driver reuses the processes that plan and commit.
+_ADMINS: KeptClients[KafkaAdminClient] = KeptClients(
+    _connected, lambda admin, timeout: admin.close(), outside_of_tasks=True
+)
 
 
 class Cluster:
     """Sends the requests for one prefix of transactional IDs."""
 
     def __init__(self, config: Mapping[str, Any], prefix: str, topic: str) -> None:
-        """Connects.
+        """Connects, or continues with the connections of the last batch.
 
         Args:
             config: The options of the sink's producers, under Kafka's names.
             prefix: The option `transactional.id.prefix`.
             topic: The topic under whose name groups store the decisions. It gets no record.
+
+        Raises:
+            ValueError: If the cluster's feature transaction.version is below 2.
         """
-        own = {name: value for name, value in config.items() if unknown_option("a", name) is None}
-        self._admin = KafkaAdminClient.from_config(own)
+        self._config = config
+        self._admin = _ADMINS.take(config)
         self._prefix = prefix
         self._where = TopicPartition(topic, 0)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        self._admin.close()
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        if kind is None:
+            _ADMINS.give_back(self._config, self._admin)
+        else:
+            _ADMINS.discard(self._admin)
 
     @property
     def _driver_id(self) -> str:
@@ -58,38 +91,34 @@ class Cluster:
     def _group(self, piece: int) -> str:
         return self._prefix if piece == 0 else f"{self._prefix}-decision-{piece}"
 
-    def check_version(self) -> None:
-        """Checks that an end of a transaction can be repeated.
-
-        Raises:
-            ValueError: If the cluster's feature transaction.version is below 2.
-        """
-        found = self._admin._transaction_version()
-        if found < _VERSION:
-            raise ValueError(
-                "delivery.guarantee=exactly-once needs a cluster with the feature"
-                f" transaction.version={_VERSION} (Kafka 4.0 and newer), and this one has {found}."
-                " Raise it with kafka-features.sh, or use delivery.guarantee=at-least-once"
-            )
-
     def become_driver(self, timeout_ms: int) -> Driver:
         """Fences all older drivers, and ends what they have left half done.
 
         Args:
             timeout_ms: After this time the coordinator aborts an unfinished decision.
         """
+        return self._initialized(Driver(-1, -1), timeout_ms)
+
+    def is_driver(self, driver: Driver, timeout_ms: int) -> bool:
+        """Whether no plan is newer than this driver. Afterwards the driver can decide nothing."""
+        try:
+            self._initialized(driver, timeout_ms)
+        except FENCED:
+            return False
+        return True
+
+    def _initialized(self, expected: Driver, timeout_ms: int) -> Driver:
+        about = f"transactional id {self._driver_id!r}, kafka.transaction.timeout.ms={timeout_ms}"
         answer = self._admin._call(
             "InitProducerId",
             {
                 "TransactionalId": self._driver_id,
                 "TransactionTimeoutMs": timeout_ms,
-                "ProducerId": -1,
-                "ProducerEpoch": -1,
+                "ProducerId": expected.producer_id,
+                "ProducerEpoch": expected.producer_epoch,
             },
             ("coordinator", "transaction", self._driver_id),
-            codes=lambda answer: [
-                (answer["ErrorCode"], None, f"transactional id {self._driver_id!r}")
-            ],
+            codes=lambda answer: [(answer["ErrorCode"], None, about)],
             again=(ConcurrentTransactionsError,),
             is_repeatable=True,
         )
@@ -141,15 +170,20 @@ class Cluster:
         found = wire.fetched(answer, [self._where])[0][self._where]
         return None if found is None else (found.offset, found.metadata)
 
-    def decide(self, driver: Driver, decision: Decision) -> None:
+    def decide(self, driver: Driver, decision: Decision) -> Driver:
         """Stores a decision.
 
+        Returns:
+            The driver's identity after it. It can decide nothing more.
+
         Raises:
-            BrokerResponseError: If another driver has taken over, or the right to do it is missing.
+            BrokerResponseError: One of `FENCED` if a newer driver has taken over, or if the right
+                to do it is missing.
         """
         for number, piece in enumerate(pack(decision)):
             self._store(driver, self._group(number), decision.batch, piece)
-        self.end(PreparedTransaction(self._driver_id, *driver), commit=True)
+        answer = self._end(PreparedTransaction(self._driver_id, *driver), commit=True)
+        return Driver(answer["ProducerId"], answer["ProducerEpoch"])
 
     def _store(self, driver: Driver, group: str, batch: int, piece: str) -> None:
         row = {
@@ -184,35 +218,48 @@ class Cluster:
 
     def describe(self, names: Iterable[str]) -> dict[str, TransactionDescription]:
         """Describes transactions. Those that no coordinator knows are missing."""
-        found = {}
-        for name in names:
-            try:
-                found.update(self._admin.describe_transactions([name]))
-            except TransactionalIdNotFoundError:
-                continue
+        found, refused = self._admin._described_transactions(names)
+        for error in refused.values():
+            if not isinstance(error, TransactionalIdNotFoundError):
+                raise error
         return found
 
-    def end(self, prepared: PreparedTransaction, *, commit: bool) -> None:
-        """Ends a transaction, as `KafkaAdminClient.end_transaction`."""
-        # The plan has checked the version, which never becomes lower.
-        self._admin._end(prepared, commit, _VERSION)
+    def end_all(
+        self, prepared: Sequence[PreparedTransaction], *, commit: bool
+    ) -> list[BrokerResponseError | None]:
+        """Ends transactions, several at the same time.
 
-    def sweep(self, kept: Iterable[PreparedTransaction] = ()) -> None:
-        """Aborts the open transactions of attempts that failed, or whose driver has died.
+        Returns:
+            For each of them None, or why the coordinator refused to end it.
 
-        Args:
-            kept: The transactions to leave alone. A later attempt may have the transactional ID of
-                one of them, and is aborted.
+        Raises:
+            KafkaError: If no broker answers in time. Some of the transactions may have ended.
         """
-        decided = set(kept)
+        with ThreadPoolExecutor(_ENDS_MAX) as pool:
+            return list(pool.map(partial(self._refusal, commit=commit), prepared))
+
+    def _refusal(
+        self, prepared: PreparedTransaction, *, commit: bool
+    ) -> BrokerResponseError | None:
+        try:
+            self._end(prepared, commit=commit)
+        except BrokerResponseError as error:
+            if error.retriable:
+                raise
+            return error
+        return None
+
+    def _end(self, prepared: PreparedTransaction, *, commit: bool) -> dict[str, Any]:
+        # A new client checks the version, which never becomes lower.
+        return self._admin._end(prepared, commit, _VERSION)
+
+    def open_attempts(self) -> list[PreparedTransaction]:
+        """Returns the open transactions of all tasks with this prefix, whoever planned them."""
         own = re.compile(re.escape(self._prefix) + r"-\d+-\d+")
         listed = self._admin.list_transactions(state_filters=[TransactionState.ONGOING])
         names = {row.transactional_id for rows in listed.values() for row in rows}
-        left = [name for name in names if own.fullmatch(name)]
-        for name, row in self.describe(left).items():
-            lost = PreparedTransaction(name, row.producer_id, row.producer_epoch)
-            if row.state is TransactionState.ONGOING and lost not in decided:
-                try:
-                    self.end(lost, commit=False)
-                except BrokerResponseError:
-                    continue  # it has ended meanwhile, or its next attempt has begun
+        return [
+            PreparedTransaction(name, row.producer_id, row.producer_epoch)
+            for name, row in self.describe(sorted(filter(own.fullmatch, names))).items()
+            if row.state is TransactionState.ONGOING
+        ]

@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from thalweg.structs import PreparedTransaction
 
@@ -23,6 +23,15 @@ _VERSION: Final = "1"
 _PIECE_CHARS: Final = 3_900
 _PIECES_MAX: Final = 1_000
 _TEXT_BYTES_MAX: Final = 64 << 20
+_GENERATIONS: Final = 16
+_TASK_IDS: Final = 4
+
+
+class Driver(NamedTuple):
+    """The identity with which a driver stores a decision. The next plan fences it."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,33 @@ class Decision:
     query: str
     batch: int
     attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the tasks of a batch need to know. Spark pickles it."""
+
+    driver: Driver
+    last: Decision | None
+
+
+def attempt_number(driver: Driver, attempt: int, task_id: int) -> int:
+    """Returns the number of an attempt at a task, which is a part of its transactional ID.
+
+    If a producer starts with the transactional ID of another one, the coordinator aborts the other
+    one's transaction, even if the driver has decided to commit it. So no late task may have the
+    number of a decided attempt:
+
+    - Attempts of the same stage differ in the attempt number.
+    - If Spark repeats a stage, attempt numbers begin with 0 again, while tasks of the first stage
+      may still run. They differ in the task ID.
+    - If the driver has died, its tasks may still run. They differ in the driver's epoch, which
+      every plan increases.
+
+    Numbers repeat after some time, because brokers remember every transactional ID for days.
+    """
+    number = attempt * _TASK_IDS + task_id % _TASK_IDS
+    return number * _GENERATIONS + driver.producer_epoch % _GENERATIONS
 
 
 def transactional_id(prefix: str, partition: int, number: int) -> str:

@@ -6,6 +6,7 @@
 | while it is stored | the next plan finds it stored, or not |
 | after that | the repeated batch sends nothing, and commits the stored transactions |
 | an old driver wakes up | it cannot store a decision, because the next plan has fenced it |
+| a task of an old driver wakes up | its transactional ID is not one of the new driver's |
 | a transaction expires before the decision | nothing is decided, and the batch fails |
 | it expires after the decision | its rows are lost, and the error names them |
 """
@@ -16,13 +17,12 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from thalweg.admin import TransactionDescription, TransactionState
-from thalweg.errors import BrokerResponseError
-from thalweg.spark.exactly_once.cluster import Cluster, Driver
-from thalweg.spark.exactly_once.decisions import Attempt, Decision
+from thalweg.spark.exactly_once.cluster import FENCED, Cluster
+from thalweg.spark.exactly_once.decisions import Attempt, Decision, Driver, Plan
 from thalweg.spark.exactly_once.tasks import Report, delivery_of
 from thalweg.spark.options import SinkOptions
 from thalweg.spark.workers.files import with_local_files
@@ -32,14 +32,6 @@ _MARGIN: Final = 0.1
 _MARGIN_MAX_MS: Final = 60_000
 # How long the tasks of a failed write may take to stop. Nobody else would abort what they begin.
 _STOPPING_S: Final = 2.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the driver knows before the tasks of a batch start. Spark pickles it."""
-
-    driver: Driver
-    last: Decision | None
 
 
 def cluster_of(options: SinkOptions) -> Cluster:
@@ -57,47 +49,97 @@ def plan(options: SinkOptions) -> Plan:
         KafkaError: If the brokers refuse, or do not answer in time.
     """
     with cluster_of(options) as cluster:
-        cluster.check_version()
         driver = cluster.become_driver(delivery_of(options).timeout_ms)
         return Plan(driver, cluster.decision())
 
 
-def commit_batch(options: SinkOptions, planned: Plan, messages: Sequence[Any], batch: int) -> None:
+def commit_batch(options: SinkOptions, messages: Sequence[Any], batch: int) -> None:
     """Makes the rows of a batch visible, exactly once.
 
     Args:
         options: The sink's options.
-        planned: The plan of this batch.
         messages: The reports of all tasks.
         batch: The number of the batch.
 
     Raises:
-        RuntimeError: If a transaction was lost. The message says whether rows are lost.
-        KafkaError: If another driver has taken over, or the brokers do not answer in time. The
-            repeated batch then continues with what is decided.
+        RuntimeError: If a transaction was lost, or if another driver has taken over.
+        KafkaError: If the brokers do not answer in time. The repeated batch then continues with
+            what is decided.
     """
     reports = [each for each in messages if isinstance(each, Report)]
-    if not reports:
-        return
+    attempts = attempts_of(reports)
+    is_repeated = any(each.is_repeated for each in reports)
+    if not attempts and not is_repeated:
+        return  # a batch without rows
+    query, driver = reports[0].query, reports[0].driver
     with cluster_of(options) as cluster:
-        if all(each.is_repeated for each in reports) and planned.last is not None:
-            end_all(cluster, options, planned.last.attempts)
-            return
-        decision = Decision(reports[0].query, batch, attempts_of(reports))
-        check(cluster, options, decision.attempts)
-        cluster.decide(planned.driver, decision)
-        end_all(cluster, options, decision.attempts)
-        cluster.sweep()
+        if is_repeated:
+            attempts = decided_before(cluster, options, query, batch)
+        else:
+            check(cluster, options, attempts, driver)
+            driver = decide(cluster, options, driver, Decision(query, batch, attempts))
+        end_all(cluster, options, attempts)
+        sweep(cluster, options, driver)
+
+
+def decided_before(
+    cluster: Cluster, options: SinkOptions, query: str, batch: int
+) -> tuple[Attempt, ...]:
+    """Returns the attempts of the last decision, which must be about this batch.
+
+    Raises:
+        RuntimeError: If there is another decision, so another driver has taken over.
+    """
+    last = cluster.decision()
+    if last is None or (last.query, last.batch) != (query, batch):
+        raise RuntimeError(_taken_over(options))
+    return last.attempts
+
+
+def decide(cluster: Cluster, options: SinkOptions, driver: Driver, decision: Decision) -> Driver:
+    """Stores a decision, and returns the driver's identity after it.
+
+    Raises:
+        RuntimeError: If another driver has taken over.
+    """
+    try:
+        return cluster.decide(driver, decision)
+    except FENCED as error:
+        raise RuntimeError(_taken_over(options)) from error
+
+
+def _taken_over(options: SinkOptions) -> str:
+    prefix = delivery_of(options).prefix
+    return (
+        "This run of the query cannot commit its batch, because another run or another query has"
+        f" started with transactional.id.prefix={prefix!r}. If this query runs twice, stop one of"
+        " the runs. If it is another query, choose another prefix for it. Then start this query"
+        " again. No row is lost or doubled"
+    )
+
+
+def sweep(cluster: Cluster, options: SinkOptions, driver: Driver) -> None:
+    """Aborts the transactions of failed attempts and of dead drivers, after a decision."""
+    found = cluster.open_attempts()
+    # A newer driver may have decided to commit transactions that are open now. If there is none at
+    # this moment, the transactions found before belong to older drivers, which cannot decide.
+    if found and cluster.is_driver(driver, delivery_of(options).timeout_ms):
+        cluster.end_all(found, commit=False)
 
 
 def abort_batch(options: SinkOptions) -> None:
     """Aborts the transactions of a batch that failed before its decision."""
+    delivery = delivery_of(options)
     with cluster_of(options) as cluster:
-        decision = cluster.decision()
-        # A decision that was stored is valid, also if the batch failed afterwards.
-        prefix = delivery_of(options).prefix
-        kept = () if decision is None else decision.attempts
-        cluster.sweep(each.prepared(prefix) for each in kept)
+        found = cluster.open_attempts()
+        if not found:
+            return
+        # From now on no other driver can decide about the transactions found, so the last decision
+        # is final. It is valid, also if the batch failed after it.
+        cluster.become_driver(delivery.timeout_ms)
+        last = cluster.decision()
+        kept = () if last is None else [each.prepared(delivery.prefix) for each in last.attempts]
+        cluster.end_all([each for each in found if each not in kept], commit=False)
 
 
 def for_one_write(options: SinkOptions) -> SinkOptions:
@@ -107,8 +149,8 @@ def for_one_write(options: SinkOptions) -> SinkOptions:
         ValueError: If the cluster is too old.
         KafkaError: If the brokers do not answer in time.
     """
-    with cluster_of(options) as cluster:
-        cluster.check_version()
+    with cluster_of(options):
+        pass  # connecting checks the cluster
     delivery = delivery_of(options)
     own = replace(delivery, prefix=f"{delivery.prefix}-{uuid.uuid4().hex}")
     return replace(options, exactly_once=own)
@@ -125,17 +167,22 @@ def commit_write(options: SinkOptions, messages: Sequence[Any]) -> None:
     with cluster_of(options) as cluster:
         check(cluster, options, attempts)
         end_all(cluster, options, attempts)
-        cluster.sweep()
+        abort_open(cluster)
 
 
 def abort_write(options: SinkOptions, messages: Sequence[Any]) -> None:
     """Aborts the transactions of a batch write, unless some of them are committed already."""
     del messages  # those of failed attempts are not among them
     with cluster_of(options) as cluster:
-        cluster.sweep()
+        abort_open(cluster)
         # Spark stops the other tasks only now. They may just have begun their transactions.
         time.sleep(_STOPPING_S)
-        cluster.sweep()
+        abort_open(cluster)
+
+
+def abort_open(cluster: Cluster) -> None:
+    """Aborts the open transactions of a write whose prefix no other write has."""
+    cluster.end_all(cluster.open_attempts(), commit=False)
 
 
 def attempts_of(reports: Iterable[Report]) -> tuple[Attempt, ...]:
@@ -144,11 +191,16 @@ def attempts_of(reports: Iterable[Report]) -> tuple[Attempt, ...]:
     return tuple(sorted(found, key=lambda each: each.partition))
 
 
-def check(cluster: Cluster, options: SinkOptions, attempts: Sequence[Attempt]) -> None:
+def check(
+    cluster: Cluster,
+    options: SinkOptions,
+    attempts: Sequence[Attempt],
+    driver: Driver | None = None,
+) -> None:
     """Checks that every transaction is still open, and has time left.
 
     Raises:
-        RuntimeError: If one is not. All of them are aborted.
+        RuntimeError: If one is not, with the reason. Spark then calls `abort`.
     """
     prefix = delivery_of(options).prefix
     names = [each.prepared(prefix).transactional_id for each in attempts]
@@ -159,7 +211,9 @@ def check(cluster: Cluster, options: SinkOptions, attempts: Sequence[Attempt]) -
         if (problem := _problem(found.get(name), attempt)) is not None
     ]
     if problems:
-        cluster.sweep()
+        timeout_ms = delivery_of(options).timeout_ms
+        if driver is not None and not cluster.is_driver(driver, timeout_ms):
+            raise RuntimeError(_taken_over(options))  # and has aborted them
         raise RuntimeError(
             f"The batch was not committed: {'; '.join(problems)}. None of its rows is visible, and"
             " the repeated batch sends them again. If this happens often, use smaller batches, or"
@@ -185,15 +239,9 @@ def end_all(cluster: Cluster, options: SinkOptions, attempts: Sequence[Attempt])
     Raises:
         RuntimeError: If one of them is gone. Its rows are lost.
     """
-    lost = []
-    for attempt in attempts:
-        prepared = attempt.prepared(delivery_of(options).prefix)
-        try:
-            cluster.end(prepared, commit=True)
-        except BrokerResponseError as error:
-            if error.retriable:
-                raise
-            lost.append(f"{prepared.transactional_id} ({error})")
+    prepared = [each.prepared(delivery_of(options).prefix) for each in attempts]
+    refusals = zip(prepared, cluster.end_all(prepared, commit=True), strict=True)
+    lost = [f"{each.transactional_id} ({error})" for each, error in refusals if error is not None]
     if not lost:
         return
     text = (

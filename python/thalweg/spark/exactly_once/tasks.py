@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from thalweg.spark.exactly_once.decisions import Attempt, Decision, transactional_id
+from thalweg.spark.exactly_once.decisions import (
+    Attempt,
+    Decision,
+    Driver,
+    Plan,
+    attempt_number,
+    transactional_id,
+)
 from thalweg.spark.exactly_once.delivery import ExactlyOnce
 from thalweg.spark.options import SinkOptions
 from thalweg.spark.workers.files import with_local_files
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 _BATCH = "streaming.sql.batchId"
 _QUERY = "sql.streaming.queryId"
 _ABORT_S = 5
+# A batch write has no driver that another one could fence: its prefix is unique.
+_NO_DRIVER = Driver(-1, 0)
 
 
 @dataclass
@@ -31,11 +40,13 @@ class Report(WriterCommitMessage):
 
     Attributes:
         query: The ID of the streaming query. Empty for a batch write.
+        driver: The identity with which the driver has planned the batch.
         attempt: The prepared transaction. None if the task had no rows.
         is_repeated: Whether the batch was decided before, so that the task sent nothing.
     """
 
     query: str
+    driver: Driver
     attempt: Attempt | None = None
     is_repeated: bool = False
 
@@ -47,7 +58,7 @@ def delivery_of(options: SinkOptions) -> ExactlyOnce:
 
 
 def write_stream_task(
-    options: SinkOptions, last: Decision | None, batches: Iterator[pa.RecordBatch]
+    options: SinkOptions, plan: Plan, batches: Iterator[pa.RecordBatch]
 ) -> Report:
     """Writes a task of a micro-batch, unless the batch is decided already.
 
@@ -62,19 +73,19 @@ def write_stream_task(
     if batch_text is None or query is None:
         raise RuntimeError("the writer of a stream runs only in a task of a streaming query")
     batch = int(batch_text)
-    if last is not None:
-        _check_order(options, last, query, batch)
-        if batch == last.batch:
+    if plan.last is not None:
+        _check_order(options, plan.last, query, batch)
+        if batch == plan.last.batch:
             # Stateful operators write their state only when their output is read.
             for _ in batches:
                 pass
-            return Report(query, is_repeated=True)
-    return Report(query, write_task(options, delivery_of(options).prefix, batches))
+            return Report(query, plan.driver, is_repeated=True)
+    return Report(query, plan.driver, write_task(options, plan.driver, batches))
 
 
 def write_batch_task(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Report:
     """Writes a task of a batch write."""
-    return Report("", write_task(options, delivery_of(options).prefix, batches))
+    return Report("", _NO_DRIVER, write_task(options, _NO_DRIVER, batches))
 
 
 def _check_order(options: SinkOptions, last: Decision, query: str, batch: int) -> None:
@@ -94,13 +105,13 @@ def _check_order(options: SinkOptions, last: Decision, query: str, batch: int) -
 
 
 def write_task(
-    options: SinkOptions, prefix: str, batches: Iterator[pa.RecordBatch]
+    options: SinkOptions, driver: Driver, batches: Iterator[pa.RecordBatch]
 ) -> Attempt | None:
     """Sends the rows of a task, and leaves their transaction open.
 
     Args:
         options: The sink's options.
-        prefix: The prefix of the transactional ID.
+        driver: The driver that has planned the batch.
         batches: The rows.
 
     Returns:
@@ -113,12 +124,17 @@ def write_task(
     if first is None:
         return None
     context = TaskContext.get()
-    partition, number = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    assert context is not None, "Spark calls this in a task"
+    partition = context.partitionId()
+    number = attempt_number(driver, context.attemptNumber(), context.taskAttemptId())
+    name = transactional_id(delivery_of(options).prefix, partition, number)
     config = {
         **with_local_files(options.client_config, options.driver_files),
-        "transactional.id": transactional_id(prefix, partition, number),
+        "transactional.id": name,
         "transaction.timeout.ms": delivery_of(options).timeout_ms,
     }
+    # Unlike the plain sink's, it is not kept for the next task. That task has another transactional
+    # ID, and until the driver has ended this transaction, this producer can do nothing else.
     producer = KafkaProducer.from_config(config)
     try:
         producer.init_transactions()
