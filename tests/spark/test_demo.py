@@ -33,6 +33,11 @@ def test_the_demo_runs_whole_from_an_environment_that_is_not_activated(
         assert stage in rates, answer.stdout
     assert "The result has all 336,776 flights, in 207 groups." in answer.stdout
     assert "The stream has the same flights, in 5,442 groups of carrier and day." in answer.stdout
+    assert re.search(
+        r"It has written (8,\d\d\d) rows in 2 micro-batches \(exactly-once\)\."
+        r" A read_committed reader sees \1 rows\.",
+        " ".join(answer.stdout.split()),
+    )
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
 
 
@@ -108,15 +113,16 @@ def test_a_window_of_the_stream_that_is_wrong_fails_it(
     tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def compute(
-        bootstrap: str, source: str, target: str, report: demo.Report, *_: object, **__: object
+        bootstrap: str, topics: demo.Topics, report: demo.Report, *_: object, **__: object
     ) -> list[dict[str, Any]]:
         flights = data.read_flights()
         first, second, *others = data.delays(flights, "date")
-        report.days = [
+        days = [
             {**first, "flights": first["flights"] + 1},
             {**second, "flights": second["flights"] - 1},
             *others,
         ]
+        report.stream = demo.Stream("exactly-once", 1, len(days), len(days), days)
         return data.delays(flights, "hour")
 
     monkeypatch.setattr(demo, "produce", lambda *_: None)
@@ -128,7 +134,23 @@ def test_a_window_of_the_stream_that_is_wrong_fails_it(
     assert f"got {group % 19}" in flat
 
 
-def test_both_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> None:
+def test_a_row_that_a_reader_sees_twice_fails_it(tmp_path: Path, monkeypatch, capsys) -> None:
+    def compute(
+        bootstrap: str, topics: demo.Topics, report: demo.Report, *_: object, **__: object
+    ) -> list[dict[str, Any]]:
+        flights = data.read_flights()
+        days = data.delays(flights, "date")
+        report.stream = demo.Stream("exactly-once", 2, 8_000, 8_001, days)
+        return data.delays(flights, "hour")
+
+    monkeypatch.setattr(demo, "produce", lambda *_: None)
+    monkeypatch.setattr(demo, "_compute", compute)
+    assert demo.run(arguments(tmp_path)) == 1
+    flat = " ".join(capsys.readouterr().out.split())
+    assert "has written 8,000 rows exactly-once, but a read_committed reader sees 8,001" in flat
+
+
+def test_all_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> None:
     retention: dict[str, str] = {}
 
     def look(bootstrap: str, *_: object) -> None:
@@ -142,7 +164,7 @@ def test_both_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> Non
     # Before the first flight is sent, look at the topics, which keep these options until the end.
     monkeypatch.setattr(demo, "produce", look)
     assert demo.run(arguments(tmp_path)) == 1
-    assert retention == {"flights": "-1", "delays": "-1"}
+    assert retention == {"flights": "-1", "delays": "-1", "days": "-1"}
 
 
 def test_a_file_of_flights_that_was_changed_is_refused(monkeypatch) -> None:

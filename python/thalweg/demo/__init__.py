@@ -1,7 +1,7 @@
 """Sends 336,776 real flights through Kafka, reads and aggregates them, and checks every result.
 
     flights.csv.zip --send()--> topic --Spark batch---> delays by carrier and hour --> second topic
-                                  |--Spark stream--> delays by day and carrier
+                                  |--Spark stream, exactly once--> delays by day --> third topic
                                   `--poll_arrow()--> delays by carrier and hour, without Java
 
 The demo compares each group, and each window of the stream, with the data itself. After a
@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thalweg.demo.data import INSTALL_LINE, ROWS, DemoError, check, delays, read_flights
 
@@ -40,6 +40,38 @@ class Stage:
     seconds: float
 
 
+class Topics(NamedTuple):
+    """The names of the demo's topics.
+
+    Attributes:
+        flights: What the demo sends.
+        delays: The result of the batch.
+        days: The results of the stream, one for each micro-batch.
+    """
+
+    flights: str
+    delays: str
+    days: str
+
+
+class Stream(NamedTuple):
+    """What the stream has written.
+
+    Attributes:
+        guarantee: The sink's `delivery.guarantee`.
+        batches: The number of micro-batches.
+        written: The number of rows that Spark has written.
+        committed: The number of rows that a `read_committed` reader sees.
+        days: The last result: rows ``{carrier, date, flights, mean_delay}``.
+    """
+
+    guarantee: str
+    batches: int
+    written: int
+    committed: int
+    days: list[dict[str, Any]]
+
+
 @dataclass
 class Report:
     """The results that the demo shows at its end.
@@ -47,13 +79,13 @@ class Report:
     Attributes:
         stages: The timed stages, in order.
         delays: Rows ``{carrier, hour, flights, mean_delay}``.
-        days: Rows ``{carrier, date, flights, mean_delay}`` of the stream. None without Spark.
+        stream: The result of the stream. None without Spark.
         notes: Messages that the user got during the run.
     """
 
     stages: list[Stage] = field(default_factory=list)
     delays: list[dict[str, Any]] = field(default_factory=list)
-    days: list[dict[str, Any]] | None = None
+    stream: Stream | None = None
     notes: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -142,22 +174,31 @@ def _run(bootstrap: str, view: Any, *, with_spark: bool) -> Report:
     flights = read_flights()
     view.note(f"{flights.num_rows:,} flights, Kafka at {bootstrap}")
     run_id = uuid.uuid4().hex[:8]
-    source, target = f"flights-{run_id}", f"delays-{run_id}"
+    topics = Topics(*(f"{name}-{run_id}" for name in Topics._fields))
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        _create_topics(admin, source, target)
+        _create_topics(admin, topics)
         try:
             with report.stage("produce, send() one by one", flights.num_rows):
-                produce(bootstrap, source, flights, view)
-            report.delays = _compute(bootstrap, source, target, report, view, with_spark=with_spark)
+                produce(bootstrap, topics.flights, flights, view)
+            report.delays = _compute(bootstrap, topics, report, view, with_spark=with_spark)
             check("the result", report.delays, delays(flights, "hour"))
-            if report.days is not None:
-                check("the stream", report.days, delays(flights, "date"))
+            if report.stream is not None:
+                check("the stream", report.stream.days, delays(flights, "date"))
+                _check_once(report.stream)
         finally:
-            admin.delete_topics([source, target])
+            admin.delete_topics(list(topics))
     return report
 
 
-def _create_topics(admin: Any, *names: str) -> None:
+def _check_once(stream: Stream) -> None:
+    if stream.committed != stream.written:
+        raise DemoError(
+            f"the stream has written {stream.written:,} rows {stream.guarantee}, but a"
+            f" read_committed reader sees {stream.committed:,}"
+        )
+
+
+def _create_topics(admin: Any, names: Topics) -> None:
     from thalweg.admin import NewTopic
 
     # The flights are from 2013: with the default retention, a broker would delete them at once.
@@ -171,17 +212,17 @@ def _create_topics(admin: Any, *names: str) -> None:
 
 
 def _compute(
-    bootstrap: str, source: str, target: str, report: Report, view: Any, *, with_spark: bool
+    bootstrap: str, topics: Topics, report: Report, view: Any, *, with_spark: bool
 ) -> list[dict[str, Any]]:
     if with_spark:
         reason = _why_no_spark()
         if reason is None:
             from thalweg.demo import spark
 
-            return spark.run(bootstrap, source, target, report, view)
+            return spark.run(bootstrap, topics, report, view)
         report.notes.append(reason)
         view.note(reason)
-    return _without_spark(bootstrap, source, report)
+    return _without_spark(bootstrap, topics.flights, report)
 
 
 def _why_no_spark() -> str | None:

@@ -92,9 +92,14 @@ class View:
         self._console.print(rates)
         total = sum(row["flights"] for row in report.delays)
         self.note(f"The result has all {total:,} flights, in {len(report.delays)} groups.")
-        if report.days is not None:
-            groups = f"{len(report.days):,} groups of carrier and day"
+        if report.stream is not None:
+            stream = report.stream
+            groups = f"{len(stream.days):,} groups of carrier and day"
             self.note(f"The stream has the same flights, in {groups}.")
+            self.note(
+                f"It has written {stream.written:,} rows in {stream.batches} micro-batches"
+                f" ({stream.guarantee}). A read_committed reader sees {stream.committed:,} rows."
+            )
 
 
 def write_chart(report: Report, path: Path) -> Path:
