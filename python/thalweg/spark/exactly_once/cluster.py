@@ -254,7 +254,7 @@ class Cluster:
         return self._admin._end(prepared, commit, _VERSION)
 
     def open_attempts(self) -> list[PreparedTransaction]:
-        """Returns the open transactions of all tasks with this prefix, whoever planned them."""
+        """Returns the open transactions of all tasks with this prefix, also of other drivers."""
         own = re.compile(re.escape(self._prefix) + r"-\d+-\d+")
         listed = self._admin.list_transactions(state_filters=[TransactionState.ONGOING])
         names = {row.transactional_id for rows in listed.values() for row in rows}
