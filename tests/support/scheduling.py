@@ -38,6 +38,7 @@ _SPARK_SESSIONS = {
 # The files with that session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
     "test_batch_read.py",
+    "test_costs.py",
     "test_exactly_once.py",
     "test_group_offsets.py",
     "test_identity_provider.py",
