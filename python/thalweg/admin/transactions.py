@@ -150,6 +150,7 @@ class TransactionRequests(ClusterRequests):
                 body,
                 node,
                 codes=lambda answer: [(answer["ErrorCode"], None, "ListTransactions")],
+                is_repeatable=True,
             )
             found[node] = [
                 TransactionListing(
@@ -228,8 +229,9 @@ class TransactionRequests(ClusterRequests):
             bodies = [{"Key": name} for name in names]
         found: dict[int, list[str]] = defaultdict(list)
         for body in bodies:
+            codes = partial(_lookup_codes, body)
             answer = self._call(
-                "FindCoordinator", {"KeyType": 1, **body}, codes=partial(_lookup_codes, body)
+                "FindCoordinator", {"KeyType": 1, **body}, codes=codes, is_repeatable=True
             )
             for row in _lookups(body, answer):
                 found[row["NodeId"]].append(row["Key"])

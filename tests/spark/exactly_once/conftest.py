@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from pyspark.sql import functions as f
 
 from tests.spark.conftest import Source, Topics, texts
+from tests.support.brokers import Broker
+from thalweg import KafkaConsumer, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+AVAILABLE_NOW: Final = {"availableNow": True}
+AT_ONCE: Final = {"processingTime": "0 seconds"}
 
 
 class Copy:
@@ -24,27 +34,32 @@ class Copy:
             **options,
         }
 
-    def run(
+    def start(
         self,
         kind: str = "thalweg",
         checkpoint: Path | None = None,
         *,
         broken: bool = False,
+        trigger: Mapping[str, Any] = AVAILABLE_NOW,
         **more: str,
-    ) -> None:
-        """Copies all records that exist now, a few in each batch. Or a row breaks its task."""
+    ) -> StreamingQuery:
+        """Starts the query, with a few records in each batch. Or a row breaks its task."""
         what = {"subscribe": self.origin, "startingOffsets": "earliest"}
         frame = self.source.stream(self.topics, maxOffsetsPerTrigger="6", **what)
         last = f.when(f.expr("value = '9'"), f.raise_error(f.lit("broken")))
         value = last.otherwise(f.col("value")).alias("value") if broken else f.col("value")
-        query = (
+        return (
             frame.select(value)
             .writeStream.format(kind)
             .options(**self.options, **more)
             .option("checkpointLocation", str(checkpoint or self.checkpoint))
-            .trigger(availableNow=True)
+            .trigger(**trigger)
             .start()
         )
+
+    def run(self, *given: Any, **named: Any) -> None:
+        """Copies all records that exist now. The arguments are those of `start`."""
+        query = self.start(*given, **named)
         try:
             query.awaitTermination(120)
         finally:
@@ -54,6 +69,23 @@ class Copy:
         """Returns what a reader sees, sorted."""
         level = {"kafka.isolation.level": isolation}
         return texts(self.source.read(self.topics, subscribe=self.target, **level))
+
+
+def committed(broker: Broker, topic: str) -> list[str]:
+    """Returns the values that a reader sees now, before the first open transactions."""
+    with KafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        found: list[str] = []
+        wanted = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic)]
+        consumer.assign(wanted)
+        ends = consumer.end_offsets(wanted)  # the last stable offsets
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [str(record.value, "utf-8") for record in records if record.value]
+        return found
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
-"""A sink that kills its own process at a given step, once. Spark's workers import it."""
+"""A sink that kills something at a given step, once. Spark's workers import it."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from unittest import mock
 
 from pyspark.sql.types import StructType
 
+from tests.spark.exactly_once.processes import kill_executor
 from thalweg.spark import writer
 from thalweg.spark.exactly_once import cluster, driver, tasks
 from thalweg.spark.exactly_once.cluster import Cluster
@@ -33,17 +35,37 @@ STEPS = (
 )
 
 
-class Killer:
-    """Kills this process at one step, unless the file exists that it then creates."""
+# Longer than a batch with a speculative attempt.
+PAUSE_S = 60
 
-    def __init__(self, step: str, marker: str) -> None:
-        self.step, self.marker = step, Path(marker)
+
+class Killer:
+    """Strikes at one step, unless the file exists that it then creates.
+
+    Args:
+        step: One of `STEPS`.
+        marker: The path of the file.
+        how: "kill" kills this process. "executor" kills an executor: that of the task, or any one.
+            "pause" lets this attempt at a task hang, until Spark kills it.
+    """
+
+    def __init__(self, step: str, marker: str, how: str) -> None:
+        self.step, self.marker, self.how = step, Path(marker), how
 
     def at(self, step: str) -> None:
         """Says that a step is reached."""
-        if step == self.step and not self.marker.exists():
-            self.marker.write_text(step)
+        if step != self.step:
+            return
+        try:
+            self.marker.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        if self.how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        elif self.how == "executor":
+            kill_executor(self.marker.parent)
+        else:
+            time.sleep(PAUSE_S)
 
     def around(self, method: Callable[..., Any], before: str, after: str) -> Callable[..., Any]:
         """Returns the method with a step before and after each call."""
@@ -100,10 +122,11 @@ class KillingWriter(TransactionalStreamWriter):
 
 
 class KillingDataSource(ThalwegDataSource):
-    """``thalweg`` with the options ``step`` and ``marker``."""
+    """``thalweg`` with the options of `Killer`: ``step``, ``marker`` and ``how``."""
 
     def __init__(self, options: Any) -> None:
-        self.killer = Killer(options.pop("step", ""), options.pop("marker", "/none"))
+        step, marker = options.pop("step", ""), options.pop("marker", "/none")
+        self.killer = Killer(step, marker, options.pop("how", "kill"))
         super().__init__(options)
 
     @classmethod

@@ -35,4 +35,4 @@ def test_a_batch_sends_few_requests(source: Source, tmp_path: Path) -> None:
     assert batch["FindCoordinator"] <= 1 + 2 * TASKS
     # Producers of tasks connect. The driver has its connections.
     assert batch["ApiVersions"] <= 3 * TASKS
-    assert batch["Metadata"] <= 3 * TASKS + 1
+    assert batch["Metadata"] <= 3 * TASKS + 2

@@ -5,7 +5,7 @@ The tests call what Spark calls in its workers, without Spark.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -14,8 +14,9 @@ import pytest
 from pyspark import TaskContext
 
 from tests.spark.conftest import Topics
+from tests.spark.exactly_once.conftest import committed
 from tests.support.waiting import wait_until
-from thalweg import KafkaConsumer, TopicPartition
+from thalweg.errors import InvalidTransactionTimeoutError, KafkaTimeoutError
 from thalweg.spark.exactly_once import driver, tasks
 from thalweg.spark.exactly_once.cluster import Cluster
 from thalweg.spark.exactly_once.decisions import Driver, Plan, attempt_number
@@ -70,19 +71,7 @@ class Sink:
 
     def seen(self) -> list[str]:
         """Returns what a reader sees before the first open transaction."""
-        where = TopicPartition(self.topic, 0)
-        with KafkaConsumer(
-            bootstrap_servers=self.topics.broker.bootstrap_servers,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-        ) as consumer:
-            consumer.assign([where])
-            found: list[str] = []
-            end = consumer.end_offsets([where])[where]  # the last stable offset
-            while consumer.position(where) < end:
-                for records in consumer.poll(timeout_ms=500).values():
-                    found += [str(record.value, "utf-8") for record in records if record.value]
-        return found
+        return committed(self.topics.broker, self.topic)
 
 
 @pytest.fixture
@@ -246,3 +235,19 @@ def test_a_batch_without_rows_changes_nothing(sink: Sink) -> None:
     with mock.patch.object(driver, "cluster_of", side_effect=AssertionError("a request")):
         sink.commit(Report(QUERY, plan.driver), Report(QUERY, plan.driver), batch=1)
     assert sink.plan().last == plan.last
+
+
+def test_a_commit_does_not_fail_if_the_sweep_after_it_fails(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    report = sink.write(sink.plan(), "committed")
+    with mock.patch.object(Cluster, "open_attempts", side_effect=KafkaTimeoutError("no broker")):
+        sink.commit(report)
+    assert sink.seen() == ["committed"]
+    assert "The batch is committed" in caplog.text
+
+
+def test_a_timeout_that_the_brokers_do_not_allow_names_the_option(sink: Sink) -> None:
+    long = replace(tasks.delivery_of(sink.options), timeout_ms=10**9)
+    with pytest.raises(InvalidTransactionTimeoutError, match=r"kafka.transaction.timeout.ms=10{9}"):
+        driver.plan(replace(sink.options, exactly_once=long))

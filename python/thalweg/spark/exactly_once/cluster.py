@@ -166,6 +166,7 @@ class Cluster:
             codes=codes,
             max_version=wire.FETCH_VERSION_MAX,
             again=(UnstableOffsetCommitError,),
+            is_repeatable=True,
         )
         found = wire.fetched(answer, [self._where])[0][self._where]
         return None if found is None else (found.offset, found.metadata)
@@ -256,7 +257,11 @@ class Cluster:
     def open_attempts(self) -> list[PreparedTransaction]:
         """Returns the open transactions of all tasks with this prefix, also of other drivers."""
         own = re.compile(re.escape(self._prefix) + r"-\d+-\d+")
-        listed = self._admin.list_transactions(state_filters=[TransactionState.ONGOING])
+        # Not the brokers that this client has known before: a broker may be down since then.
+        alive = {row["NodeId"] for row in self._admin._metadata([])["Brokers"]}
+        listed = self._admin.list_transactions(
+            sorted(alive & set(self._admin._node_ids())), state_filters=[TransactionState.ONGOING]
+        )
         names = {row.transactional_id for rows in listed.values() for row in rows}
         return [
             PreparedTransaction(name, row.producer_id, row.producer_epoch)

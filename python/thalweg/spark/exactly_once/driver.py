@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 import warnings
@@ -21,11 +22,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from thalweg.admin import TransactionDescription, TransactionState
+from thalweg.errors import KafkaError
 from thalweg.spark.exactly_once.cluster import FENCED, Cluster
 from thalweg.spark.exactly_once.decisions import Attempt, Decision, Driver, Plan
 from thalweg.spark.exactly_once.tasks import Report, delivery_of
 from thalweg.spark.options import SinkOptions
 from thalweg.spark.workers.files import with_local_files
+
+_log = logging.getLogger(__name__)
 
 # The part of a transaction's timeout that must be left for the end of all transactions.
 _MARGIN: Final = 0.1
@@ -118,13 +122,27 @@ def _taken_over(options: SinkOptions) -> str:
     )
 
 
-def sweep(cluster: Cluster, options: SinkOptions, driver: Driver) -> None:
-    """Aborts the transactions of failed attempts and of dead drivers, after a decision."""
-    found = cluster.open_attempts()
-    # A newer driver may have decided to commit transactions that are open now. If there is none at
-    # this moment, the transactions found before belong to older drivers, which cannot decide.
-    if found and cluster.is_driver(driver, delivery_of(options).timeout_ms):
-        cluster.end_all(found, commit=False)
+def sweep(cluster: Cluster, options: SinkOptions, driver: Driver | None = None) -> None:
+    """Aborts the transactions of failed attempts and of dead drivers, after a commit.
+
+    Args:
+        cluster: The cluster.
+        options: The sink's options.
+        driver: The driver after its decision. None: no other driver has this prefix.
+    """
+    try:
+        found = cluster.open_attempts()
+        # A newer driver may have decided to commit transactions that are open now. If there is none
+        # at this moment, those found before belong to older drivers, which cannot decide.
+        timeout_ms = delivery_of(options).timeout_ms
+        if found and (driver is None or cluster.is_driver(driver, timeout_ms)):
+            cluster.end_all(found, commit=False)
+    except KafkaError as error:
+        _log.warning(
+            "The batch is committed, but the transactions of its failed attempts could not be"
+            " aborted. The next batch tries again: %s",
+            error,
+        )
 
 
 def abort_batch(options: SinkOptions) -> None:
@@ -167,7 +185,7 @@ def commit_write(options: SinkOptions, messages: Sequence[Any]) -> None:
     with cluster_of(options) as cluster:
         check(cluster, options, attempts)
         end_all(cluster, options, attempts)
-        abort_open(cluster)
+        sweep(cluster, options)
 
 
 def abort_write(options: SinkOptions, messages: Sequence[Any]) -> None:
