@@ -39,6 +39,7 @@ FULL_PROCESSES := $(PROCESSES:4=3)
 FULL_ALONE := tests/integration/groups/test_rebalance_storm.py
 # kafka-python's own tests mostly test other code, so they run only in test-full.
 FULL_ONLY := tests/kafka_python_suite
+SPARKS := spark-4.0 spark-4.1 spark-4.2
 # Arguments for the demo and the benchmarks of peers.
 DEMO :=
 PEERS_BENCH :=
@@ -49,7 +50,7 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build build-release venv peers compat kafka-python-suite kafka kerby spark-kafka spark-4.0 wheel sdist fuzz \
+        build build-release venv peers compat kafka-python-suite kafka kerby spark-kafka $(SPARKS) wheel sdist fuzz \
         clean \
         doctor-build doctor-demo doctor-test
 
@@ -70,7 +71,7 @@ test: doctor-test build kafka kerby spark-kafka peers compat lint schema
 	$(BIN)/pytest $(PROCESSES) --ignore $(FULL_ONLY) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka kerby spark-kafka spark-4.0 peers compat kafka-python-suite lint schema
+test-full: doctor-test build kafka kerby spark-kafka $(SPARKS) peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
@@ -217,15 +218,15 @@ $(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
 	    -DoutputDirectory=$(abspath .cache/spark-kafka/jars)
 	@touch $@
 
-# The connector's streams do not run on the PySpark version in $(VENV).
-SPARK_4_0 := .cache/spark-4.0
-spark-4.0: $(STAMPS)/spark-4.0
-$(STAMPS)/spark-4.0: requirements/spark-4.0.txt
-	$(say) "PySpark 4.0.0 into $(SPARK_4_0) (about 800 MB, a minute or two)"
+# Older versions of PySpark, for tests of the source. The connector's streams run only on 4.0.
+$(SPARKS): spark-4.%: $(STAMPS)/spark-4.%
+$(STAMPS)/spark-4.%: requirements/spark-4.%.txt
+	$(say) "PySpark 4.$*.0 into .cache/spark-4.$* (about 800 MB, a minute or two)"
 	@mkdir -p $(STAMPS)
-	test -x $(SPARK_4_0)/bin/python || "$$(sh tools/doctor --print python)" -m venv $(SPARK_4_0)
-	$(SPARK_4_0)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) pip
-	$(SPARK_4_0)/bin/python -m pip install --quiet --requirement $<
+	test -x .cache/spark-4.$*/bin/python || \
+	    "$$(sh tools/doctor --print python)" -m venv .cache/spark-4.$*
+	.cache/spark-4.$*/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	.cache/spark-4.$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
 # ---- What is published, fuzzing, cleaning --------------------------------------------------

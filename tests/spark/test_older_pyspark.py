@@ -1,47 +1,126 @@
-"""PySpark 4.0: batches work, and a stream names the version that it needs.
+"""Older versions of PySpark: what each supports, and how the source refuses the rest.
 
-Only `make test-full` installs PySpark 4.0.0.
+Only `make test-full` installs them. docs/cluster.md has the same table.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from tests.spark.programs import SESSION, environment, printed
 from tests.support.brokers import Broker
 from tests.support.paths import CACHE, ROOT, made
 from tests.support.selection import older_pyspark
 
-PYTHON = CACHE / "spark-4.0" / "bin" / "python"
+# The first version that supports each path.
+SINCE = {
+    "batch write": "4.0",
+    "batch read": "4.0",
+    "exactly-once batch write": "4.0",
+    "write in foreachBatch": "4.0",
+    "stream write": "4.1",
+    "exactly-once stream write": "4.1",
+    "stream read": "4.2",
+}
+PROGRAM = (
+    SESSION
+    + """
+import json
+import thalweg.spark
+
+kafka, topic, folder = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
+exactly = {"delivery.guarantee": "exactly-once", "transactional.id.prefix": topic}
+committed = {"kafka.isolation.level": "read_committed"}
+spark = session("local[2]")
+thalweg.spark.register(spark)  # twice: Spark has found the source itself
+rows = spark.range(20).selectExpr("cast(id as string) as value")
+rows.write.parquet(f"{folder}/rows")
+
+def save(frame, number, **options):
+    out = frame.write.format("thalweg").mode("append").options(**kafka, **options)
+    out.option("topic", f"{topic}-{number}").save()
+    return count(number)
+
+def count(number):
+    read = spark.read.format("thalweg").options(**kafka, **committed)
+    return read.option("subscribe", f"{topic}-{number}").load().distinct().count()
+
+def run(writer, number):
+    query = (
+        writer.option("checkpointLocation", f"{folder}/checkpoint-{number}")
+        .trigger(availableNow=True).start()
+    )
+    query.awaitTermination(60)
+    return query
+
+def streamed(number, **options):
+    files = spark.readStream.schema("value string").parquet(f"{folder}/rows")
+    out = files.writeStream.format("thalweg").options(**kafka, **options)
+    run(out.option("topic", f"{topic}-{number}"), number)
+    return count(number)
+
+def in_batches(number):
+    files = spark.readStream.schema("value string").parquet(f"{folder}/rows")
+    run(files.writeStream.foreachBatch(lambda frame, batch: save(frame, number)), number)
+    return count(number)
+
+def read_stream(number):
+    options = {**kafka, "subscribe": f"{topic}-0", "startingOffsets": "earliest"}
+    frame = spark.readStream.format("thalweg").options(**options).load()
+    query = run(frame.writeStream.format("noop"), number)
+    return sum(each["sources"][0]["numInputRows"] for each in query.recentProgress)
+
+def outcome(path):
+    try:
+        return path()
+    except Exception as error:
+        return str(error)
+
+print(json.dumps({name: outcome(path) for name, path in {
+    "batch write": lambda: save(rows, 0),
+    "batch read": lambda: count(0),
+    "exactly-once batch write": lambda: save(rows, 1, **exactly),
+    "write in foreachBatch": lambda: in_batches(2),
+    "stream write": lambda: streamed(3),
+    "exactly-once stream write": lambda: streamed(4, **exactly),
+    "stream read": lambda: read_stream(5),
+}.items()}))
+spark.stop()
+"""
+)
 
 
 @older_pyspark
-def test_batches_work_on_pyspark_4_0(java: Path, embedded: Broker, tmp_path: Path) -> None:
-    code = f"""
-{SESSION}
-spark = session()
-assert spark.version == "4.0.0"
-kafka = {{"kafka.bootstrap.servers": {embedded.bootstrap_servers!r}}}
-topic = {embedded.create_topic("older")!r}
-rows = spark.range(100).selectExpr("cast(id as string) as value")
-rows.write.format("thalweg").mode("append").options(**kafka, topic=topic).save()
-read = spark.read.format("thalweg").options(**kafka, subscribe=topic)
-assert read.load().select("value").distinct().count() == 100
-assert read.option("columns", "offset").load().agg({{"offset": "max"}}).first()[0] == 99
-stream = spark.readStream.format("thalweg").options(**kafka, subscribe=topic).load()
-rate = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
-for frame, out in ((stream, "noop"), (rate, "thalweg")):
-    try:
-        writer = frame.writeStream.format(out).options(**kafka, topic=topic)
-        query = writer.option("checkpointLocation", {str(tmp_path)!r} + "/" + out).start()
-        query.awaitTermination(60)
-    except Exception as error:
-        print("needs PySpark 4.2" in str(error), "needs PySpark 4.1" in str(error))
-"""
-    made(PYTHON, "spark-4.0")
-    env = environment(java, PYSPARK_PYTHON=str(PYTHON), PYTHONPATH=str(ROOT / "python"))
-    lines = printed(code, env, tmp_path, str(PYTHON)).split("\n")
-    assert [line for line in lines if line.startswith(("True", "False"))] == [
-        "True False",
-        "False True",
-    ]
+@pytest.mark.parametrize("version", ["4.0", "4.1", "4.2"])
+def test_what_an_older_pyspark_supports(
+    version: str, java: Path, embedded: Broker, tmp_path: Path
+) -> None:
+    topic = embedded.unused_name("older")
+    for number in range(6):
+        embedded.wire.create_topic(f"{topic}-{number}", 2)
+    python = made(CACHE / f"spark-{version}" / "bin" / "python", f"spark-{version}")
+    env = environment(java, PYSPARK_PYTHON=str(python), PYTHONPATH=str(ROOT / "python"))
+    kafka = {"kafka.bootstrap.servers": embedded.bootstrap_servers}
+    arguments = [json.dumps(kafka), topic, str(tmp_path)]
+    found = json.loads(printed(PROGRAM, env, tmp_path, str(python), arguments).splitlines()[-1])
+    assert set(found) == set(SINCE)
+    for path, since in SINCE.items():
+        if version >= since:
+            assert found[path] == 20, path
+        else:
+            assert f"needs PySpark {since} or newer" in found[path], path
+            assert f"this is PySpark {version}.0" in found[path], path
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| 4.")]
+    columns = [list(map(str.strip, row)) for row in rows]
+    assert [row[0] for row in columns] == ["4.0", "4.1", "4.2, 4.3"]
+    since = {"batch": "4.0", "stream write": "4.1", "stream read": "4.2"}
+    for version, *cells in columns:
+        for cell, (path, first) in zip(cells, since.items(), strict=True):
+            assert cell.startswith("yes") == (version[:3] >= first), (version, path)

@@ -2,7 +2,7 @@
 
     @only_other_clients     with real Kafka, the test runs only code of other projects
     @one_real_broker        the test is about code that behaves the same with every broker
-    @older_pyspark          the test needs PySpark 4.0.0
+    @older_pyspark          the test needs an older PySpark
 
 Such tests are deselected, not skipped. The end of the output says how many, and why.
 """
@@ -31,9 +31,9 @@ Kafka 3.9 would show nothing that Kafka 4.3 and the embedded broker do not show.
 """
 
 older_pyspark = pytest.mark.older_pyspark
-"""The test runs PySpark 4.0.0, which `make spark-4.0` installs (800 MB)."""
+"""The test runs an older PySpark, which `make spark-4.0` etc. install (800 MB each)."""
 
-OLDER_PYSPARK = "need PySpark 4.0.0 (make spark-4.0)"
+OLDER_PYSPARK = "need an older PySpark (make spark-4.0 spark-4.1 spark-4.2)"
 OTHERS_ALONE = "run only other clients, on real Kafka"
 SECOND_REAL_BROKER = "do not depend on the broker's version, and run on Kafka 4.3, too"
 _OURS = {"thalweg", "embedded"}

@@ -55,7 +55,12 @@ def register(spark: SparkSession, *, check_workers: bool = True) -> None:
 
     if check_workers:
         _check_workers(spark)
-    spark.dataSource.register(ThalwegDataSource)
+    try:
+        spark.dataSource.register(ThalwegDataSource)
+    except Exception as error:
+        # PySpark 4.0 refuses the name of a source that it has found by itself, which is this one.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 def _check_workers(spark: SparkSession) -> None:

@@ -118,13 +118,17 @@ def connect_server(
 
 
 @contextmanager
-def standalone_cluster(folder: Path, java: Path, workers: int) -> Iterator[str]:
+def standalone_cluster(
+    folder: Path, java: Path, workers: int, *, several_hosts: bool = False
+) -> Iterator[str]:
     """Runs a master, and workers of one core and 600 MB.
 
     Args:
         folder: An empty folder for its files. That of the executors is `work-<number of worker>`.
         java: The home of its Java.
         workers: The number of workers.
+        several_hosts: Whether each worker has another address (127.0.0.1, 127.0.0.2, ...), which
+            works on Linux. Spark starts speculative attempts only on another host.
 
     Yields:
         The URL of the master.
@@ -133,13 +137,14 @@ def standalone_cluster(folder: Path, java: Path, workers: int) -> Iterator[str]:
     run = str(home / "bin/spark-class")
     env = environment(java, SPARK_HOME=str(home), SPARK_DAEMON_MEMORY="256m", **_LOOPBACK)
     env["SPARK_DAEMON_JAVA_OPTS"] = env.pop("SPARK_SUBMIT_OPTS", "")
-    address = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    address = ["--port", "0", "--webui-port", "0", "--host", "127.0.0.1"]
     with ExitStack() as running:
         ready = r"Starting Spark master at (spark://127\.0\.0\.1:\d+)"
         line = running.enter_context(daemon("master", folder, [run, _MASTER, *address], env, ready))
         for number in range(workers):
             own = ["--cores", "1", "--memory", "600m", "--work-dir", str(folder / f"work-{number}")]
-            command = [run, _WORKER, *address, *own, line[1]]
+            host = f"127.0.0.{1 + number if several_hosts else 1}"
+            command = [run, _WORKER, *address[:-1], host, *own, line[1]]
             ready = "Successfully registered with master"
             running.enter_context(daemon(f"worker-{number}", folder, command, env, ready))
         yield line[1]

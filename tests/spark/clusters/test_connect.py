@@ -113,6 +113,38 @@ print(json.dumps({"read": read, "latest": sum(latest["progress"].values())}))
     assert found == {"read": [60, 40], "latest": 100}
 
 
+def test_the_helpers_work_without_a_jvm(
+    server: str, java: Path, plain: EmbeddedBroker, tmp_path: Path
+) -> None:
+    for topic in ("words", "counts"):
+        plain.create_topic(topic, 2)
+    code = """
+import time
+
+import thalweg.spark
+
+cluster = thalweg.spark.kafka(spark, kafka)
+seen = []
+spark.streams.addListener(thalweg.spark.ProgressListener(seen.append))
+cluster.write(spark.range(10).selectExpr("cast(id % 2 as string) as value"), "words").save()
+words = cluster.read_stream("words", starting={"words": {0: 0, 1: 0}})
+counts = words.groupBy(words.value.cast("string").alias("word")).count()
+query = (
+    counts.selectExpr("concat(word, ':', count) as value")
+    .writeStream.outputMode("update").foreachBatch(cluster.foreach_batch("counts"))
+    .option("checkpointLocation", folder).trigger(availableNow=True).start()
+)
+query.awaitTermination(120)
+until = time.monotonic() + 30
+while not seen and time.monotonic() < until:
+    time.sleep(0.1)
+found = cluster.read("counts").selectExpr("cast(value as string) as v").collect()
+print(json.dumps([sorted(row.v for row in found), seen[0].rows, seen[0].total_lag]))
+"""
+    found = client(code, server, java, tmp_path, kafka=plain.bootstrap_servers)
+    assert found == [["0:5", "1:5"], 10, 0]
+
+
 def test_wrong_options_are_explained_to_the_client(
     server: str, java: Path, plain: EmbeddedBroker, tmp_path: Path
 ) -> None:
