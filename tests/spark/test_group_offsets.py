@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from tests.spark.conftest import Source, Topics, texts
 from tests.spark.parity.engine import Engine
 from thalweg import KafkaAdminClient, KafkaConsumer, TopicPartition
 from thalweg.config import IgnoredOptionWarning
-from thalweg.errors import GroupAuthorizationFailedError
+from thalweg.errors import GroupAuthorizationFailedError, KafkaTimeoutError
+from thalweg.spark import group_offsets
+from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.options import parse_source
 from thalweg.spark.stream_reader import StreamReader
 from thalweg.structs import OffsetAndMetadata
@@ -118,6 +121,43 @@ def test_brokers_that_refuse_cost_a_warning(
     engine.run()
     assert engine.values() == ["a"]
     assert "not authorized to access group 'g'" in caplog.text
+
+
+def test_a_commit_is_repeated_after_an_hour_and_waits_a_minute_after_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now, failing_from, failing_until = 0, 4_000, 4_100
+    commits: list[tuple[int, int]] = []
+
+    def commit(group: str, offsets: Any) -> dict[TopicPartition, Any]:
+        commits.append((now, next(iter(offsets.values())).offset))
+        if failing_from <= now < failing_until:
+            raise KafkaTimeoutError("no response")
+        return {}
+
+    admin = SimpleNamespace(alter_group_offsets=commit, close=lambda: None)
+    monkeypatch.setattr(group_offsets, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(group_offsets.GroupOffsets, "_open", lambda self: admin)
+    group = group_offsets.GroupOffsets(ClientConfig(), "g")
+    triggers = [(0, 5), (10, 5), (20, 6), (3_000, 6), (3_700, 6)]
+    triggers += [(4_000, 7), (4_010, 7), (4_059, 8), (4_061, 8), (4_110, 8), (4_130, 9)]
+    for now, offset in triggers:  # noqa: B007 - `commit` reads it
+        group.commit({("t", 0): offset})
+    assert commits == [(0, 5), (20, 6), (3_700, 6), (4_000, 7), (4_061, 8), (4_130, 9)]
+    assert caplog.text.count("'g' (commitGroupId): t: KafkaTimeoutError: no response") == 1
+
+
+def test_the_id_of_a_group_has_no_effect(
+    source: Source, both: Topics, admin: KafkaAdminClient
+) -> None:
+    topic = both.create()
+    both.send(topic, ["a"])
+    given = {"kafka.group.id": topic, "groupIdPrefix": topic}
+    with pytest.warns(IgnoredOptionWarning, match="groupidprefix"):
+        engine = Engine(both, subscribe=topic, startingOffsets="earliest", **given)
+    engine.run()
+    assert engine.values() == source.values(both, subscribe=topic, **given) == ["a"]
+    assert not [each for each in admin.list_groups() if topic in each["group_id"]]
 
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}

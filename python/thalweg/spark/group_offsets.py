@@ -8,6 +8,7 @@ another consumer has stopped (``startingOffsets=group``).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,12 @@ from thalweg.spark.offsets import Offsets, Partition
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("thalweg.spark")
+
+# Brokers delete the offsets of a group without members (`offsets.retention.minutes`, 7 days). So a
+# query commits again, although it reads nothing.
+_AGAIN_S = 3_600
+# A coordinator that does not respond costs a trigger its `default.api.timeout.ms`.
+_PAUSE_S = 60
 
 
 class GroupOffsets:
@@ -34,6 +41,7 @@ class GroupOffsets:
         self._admin: Any = None
         self._is_refused = False
         self._last: Offsets | None = None
+        self._again_at = self._paused_until = 0.0
 
     def committed(self, partitions: Iterable[Partition]) -> Offsets:
         """Returns the committed offset of each partition that has one.
@@ -48,17 +56,20 @@ class GroupOffsets:
         return {(tp.topic, tp.partition): at.offset for tp, at in found.items()}
 
     def commit(self, offsets: Offsets) -> None:
-        """Commits offsets, unless they are committed already.
+        """Commits offsets, unless it has committed the same ones in the last hour.
 
         A failure is logged: it must not fail the query that has read them.
         """
-        if offsets == self._last:
+        now = time.monotonic()
+        if now < self._paused_until or (offsets == self._last and now < self._again_at):
             return
         given = {TopicPartition(*tp): OffsetAndMetadata(at) for tp, at in offsets.items()}
         try:
             answer = self._open().alter_group_offsets(self._group, given)
         except KafkaError as error:
-            self._report(str(error))
+            topics = ", ".join(sorted({topic for topic, _ in offsets}))
+            self._report(f"{topics}: {error}")
+            self._paused_until = time.monotonic() + _PAUSE_S
             self.close()
             return
         refused = {tp: kind for tp, kind in answer.items() if kind is not NoError}
@@ -67,7 +78,7 @@ class GroupOffsets:
             more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
             self._report(f"{where.topic}-{where.partition}{more}: {refused[where].__name__}")
         else:
-            self._is_refused, self._last = False, offsets
+            self._is_refused, self._last, self._again_at = False, offsets, now + _AGAIN_S
 
     def close(self) -> None:
         """Closes the connection. The next request opens another one."""
