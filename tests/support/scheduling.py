@@ -21,6 +21,8 @@ _ALONE = {
     "test_clusters.py",
     "test_delivery.py",
     "test_demo.py",
+    "test_driver_killed.py",
+    "test_executors.py",
     "test_installs.py",
 }
 # These files take too long for one process, and the tests of each broker are independent.
@@ -33,6 +35,7 @@ _SPARK_SESSIONS = {
     "tests/spark": "tests/spark",
     "tests/spark/clusters": "tests/spark",
     "tests/spark/exactly_once": "tests/spark/exactly_once",
+    "tests/spark/helpers": "tests/spark",
     "tests/spark/parity": "tests/spark/parity",
 }
 # The files with that session. The other files of their folder start no Spark, or their own.
@@ -49,6 +52,7 @@ _WITH_SPARK = {
     "test_parity_transactions.py",
     "test_parity_triggers.py",
     "test_parity_writes.py",
+    "test_prefixes_and_topics.py",
     "test_progress.py",
     "test_registration.py",
     "test_security.py",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from thalweg.spark import register
 from thalweg.spark.client_config import ClientConfig
 
 if TYPE_CHECKING:
@@ -38,39 +41,66 @@ class Kafka:
         given = self._options(options, subscribe=topics)
         return self._spark.read.format(_FORMAT).options(**given).load()
 
-    def read_stream(self, topics: str | Sequence[str] | None = None, **options: Any) -> DataFrame:
+    def read_stream(
+        self,
+        topics: str | Sequence[str] | None = None,
+        *,
+        starting: str | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> DataFrame:
         """Returns the records that topics have and will get.
 
         Args:
             topics: As in :meth:`read`.
-            **options: Options of the read, for example ``startingOffsets="earliest"``.
+            starting: The option ``startingOffsets``: ``"earliest"``, ``"latest"``, ``"group"``, or
+                offsets such as ``{"orders": {0: 23, 1: 7}}``.
+            **options: Options of the read, for example ``maxOffsetsPerTrigger=100_000``.
         """
-        given = self._options(options, subscribe=topics)
+        given = self._options(options, subscribe=topics, startingOffsets=starting)
         return self._spark.readStream.format(_FORMAT).options(**given).load()
 
-    def writer(self, frame: DataFrame, topic: str | None = None, **options: Any) -> DataFrameWriter:
-        """Returns a writer of a DataFrame. Call ``save()`` to write.
+    def write(
+        self,
+        frame: DataFrame,
+        topic: str | None = None,
+        *,
+        exactly_once_prefix: str | None = None,
+        **options: Any,
+    ) -> DataFrameWriter:
+        """Returns a writer of a DataFrame, as ``frame.write`` does. Call ``save()`` to write.
 
         Args:
             frame: Rows with a column ``value``, and perhaps ``key``, ``topic``, ``partition`` and
                 ``headers``.
             topic: The topic of all rows. None: the column ``topic``.
+            exactly_once_prefix: Writes exactly once, and is the option
+                ``transactional.id.prefix``: a name that no other query uses. None: at least once.
             **options: Options of the write.
         """
-        given = self._options(options, topic=topic)
+        given = self._options(options, topic=topic, **_delivery(exactly_once_prefix))
         return frame.write.format(_FORMAT).mode("append").options(**given)
 
-    def stream_writer(
-        self, frame: DataFrame, topic: str | None = None, **options: Any
+    def write_stream(
+        self,
+        frame: DataFrame,
+        topic: str | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        exactly_once_prefix: str | None = None,
+        **options: Any,
     ) -> DataStreamWriter:
-        """Returns a writer of a stream. Call ``start()`` to write.
+        """Returns a writer of a stream, as ``frame.writeStream`` does. Call ``start()`` to write.
 
         Args:
-            frame: As in :meth:`writer`.
-            topic: As in :meth:`writer`.
-            **options: Options of the write, above all ``checkpointLocation``.
+            frame: As in :meth:`write`.
+            topic: As in :meth:`write`.
+            checkpoint: The folder in which Spark stores the progress of the query. None: that of
+                ``spark.sql.streaming.checkpointLocation``.
+            exactly_once_prefix: As in :meth:`write`. It belongs to the checkpoint.
+            **options: Options of the write.
         """
-        given = self._options(options, topic=topic)
+        delivery = _delivery(exactly_once_prefix)
+        given = self._options(options, topic=topic, checkpointLocation=checkpoint, **delivery)
         return frame.writeStream.format(_FORMAT).options(**given)
 
     def foreach_batch(
@@ -83,7 +113,7 @@ class Kafka:
         are written again.
 
         Args:
-            topic: As in :meth:`writer`.
+            topic: As in :meth:`write`.
             **options: Options of the write.
         """
         given = self._options(options, topic=topic)
@@ -95,16 +125,15 @@ class Kafka:
         return write
 
     def _options(self, options: dict[str, Any], **own: Any) -> dict[str, str]:
-        """Returns the options of a query as Spark wants them: texts."""
+        """Returns all options of a query."""
         client = {f"kafka.{name}": value for name, value in self._config.items()}
-        named = {name: value for name, value in own.items() if value is not None}
-        return {name: _text(value) for name, value in {**client, **named, **options}.items()}
+        return _texts({**client, **own, **options})
 
 
 def kafka(
     spark: SparkSession, bootstrap_servers: str | Sequence[str], **client_options: Any
 ) -> Kafka:
-    """Returns the topics of a cluster, as DataFrames of a session.
+    """Registers the source in a session, and returns the topics of a cluster as DataFrames.
 
         kafka = thalweg.spark.kafka(spark, "localhost:9092")
         kafka.read("orders").show()
@@ -118,14 +147,40 @@ def kafka(
     Returns:
         An object that only sets options. Wrong options raise their errors when a read or write
         begins.
+
+    Raises:
+        TypeError: If the value of an option cannot be written as text, for example a function.
+            Spark passes only texts to the executors.
     """
-    given = {"bootstrap.servers": bootstrap_servers, **client_options}
-    return Kafka(spark, ClientConfig({name: _text(value) for name, value in given.items()}))
+    config = _texts({"bootstrap.servers": bootstrap_servers, **client_options})
+    register(spark, check_workers=False)
+    return Kafka(spark, ClientConfig(config))
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(map(str, value))
-    return str(value)
+def _delivery(prefix: str | None) -> dict[str, str]:
+    if prefix is None:
+        return {}
+    return {"delivery.guarantee": "exactly-once", "transactional.id.prefix": prefix}
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Returns options as texts. None means that an option is not set."""
+    return {name: _text(name, value) for name, value in options.items() if value is not None}
+
+
+def _text(name: str, value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() | int() | float():
+            return str(value)
+        case os.PathLike():
+            return os.fsdecode(value)
+        case Mapping():
+            return json.dumps(value)
+        case [*items] if all(isinstance(each, str) for each in items):
+            return ",".join(items)
+    raise TypeError(
+        f"option '{name}' is {type(value).__name__}, and Spark passes only texts to its executors."
+        " Give a text, a number, a bool, a path, a dict, or a list of texts"
+    )

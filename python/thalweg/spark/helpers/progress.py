@@ -1,7 +1,9 @@
-"""`ProgressListener`: how far streams are behind their topics, after each micro-batch.
+"""`ProgressListener`: the lag of streams and the offsets they skipped, after each micro-batch.
 
-Spark does not ask a Python data source for metrics, so its progress has no lag. But it has the end
-of the micro-batch and the end of the topics, and the lag is the difference.
+Spark does not ask a Python data source for metrics. But its progress has offsets and rows:
+
+    end of the topics - end of the micro-batch                     = lag
+    end of the micro-batch - start of the micro-batch - its rows   = skipped offsets
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from thalweg.spark.offsets import Offsets, from_json
+from thalweg.spark.offsets import Offsets, embedded_start, from_json
 from thalweg.structs import TopicPartition
 
 log = logging.getLogger("thalweg.spark")
@@ -32,6 +34,10 @@ class Progress:
         processed_rows_per_second: The rate at which Spark has processed them.
         lag: The offsets of each partition that the query has not processed yet. Of a partition
             that is compacted, or that has transactions, they are more than the records.
+        skipped: The offsets of the micro-batch that have no row: compacted records, aborted
+            records, the markers of transactions, and, with ``failOnDataLoss=false``, records that
+            the topic has lost. None if the progress does not have the start of the micro-batch.
+            If a query reads the source several times, Spark counts the rows several times.
     """
 
     query: str
@@ -40,6 +46,7 @@ class Progress:
     input_rows_per_second: float
     processed_rows_per_second: float
     lag: dict[TopicPartition, int]
+    skipped: int | None = None
 
     @property
     def total_lag(self) -> int:
@@ -104,9 +111,22 @@ def progress_of(progress: Any) -> list[Progress]:
                 input_rows_per_second=source.inputRowsPerSecond,
                 processed_rows_per_second=source.processedRowsPerSecond,
                 lag=lag,
+                skipped=_skipped(source, end),
             )
         )
     return found
+
+
+def _skipped(source: Any, end: Offsets) -> int | None:
+    start = _offsets(source.startOffset)
+    if start is None:  # in batch 0
+        start = embedded_start(json.loads(source.endOffset))
+    if start is None:
+        return None
+    # A partition that is new in this micro-batch is read from its first offset.
+    offsets = sum(until - start.get(tp, 0) for tp, until in end.items())
+    rows: int = source.numInputRows
+    return max(0, offsets - rows)
 
 
 def _offsets(text: str | None) -> Offsets | None:
@@ -120,10 +140,12 @@ def _offsets(text: str | None) -> Offsets | None:
 
 def _log(progress: Progress) -> None:
     log.info(
-        "query %s: batch %d has read %d rows (%.0f per second), and %d offsets are left",
+        "query %s: batch %d has read %d rows (%.0f per second) and skipped %s offsets, and %d"
+        " offsets are left",
         progress.query,
         progress.batch,
         progress.rows,
         progress.processed_rows_per_second,
+        "an unknown number of" if progress.skipped is None else progress.skipped,
         progress.total_lag,
     )
