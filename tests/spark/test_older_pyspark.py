@@ -19,6 +19,7 @@ from tests.support.selection import older_pyspark
 SINCE = {
     "batch write": "4.0",
     "batch read": "4.0",
+    "read with pushFilters": "4.1",
     "exactly-once batch write": "4.0",
     "write in foreachBatch": "4.0",
     "stream write": "4.1",
@@ -47,6 +48,16 @@ def save(frame, number, **options):
 def count(number):
     read = spark.read.format("thalweg").options(**kafka, **committed)
     return read.option("subscribe", f"{topic}-{number}").load().distinct().count()
+
+def filtered(number):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    read = spark.read.format("thalweg").options(**kafka, pushFilters="true")
+    parts = [
+        read.option("subscribe", f"{topic}-{number}").load().where(f"partition = {partition}")
+        for partition in range(2)
+    ]
+    assert all(part.rdd.getNumPartitions() == 1 for part in parts)
+    return sum(part.count() for part in parts)
 
 def run(writer, number):
     query = (
@@ -82,6 +93,7 @@ def outcome(path):
 print(json.dumps({name: outcome(path) for name, path in {
     "batch write": lambda: save(rows, 0),
     "batch read": lambda: count(0),
+    "read with pushFilters": lambda: filtered(0),
     "exactly-once batch write": lambda: save(rows, 1, **exactly),
     "write in foreachBatch": lambda: in_batches(2),
     "stream write": lambda: streamed(3),

@@ -37,6 +37,7 @@ _SPARK_SESSIONS = {
     "tests/spark/exactly_once": "tests/spark/exactly_once",
     "tests/spark/helpers": "tests/spark",
     "tests/spark/parity": "tests/spark/parity",
+    "tests/spark/pushdown": "tests/spark",
 }
 # The files with that session. The other files of their folder start no Spark, or their own.
 _WITH_SPARK = {
@@ -54,6 +55,7 @@ _WITH_SPARK = {
     "test_parity_writes.py",
     "test_prefixes_and_topics.py",
     "test_progress.py",
+    "test_queries.py",
     "test_registration.py",
     "test_security.py",
     "test_session.py",

@@ -139,6 +139,18 @@ class OffsetReader:
         latest = self.latest(tp for tp, at in offsets.items() if at == LATEST)
         return {**offsets, **earliest, **latest}
 
+    def at_time(self, partitions: Iterable[Partition], timestamp_ms: int) -> Offsets:
+        """Returns the offset of the first record that is not older than a time.
+
+        Args:
+            partitions: The partitions to ask for.
+            timestamp_ms: The Unix time in ms.
+
+        Returns:
+            An offset for each partition: the end offset if all its records are older.
+        """
+        return self._by_time(dict.fromkeys(partitions, timestamp_ms), "ending")
+
     def commit(self, offsets: Offsets) -> None:
         """Commits offsets to the group of ``commitGroupId``, if the option is set."""
         group = self._open_group()

@@ -42,6 +42,7 @@ READ: Final = (
     "taskMemory",
     "includeHeaders",
     "columns",
+    "pushFilters",
     "groupIdPrefix",
     "commitGroupId",
     "kafkaConsumer.pollTimeoutMs",

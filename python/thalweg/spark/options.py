@@ -97,6 +97,7 @@ class SourceOptions:
     retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
     poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
     commit_group_id: str | None = None
+    push_filters: bool = False
     batch_bytes: int = BATCH_BYTES
     driver_files: str | None = None  # see workers/files.py
     planned_by: str = __version__
@@ -153,6 +154,7 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         max_partitions=_max_partitions(given),
         commit_group_id=_group(given, mode, starting),
+        push_filters=_push_filters(given, mode),
         fetch_retries=_positive(given, "fetchOffset.numRetries") or _DEFAULT_FETCH_RETRIES,
         retry_interval_ms=_positive(given, "fetchOffset.retryIntervalMs")
         or _DEFAULT_RETRY_INTERVAL_MS,
@@ -253,6 +255,17 @@ def _group(given: Mapping[str, str], mode: Mode, starting: OffsetSpec) -> str | 
             stacklevel=3,
         )
     return group.strip()
+
+
+def _push_filters(given: Mapping[str, str], mode: Mode) -> bool:
+    chosen = _boolean(given, "pushFilters", default=False)
+    if chosen and mode == "stream":
+        warnings.warn(
+            "pushFilters is ignored in streams: Spark passes the filters of batches only",
+            IgnoredOptionWarning,
+            stacklevel=3,
+        )
+    return chosen and mode == "batch"
 
 
 def _max_partitions(given: Mapping[str, str]) -> int | None:

@@ -71,23 +71,32 @@ class BatchReader(DataSourceReader):
             partitions = offsets.partitions()
             start = offsets.resolve(options.starting, partitions, "starting")
             end = offsets.resolve(options.ending, partitions, "ending")
+            _check_order(start, end)
+            start, end = self._narrowed(offsets, start, end)
         finally:
             offsets.close()
-        _check_order(start, end)
         return plan(options, start, end)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Reads the ranges of one task. It runs on an executor.
 
         Args:
-            partition: The ranges, or Spark's ``InputPartition(None)`` if nothing was planned.
+            partition: The ranges. If nothing was planned: ``InputPartition(None)``, or None from
+                PySpark 4.1 after it has passed filters.
 
         Returns:
             Arrow batches with the schema of the source.
         """
-        if partition.value is None:
+        if partition is None or partition.value is None:
             return iter(())
         return read_ranges(self._options, partition.value)
+
+    def _narrowed(
+        self, reader: OffsetReader, start: Offsets, end: Offsets
+    ) -> tuple[Offsets, Offsets]:
+        """Returns the start and the end of what filters leave to read: here, of everything."""
+        del reader
+        return start, end
 
 
 def plan(options: SourceOptions, start: Offsets, end: Offsets) -> Sequence[InputPartition]:

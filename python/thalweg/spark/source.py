@@ -55,14 +55,21 @@ class ThalwegDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """Creates a batch reader. The driver checks the options here."""
         options = parse_source(self.options, "batch")
-        return BatchReader(self._completed(options, schema))
+        completed = self._completed(options, schema)
+        if not options.push_filters:
+            return BatchReader(completed)
+        try:
+            from thalweg.spark.pushdown.reader import FilteringReader
+        except ImportError as error:
+            raise _explained(error, "The option pushFilters", "4.1", "remove the option") from error
+        return FilteringReader(completed)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Creates a stream reader. The driver checks the options here."""
         try:
             from thalweg.spark.stream_reader import StreamReader
         except ImportError as error:
-            raise _explained(error, "read", "4.2") from error
+            raise _explained(error, "A stream read", "4.2", "read in batches") from error
         options = parse_source(self.options, "stream")
         return StreamReader(self._completed(options, schema))
 
@@ -85,7 +92,7 @@ class ThalwegDataSource(DataSource):
         try:
             from thalweg.spark.stream_writer import StreamWriter
         except ImportError as error:
-            raise _explained(error, "write", "4.1") from error
+            raise _explained(error, "A stream write", "4.1", "write in batches") from error
         if options.exactly_once is None:
             return StreamWriter(options, schema)
         from thalweg.spark.exactly_once.stream_writer import TransactionalStreamWriter
@@ -101,11 +108,11 @@ class ThalwegDataSource(DataSource):
         return replace(options, columns=wanted_columns(schema), driver_files=self._driver_files)
 
 
-def _explained(error: ImportError, what: str, needed: str) -> ImportError:
+def _explained(error: ImportError, what: str, needed: str, instead: str) -> ImportError:
     """Returns an error that names the needed PySpark, if PySpark is too old."""
     if not (error.name or "").startswith("pyspark"):
         return error
     return ImportError(
-        f"A stream {what} of thalweg needs PySpark {needed} or newer, and this is PySpark "
-        f"{pyspark.__version__}. Update PySpark, or {what} in batches."
+        f"{what} of thalweg needs PySpark {needed} or newer, and this is PySpark "
+        f"{pyspark.__version__}. Update PySpark, or {instead}."
     )
