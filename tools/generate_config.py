@@ -38,6 +38,7 @@ KINDS = {
 LINE_MAX = 86
 CORE_TYPES = {
     "acks": "int",
+    "advertised_hosts_allowed": "list[str] | None",
     "auto_offset_reset": "str",
     "bootstrap_servers": "list[tuple[str, int]]",
     "compression_type": "str",

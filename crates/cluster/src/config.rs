@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::allowed_hosts::AllowedHosts;
 use crate::metrics::MetricsConfig;
 use crate::principal::Principal;
 
@@ -10,6 +11,8 @@ use crate::principal::Principal;
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     pub bootstrap_servers: Vec<Address>,
+    /// The hosts that brokers may advertise, besides those of `bootstrap_servers`. `None`: any.
+    pub advertised_hosts_allowed: Option<AllowedHosts>,
     pub client_id: Option<String>,
     /// Whom brokers take the client for, for errors.
     pub principal: Principal,
@@ -74,6 +77,7 @@ impl Default for ClusterConfig {
     fn default() -> Self {
         Self {
             bootstrap_servers: Vec::new(),
+            advertised_hosts_allowed: None,
             client_id: None,
             principal: Principal::default(),
             request_timeout: Duration::from_secs(30),

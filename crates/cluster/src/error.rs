@@ -9,6 +9,7 @@ use std::time::Duration;
 use thalweg_protocol::{ApiKey, ErrorCode};
 use thiserror::Error;
 
+use crate::allowed_hosts::AllowedHosts;
 use crate::request::NodeId;
 
 /// What a connection waits for after the other side has accepted it.
@@ -154,6 +155,15 @@ pub enum ConnectionError {
         message: String,
         error: Option<Cause>,
     },
+    /// A broker advertises an address to which the options do not allow a connection.
+    #[error(
+        "node {node} advertises {address}, and advertised_hosts_allowed ({allowed}) does not allow this host. Add it only if it is one of your brokers"
+    )]
+    HostNotAllowed {
+        node: NodeId,
+        address: String,
+        allowed: AllowedHosts,
+    },
     #[error("{address}: {reason}")]
     Unsupported { address: String, reason: String },
     /// The broker did not renew the session of a connection (KIP-368). A new connection may still be
@@ -185,7 +195,9 @@ impl ConnectionError {
     /// Whether another attempt cannot help until somebody changes a setting.
     pub fn is_fatal(&self) -> bool {
         match self {
-            Self::Authentication { .. } | Self::Unsupported { .. } => true,
+            Self::Authentication { .. }
+            | Self::HostNotAllowed { .. }
+            | Self::Unsupported { .. } => true,
             Self::Tls { fatal, .. } => *fatal,
             _ => false,
         }

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod allowed_hosts;
 mod api_versions;
 mod backoff;
 mod cluster;
@@ -43,6 +44,7 @@ mod session;
 mod throttle;
 
 pub use address::{Address, AddressError};
+pub use allowed_hosts::AllowedHosts;
 pub use api_versions::ApiVersions;
 pub use backoff::Backoff;
 pub use cluster::Cluster;

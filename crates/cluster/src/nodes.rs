@@ -7,13 +7,18 @@ use std::sync::Arc;
 use thalweg_protocol::SplitMix64;
 
 use crate::address::Address;
-use crate::metadata::{Metadata, Node};
+use crate::allowed_hosts::AllowedHosts;
+use crate::config::ClusterConfig;
+use crate::error::ConnectionError;
+use crate::metadata::{Metadata, NODES_MAX, Node};
 use crate::request::NodeId;
 
 /// Addresses by node id. Bootstrap addresses have the ids -1, -2, ...
 #[derive(Debug)]
 pub(crate) struct Nodes {
     bootstrap: Vec<Address>,
+    /// The hosts that brokers may advertise, besides those of `bootstrap`.
+    allowed: Option<AllowedHosts>,
     known: BTreeMap<NodeId, Address>,
     /// True until the first metadata, and again after a rebootstrap.
     bootstrapping: bool,
@@ -21,12 +26,13 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    pub(crate) fn new(bootstrap: Vec<Address>, seed: u64) -> Self {
+    pub(crate) fn new(config: &ClusterConfig) -> Self {
         Self {
-            bootstrap,
+            bootstrap: config.bootstrap_servers.clone(),
+            allowed: config.advertised_hosts_allowed.clone(),
             known: BTreeMap::new(),
             bootstrapping: true,
-            random: SplitMix64::new(seed),
+            random: SplitMix64::new(config.seed ^ 5),
         }
     }
 
@@ -36,6 +42,26 @@ impl Nodes {
             return self.bootstrap.get(usize::try_from(-(node + 1)).ok()?);
         }
         self.known.get(&node)
+    }
+
+    /// Checks that the client may connect to the address that a node advertises.
+    pub(crate) fn check_host(
+        &self,
+        node: NodeId,
+        host: &str,
+        port: u16,
+    ) -> Result<(), ConnectionError> {
+        let is_named = || self.bootstrap.iter().any(|each| each.host == host);
+        match &self.allowed {
+            Some(allowed) if node >= 0 && !allowed.contains(host) && !is_named() => {
+                Err(ConnectionError::HostNotAllowed {
+                    node,
+                    address: Address::new(host, port).to_string(),
+                    allowed: allowed.clone(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn bootstrap_ids(&self) -> impl Iterator<Item = (NodeId, &Address)> {
@@ -81,7 +107,9 @@ impl Nodes {
 
     /// Adds a node that a response named before the metadata did (a coordinator or a new leader).
     pub(crate) fn learn(&mut self, id: NodeId, address: Address) {
-        self.known.insert(id, address);
+        if self.known.len() < NODES_MAX {
+            self.known.insert(id, address);
+        }
     }
 
     /// Returns the node whose advertised address is literally the address of this bootstrap node.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::metrics::MetricsConfig;
-use thalweg_cluster::{Address, ClusterConfig, Principal};
+use thalweg_cluster::{Address, AllowedHosts, ClusterConfig, Principal};
 
 use crate::clock::WallClock;
 use crate::error::ClientError;
@@ -54,6 +54,8 @@ impl SecurityProtocol {
 pub struct ClientConfig {
     /// Parsed addresses, see [`Address::parse_list`].
     pub bootstrap_servers: Vec<Address>,
+    /// The hosts that brokers may advertise, besides those of `bootstrap_servers`. `None`: any.
+    pub advertised_hosts_allowed: Option<AllowedHosts>,
     pub client_id: Option<String>,
     pub security_protocol: SecurityProtocol,
     pub tls: TlsConfig,
@@ -91,6 +93,7 @@ impl Default for ClientConfig {
         let cluster = ClusterConfig::default();
         Self {
             bootstrap_servers: Vec::new(),
+            advertised_hosts_allowed: None,
             client_id: None,
             security_protocol: SecurityProtocol::Plaintext,
             tls: TlsConfig::default(),
@@ -171,6 +174,7 @@ impl ClientConfig {
     pub fn cluster(&self) -> ClusterConfig {
         ClusterConfig {
             bootstrap_servers: self.bootstrap_servers.clone(),
+            advertised_hosts_allowed: self.advertised_hosts_allowed.clone(),
             client_id: self.client_id.clone(),
             principal: Principal::new(&self.principal()),
             request_timeout: self.request_timeout,

@@ -56,6 +56,7 @@ class ProducerConfig(TypedDict, total=False):
     metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
+    advertised_hosts_allowed: str | Sequence[str] | None
     security_protocol: SecurityProtocol
     ssl_verify: bool
     ssl_check_hostname: bool
@@ -228,6 +229,7 @@ class ConsumerConfig(TypedDict, total=False):
     metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
+    advertised_hosts_allowed: str | Sequence[str] | None
     security_protocol: SecurityProtocol
     ssl_verify: bool
     ssl_check_hostname: bool
@@ -407,6 +409,7 @@ class AdminConfig(TypedDict, total=False):
     metadata_max_age_ms: int
     metadata_recovery_strategy: MetadataRecoveryStrategy
     metadata_recovery_rebootstrap_trigger_ms: int
+    advertised_hosts_allowed: str | Sequence[str] | None
     security_protocol: SecurityProtocol
     ssl_verify: bool
     ssl_check_hostname: bool
@@ -556,6 +559,7 @@ class CoreProducerConfig(TypedDict):
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
+    advertised_hosts_allowed: list[str] | None
     security_protocol: str
     ssl_verify: bool
     ssl_check_hostname: bool
@@ -633,6 +637,7 @@ class CoreConsumerConfig(TypedDict):
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
+    advertised_hosts_allowed: list[str] | None
     security_protocol: str
     ssl_verify: bool
     ssl_check_hostname: bool
@@ -708,6 +713,7 @@ class CoreClientConfig(TypedDict):
     metadata_max_age_ms: int
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
+    advertised_hosts_allowed: list[str] | None
     security_protocol: str
     ssl_verify: bool
     ssl_check_hostname: bool

@@ -363,6 +363,14 @@ _METADATA: tuple[Option, ...] = (
         "Whether a metadata request may create the topic. The brokers must allow it, too."
         " Kafka's own producer has no such option: its requests may always create topics.",
     ),
+    _names(
+        "advertised_hosts_allowed",
+        "pca",
+        "Hosts that brokers may advertise. A list of patterns, or a str with commas, such as"
+        " '*.example.com,10.0.*': a * stands for any characters. None: any host. The client refuses"
+        " to connect to other hosts, except those in bootstrap_servers.",
+        kafka=None,
+    ),
 )
 
 _SECURITY: tuple[Option, ...] = (

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_protocol::messages::find_coordinator::FindCoordinatorRequest;
-use thalweg_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use thalweg_protocol::messages::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponse,
+};
 use thalweg_protocol::{ApiKey, ErrorCode, Request, Str};
 
 use super::{Cluster, Internal};
@@ -124,6 +126,14 @@ impl Cluster {
             // A broker that is starting up knows no brokers yet. Our own metadata is better.
             return self.requests.failed(now);
         }
+        if let Some(error) = self.not_allowed(&answer) {
+            // The metadata before this response stays. No call waits for another response.
+            self.requests.failed(now);
+            let error = Arc::new(error);
+            self.fatal = Some(Arc::clone(&error));
+            self.shared.publish_fatal(error);
+            return;
+        }
         self.connections.metrics().metadata_updated(now);
         let outcome = merge(&self.metadata, &answer, query.scope);
         for (name, error) in outcome.snapshot.topic_errors() {
@@ -135,6 +145,17 @@ impl Cluster {
             .succeeded(outcome.changed, outcome.incomplete, now);
         self.shared.note_answered(query.answers);
         self.install(Arc::new(outcome.snapshot));
+    }
+
+    /// Returns the first broker to whose host the options do not allow a connection.
+    fn not_allowed(&self, answer: &MetadataResponse) -> Option<ConnectionError> {
+        let mut brokers = answer.brokers.iter();
+        brokers.find_map(|broker| {
+            let port = u16::try_from(broker.port).unwrap_or(0);
+            self.nodes
+                .check_host(broker.node_id, &broker.host, port)
+                .err()
+        })
     }
 
     /// Makes a snapshot the current one.

@@ -63,7 +63,7 @@ impl Cluster {
     pub fn new(config: ClusterConfig, notifier: Arc<Notifier>) -> Self {
         let config = config.clamped();
         Self {
-            nodes: Nodes::new(config.bootstrap_servers.clone(), config.seed ^ 5),
+            nodes: Nodes::new(&config),
             connections: Connections::new(&config),
             metadata: Arc::default(),
             shared: Arc::new(SharedMetadata::new(notifier)),

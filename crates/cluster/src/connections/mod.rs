@@ -166,6 +166,11 @@ impl Connections {
             self.give_up(key, Arc::new(error), now);
             return;
         };
+        // The metadata has been checked, but a coordinator's or a new leader's address has not.
+        if let Err(error) = nodes.check_host(key.0, &host, port) {
+            self.give_up(key, Arc::new(error), now);
+            return;
+        }
         let conn = ConnectionId(self.next_conn);
         self.next_conn += 1;
         let timeout = self.setup.after(connection.failures);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::merge::known_or_detached;
-use super::snapshot::{Metadata, Node, Topic};
+use super::snapshot::{Metadata, NODES_MAX, Node, Topic};
 use crate::request::NodeId;
 
 /// The new leader of one partition.
@@ -64,7 +64,9 @@ pub(crate) fn with_leaders(
     }
     let mut new = old.clone();
     for (id, node) in nodes {
-        new.nodes.insert(id, known_or_detached(old, node));
+        if new.nodes.len() < NODES_MAX || new.nodes.contains_key(&id) {
+            new.nodes.insert(id, known_or_detached(old, node));
+        }
     }
     for topic in topics.into_values() {
         new.topics.insert(topic.name.clone(), Arc::new(topic));

@@ -13,7 +13,7 @@ use thalweg_protocol::messages::metadata::{
 use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
-use super::snapshot::{Metadata, Node, Partition, Topic};
+use super::snapshot::{Metadata, NODES_MAX, Node, Partition, Topic};
 use crate::request::NodeId;
 
 /// A known topic survives fewer than this many responses that omit it (a restarting broker omits
@@ -68,7 +68,7 @@ pub(crate) fn merge(old: &Metadata, answer: &MetadataResponse, scope: MergeScope
 }
 
 fn nodes(answer: &MetadataResponse, old: &Metadata) -> BTreeMap<NodeId, Arc<Node>> {
-    let told = answer.brokers.iter().map(|broker| {
+    let told = answer.brokers.iter().take(NODES_MAX).map(|broker| {
         let node = Node {
             id: broker.node_id,
             host: broker.host.clone(),

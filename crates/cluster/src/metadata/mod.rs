@@ -21,4 +21,5 @@ pub(crate) use merge::merge;
 pub use name::{InvalidTopic, validate_topic_name};
 pub(crate) use requests::{Due, MetadataQuery, Requests};
 pub use shared::{SharedMetadata, TopicLookup};
+pub(crate) use snapshot::NODES_MAX;
 pub use snapshot::{Metadata, Node, Partition, Topic};

@@ -8,6 +8,10 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use crate::request::NodeId;
 
+/// No cluster has so many brokers. A response that names more is an attack or an error, so the
+/// client ignores the rest.
+pub(crate) const NODES_MAX: usize = 10_000;
+
 /// A broker's advertised address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {

@@ -1,5 +1,6 @@
 //! The cluster core in virtual time: each rule is tested by its events and actions.
 
+mod advertised;
 mod bootstrap;
 mod connections;
 mod coordinators;

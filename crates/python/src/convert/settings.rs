@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use thalweg_cluster::Address;
+use thalweg_cluster::{Address, AllowedHosts};
 use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
 use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
 use thalweg_network::tls::{Pem, TlsConfig};
@@ -23,6 +23,9 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         .into_iter()
         .map(|(host, port)| Address::new(host, port))
         .collect();
+    config.advertised_hosts_allowed = options
+        .get::<Vec<String>>("advertised_hosts_allowed")?
+        .map(AllowedHosts::new);
     config.client_id = options.get("client_id")?;
     options.set_ms("bootstrap_timeout_ms", &mut config.bootstrap_timeout)?;
     options.set_ms("request_timeout_ms", &mut config.request_timeout)?;
