@@ -156,3 +156,23 @@ def test_other_clients_log_in_within_tls(
     (tmp_path / "ca.pem").write_text(encrypted.ca_pem or "")
     done = log_in(client, encrypted, "SCRAM-SHA-512", client, ca=tmp_path / "ca.pem")
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_kafka_python_logs_in_with_aws_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the other clients, only this one has AWS_MSK_IAM. botocore reads its environment."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    with EmbeddedBroker(
+        security_protocol="SASL_SSL",
+        sasl_mechanisms=["AWS_MSK_IAM"],
+        users={"AKIDEXAMPLE": "s3cret/+"},
+    ) as running:
+        running.create_topic("aws")
+        (tmp_path / "ca.pem").write_text(running.ca_pem or "")
+        for secret_key, is_right in (("s3cret/+", True), ("other", False)):
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret_key)
+            done = log_in("kafka-python", running, "AWS_MSK_IAM", "aws", ca=tmp_path / "ca.pem")
+            assert (done.returncode == 0) == is_right, done.stderr[-2000:]
+            assert ("refused" in done.stderr) != is_right

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod aws;
 pub mod certificate;
 pub mod fuzzing;
 mod nonces;

@@ -49,10 +49,11 @@ class EmbeddedBroker:
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL". With SASL, clients
             must log in. With SSL, connections use TLS.
         sasl_mechanisms: The mechanisms with which clients may log in: "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" (these three are the default), and "OAUTHBEARER". Without `jwks`, the
-            broker accepts tokens without a signature, as Kafka does by default: everybody can
-            create a token for any user.
-        users: The users of PLAIN and SCRAM, as {name: password}.
+            "SCRAM-SHA-512" (these three are the default), "OAUTHBEARER" and "AWS_MSK_IAM". Without
+            `jwks`, the broker accepts tokens of OAUTHBEARER without a signature, as Kafka does by
+            default: everybody can create a token for any user.
+        users: The users of PLAIN and SCRAM, as {name: password}. For AWS_MSK_IAM, a name is the ID
+            of an access key, and the password is its secret key.
         ssl_certfile: The broker's certificate and its chain, as the path of a PEM file or as a PEM
             string. None: the broker creates its own authority and certificates.
         ssl_keyfile: The private key of the certificate, not encrypted.

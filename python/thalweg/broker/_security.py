@@ -13,6 +13,7 @@ from thalweg._client.arguments import shown
 from thalweg._config.formats.pem import unreadable
 from thalweg._config.secret import Secret
 from thalweg._config.suggestions import did_you_mean
+from thalweg.auth.sigv4 import Credentials
 from thalweg.auth.token import Token, is_encodable
 from thalweg.errors import KafkaConfigurationError
 
@@ -25,7 +26,10 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 # The default. With OAUTHBEARER, everybody could log in as any user.
 MECHANISMS: Final = _PASSWORD_MECHANISMS
-_ALL_MECHANISMS: Final = (*_PASSWORD_MECHANISMS, "OAUTHBEARER")
+_OF_USERS: Final = (*_PASSWORD_MECHANISMS, "AWS_MSK_IAM")
+_ALL_MECHANISMS: Final = (*_OF_USERS, "OAUTHBEARER")
+# Any region is right: the broker has none.
+_AWS_REGION: Final = "us-east-1"
 
 
 class ClientCertificate(NamedTuple):
@@ -168,7 +172,7 @@ class Security:
                     f" {self.protocol!r}"
                 )
             return options
-        mechanism = next((each for each in self.mechanisms if each in _PASSWORD_MECHANISMS), None)
+        mechanism = next((each for each in self.mechanisms if each in _OF_USERS), None)
         if mechanism is None and self.jwks is not None:
             # The application has the provider of the tokens.
             return options | {"sasl_mechanism": "OAUTHBEARER"}
@@ -185,6 +189,12 @@ class Security:
         if user not in self.users:
             hint = did_you_mean(user, self.users)
             raise ValueError(f"the broker has no user {user!r}{hint}")
+        if mechanism == "AWS_MSK_IAM":
+            return options | {
+                "sasl_mechanism": mechanism,
+                "sasl_aws_credentials": Credentials(user, self.users[user].reveal()),
+                "sasl_aws_region": _AWS_REGION,
+            }
         return options | {
             "sasl_mechanism": mechanism,
             "sasl_plain_username": user,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use thalweg_security::aws;
 use thalweg_security::oauthbearer::jwks::Jwks;
 use thalweg_security::scram::ScramHash;
 use thalweg_security::{SEED_BYTES, Secret};
@@ -56,14 +57,17 @@ pub enum SaslMechanism {
     Scram(ScramHash),
     /// With tokens without a signature, unless there are keys for signatures.
     OAuthBearer,
+    /// With the name of a user as the ID of an access key, and its password as the secret key.
+    AwsMskIam,
 }
 
 impl SaslMechanism {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Plain,
         Self::Scram(ScramHash::Sha256),
         Self::Scram(ScramHash::Sha512),
         Self::OAuthBearer,
+        Self::AwsMskIam,
     ];
 
     pub fn name(self) -> &'static str {
@@ -71,6 +75,7 @@ impl SaslMechanism {
             Self::Plain => "PLAIN",
             Self::Scram(hash) => hash.mechanism(),
             Self::OAuthBearer => "OAUTHBEARER",
+            Self::AwsMskIam => aws::MECHANISM,
         }
     }
 
@@ -97,7 +102,7 @@ pub struct SecurityConfig {
     pub protocol: SecurityProtocol,
     /// The mechanisms that clients may use. Without SASL, they have no effect.
     pub mechanisms: Vec<SaslMechanism>,
-    /// The users of PLAIN and SCRAM, with their passwords.
+    /// The users of PLAIN, SCRAM and `AWS_MSK_IAM`, with their passwords.
     pub users: BTreeMap<String, Secret>,
     /// `None` with TLS: an authority that the broker makes for itself signs its certificate.
     pub tls: Option<TlsFiles>,

@@ -2,7 +2,7 @@
 
 use thalweg_security::oauthbearer::{self, unsecured};
 use thalweg_security::scram::{Challenged, ClientFirst, Credential, ScramHash};
-use thalweg_security::{Refusal, plain};
+use thalweg_security::{Refusal, aws, plain};
 
 use super::{Principal, SaslMechanism, Security};
 use crate::faults::logins::LoginFaults;
@@ -75,6 +75,7 @@ impl Exchange {
                 (done, mechanism)
             }
             Self::Begun(SaslMechanism::OAuthBearer) => return token(security, message, now_ms),
+            Self::Begun(SaslMechanism::AwsMskIam) => return signed(security, message, now_ms),
             Self::TokenRefused(refusal) => return Step::Refused(refusal),
         };
         // The reason stays here, as in Kafka: it would help to find out which users exist.
@@ -183,5 +184,16 @@ fn token(security: &Security, message: &[u8], now_ms: i64) -> Step {
             accepted(Vec::new(), principal, verified.expires_at_ms)
         }
         Err(refusal) => Step::Refused(refusal),
+    }
+}
+
+fn signed(security: &mut Security, message: &[u8], now_ms: i64) -> Step {
+    let request_id = security.nonces.nonce();
+    match aws::Login::parse(message) {
+        Some(login) if security.users.have_signed(&login, now_ms) => {
+            let principal = Principal::user(login.access_key());
+            accepted(aws::accepted(&request_id), principal, None)
+        }
+        _ => Step::Refused(aws::access_denied(&request_id)),
     }
 }

@@ -115,7 +115,7 @@ impl Tokens {
                 let credential = Credential::derive(*hash, &wish.id, &password, salts);
                 Some((*hash, credential))
             }
-            SaslMechanism::Plain | SaslMechanism::OAuthBearer => None,
+            SaslMechanism::Plain | SaslMechanism::OAuthBearer | SaslMechanism::AwsMskIam => None,
         });
         let token = Token {
             owner: wish.owner,

@@ -1,10 +1,11 @@
-//! [`Users`]: the users of PLAIN and SCRAM.
+//! [`Users`]: the users of PLAIN, SCRAM and `AWS_MSK_IAM`.
 //!
 //! As in Kafka, `AlterUserScramCredentials` changes only the credentials of SCRAM, and they belong
 //! to one mechanism each. Only the program that runs the broker changes the passwords of PLAIN.
 
 use std::collections::BTreeMap;
 
+use thalweg_security::aws;
 use thalweg_security::plain::{Login, Passwords};
 use thalweg_security::scram::{Credential, ScramHash};
 use thalweg_security::{Salts, Secret};
@@ -19,11 +20,14 @@ pub(crate) struct Users {
     passwords: Passwords,
     credentials: BTreeMap<String, BTreeMap<ScramHash, Credential>>,
     credentials_count: usize,
+    /// The passwords themselves, with which clients sign. Only if the broker has `AWS_MSK_IAM`.
+    secret_keys: BTreeMap<String, Secret>,
 }
 
-/// What a password becomes. The password itself is not kept.
+/// What a password becomes. The password itself is kept only for signatures.
 pub(crate) struct Derived<'a> {
     password: &'a Secret,
+    is_secret_key: bool,
     credentials: Vec<(ScramHash, Credential)>,
 }
 
@@ -39,10 +43,11 @@ pub(crate) fn derive<'a>(
         SaslMechanism::Scram(hash) => {
             Some((*hash, Credential::derive(*hash, user, password, salts)))
         }
-        SaslMechanism::Plain | SaslMechanism::OAuthBearer => None,
+        SaslMechanism::Plain | SaslMechanism::OAuthBearer | SaslMechanism::AwsMskIam => None,
     });
     Derived {
         password,
+        is_secret_key: mechanisms.contains(&SaslMechanism::AwsMskIam),
         credentials: credentials.collect(),
     }
 }
@@ -53,12 +58,17 @@ impl Users {
             passwords: Passwords::new(&salts.of("passwords", b"")),
             credentials: BTreeMap::new(),
             credentials_count: 0,
+            secret_keys: BTreeMap::new(),
         }
     }
 
     /// Adds a user, or changes the password of one, for all mechanisms.
     pub(crate) fn set(&mut self, user: &str, derived: Derived<'_>) {
         self.passwords.set(user, derived.password);
+        if derived.is_secret_key {
+            let secret_key = derived.password.clone();
+            self.secret_keys.insert(user.to_owned(), secret_key);
+        }
         for (hash, credential) in derived.credentials {
             self.set_credential(user, hash, credential);
         }
@@ -93,11 +103,19 @@ impl Users {
     pub(crate) fn remove(&mut self, user: &str) -> bool {
         let of_user = self.credentials.remove(user).unwrap_or_default();
         self.credentials_count -= of_user.len();
+        self.secret_keys.remove(user);
         self.passwords.remove(user) | !of_user.is_empty()
     }
 
     pub(crate) fn accepts(&self, login: &Login) -> bool {
         self.passwords.accepts(login)
+    }
+
+    /// Whether the user exists, and has signed this login. The time that this takes tells neither.
+    pub(crate) fn have_signed(&self, login: &aws::Login, now_ms: i64) -> bool {
+        let known = self.secret_keys.get(login.access_key());
+        let nobody = Secret::new("");
+        login.is_signed_with(known.unwrap_or(&nobody), now_ms) & known.is_some()
     }
 
     pub(crate) fn credential(&self, user: &str, hash: ScramHash) -> Option<&Credential> {

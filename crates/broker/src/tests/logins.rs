@@ -307,3 +307,30 @@ fn debug_of_the_security_shows_no_secret() {
         "{shown}"
     );
 }
+
+/// alice with her password as the secret key, for the host localhost, at `NOW_MS`.
+const SIGNED: &str = r#"{"version":"2020_10_22","host":"localhost","user-agent":"x","action":"kafka-cluster:Connect","x-amz-algorithm":"AWS4-HMAC-SHA256","x-amz-credential":"alice/20250615/us-east-1/kafka-cluster/aws4_request","x-amz-date":"20250615T150640Z","x-amz-expires":"900","x-amz-signedheaders":"host","x-amz-signature":"2503d2d9f2c40327d4d1cc243598134fd3654e8fc26a20323f9e761a78f102de"}"#;
+
+#[test]
+fn aws_credentials_log_in_with_a_signature() {
+    let mut client = Client::new(&["AWS_MSK_IAM"], &[]);
+    assert_eq!(client.log_in("AWS_MSK_IAM", SIGNED.as_bytes()), 0);
+    assert!(client.is_served());
+    for wrong in [
+        SIGNED.replace("alice", "bob"),
+        SIGNED.replace("alice", "eve"),
+        "{}".to_owned(),
+    ] {
+        let mut client = Client::new(&["AWS_MSK_IAM"], &[]);
+        assert_eq!(client.handshake("AWS_MSK_IAM").1.error_code, 0);
+        let (_, answer) = client.authenticate(wrong.as_bytes());
+        assert_eq!(answer.error_code, 58);
+        assert!(
+            answer
+                .error_message
+                .expect("words")
+                .ends_with("]: Access denied")
+        );
+        assert!(!client.is_served());
+    }
+}
