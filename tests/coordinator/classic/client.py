@@ -91,7 +91,7 @@ class Client:
         self._watched: frozenset[str] = frozenset()
         self._beats: Heartbeats | None = None
         self._beat_number = 0
-        self._sent_number = self._join_heard = 0
+        self._sent_number = self._heard = 0
         self.polled_at = world.now
         self._tick_at: float | None = None
         self.tell(Subscribed(self.topics))
@@ -241,13 +241,13 @@ class Client:
         number = self._sent_number
 
         def arrive() -> None:
-            if api == "JoinGroup":
-                # A JoinGroup that arrives after a later one of its member would undo the owned
-                # partitions of the later one. Neither Kafka's coordinator nor ours can detect it.
-                # On one connection it does not happen.
-                if number < self._join_heard:
+            if api in ("JoinGroup", "SyncGroup"):
+                # If a JoinGroup or its copy arrives after a later request of its member, the group
+                # takes old owned partitions for those of now. Neither Kafka's coordinator nor ours
+                # can detect it. On one connection it does not happen.
+                if api == "JoinGroup" and number < self._heard:
                     return
-                self._join_heard = number
+                self._heard = max(number, self._heard)
             before = broker.view
             broker.request(api, body, answer)
             if api == "JoinGroup" and not body["MemberId"]:

@@ -217,6 +217,27 @@ STATIC = st.sampled_from([0, 0, 0, 3])
 AWAY_MS_MAX = 5_000  # half a session
 
 
+# A copy of a JoinGroup is delayed until its member has synced.
+COPY_AFTER_SYNC = [
+    (3005, "join", 0),
+    (1000, "join static", 0),
+    (10, "stall", 0),
+    (3393, "join", 0),
+    (1192, "join", 11),
+    (72, "commit", 0),
+    (1912, "return", 12),
+    (195, "join", 0),
+    (379, "leave", 0),
+    (429, "commit", 0),
+    (448, "leave", 4),
+    (682, "join", 0),
+    (362, "join", 0),
+    (15, "join", 0),
+    (624, "return", 3),
+    (999, "join", 0),
+]
+
+
 def play(world: World, assignor: type, script: list[tuple[int, str, int]]) -> None:
     """Plays events of a group while the network has faults."""
     world.faulty = True
@@ -276,6 +297,7 @@ def static_members_return(world: World) -> None:
 )
 @given(st.integers(0, 2**32), st.sampled_from([Spread, Sticky]), SIZES, STATIC, SCRIPTS)
 @example(0, Spread, 0, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls after the script
+@example(13349, Sticky, 1, 0, COPY_AFTER_SYNC)
 def test_a_group_keeps_its_laws_under_faults_and_settles_once_they_stop(
     seed, assignor, members, static, script
 ):
