@@ -52,7 +52,7 @@ pub(super) type LoginPermit = OwnedSemaphorePermit;
 /// handshake.
 pub(super) async fn serve_stream(
     core: SharedCore,
-    mut connection: Connection,
+    connection: Connection,
     stream: TcpStream,
     limits: Limits,
     unread: Unread,
@@ -64,10 +64,26 @@ pub(super) async fn serve_stream(
         deadline: Instant::now() + limits.login,
         _permit: permit,
     };
-    let Some(tls) = tls else {
-        return serve_connection(core, connection, stream.into_split(), limits, unread, login)
-            .await;
-    };
+    match tls {
+        None => {
+            serve_connection(core, connection, stream.into_split(), limits, unread, login).await;
+        }
+        // In a box, because a connection without TLS would otherwise have room for its state, too.
+        Some(tls) => {
+            let served = serve_tls(core, connection, stream, limits, unread, (tls, login));
+            Box::pin(served).await;
+        }
+    }
+}
+
+async fn serve_tls(
+    core: SharedCore,
+    mut connection: Connection,
+    stream: TcpStream,
+    limits: Limits,
+    unread: Unread,
+    (tls, login): (Arc<Tls>, Login),
+) {
     let fault = lock(&core).faults.take_for_tls(connection.node);
     let version = match fault {
         Some(FaultAction::TlsVersion(version)) => Some(version),
