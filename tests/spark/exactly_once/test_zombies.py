@@ -73,6 +73,10 @@ class Sink:
         """Returns what a reader sees before the first open transaction."""
         return committed(self.topics.broker, self.topic)
 
+    def sees(self, *values: str) -> None:
+        """Checks what a reader sees. A coordinator acknowledges the end before readers see it."""
+        wait_until(lambda: self.seen() == list(values), 10, what=lambda: f"{values}: {self.seen()}")
+
 
 @pytest.fixture
 def sink(both: Topics) -> Sink:
@@ -105,7 +109,7 @@ def test_a_late_task_of_an_older_plan_aborts_no_decided_transaction(
     report = sink.write(sink.plan(), "new")
     with between_decision_and_end(lambda: [sink.write(each, "late") for each in old]):
         sink.commit(report)
-    assert sink.seen() == ["new"]
+    sink.sees("new")
 
 
 def test_a_late_task_of_the_first_try_of_a_stage_aborts_no_decided_transaction(
@@ -115,7 +119,7 @@ def test_a_late_task_of_the_first_try_of_a_stage_aborts_no_decided_transaction(
     report = sink.write(plan, "repeated", task_id=7)
     with between_decision_and_end(lambda: sink.write(plan, "late", task_id=5)):
         sink.commit(report)
-    assert sink.seen() == ["repeated"]
+    sink.sees("repeated")
 
 
 def test_attempts_that_may_run_at_the_same_time_have_different_numbers() -> None:
@@ -137,7 +141,7 @@ def test_an_old_driver_cannot_commit_and_does_not_abort_the_new_ones_transaction
     with pytest.raises(RuntimeError, match="another run or another query has started"):
         sink.commit(old)
     sink.commit(new)
-    assert sink.seen() == ["new"]
+    sink.sees("new")
 
 
 def test_a_driver_that_is_late_after_its_decision_sweeps_nothing_of_the_next_batch(
@@ -160,7 +164,7 @@ def test_a_driver_that_is_late_after_its_decision_sweeps_nothing_of_the_next_bat
     with mock.patch.object(Cluster, "open_attempts", late):
         sink.commit(first)
     sink.commit(*reports, batch=1)
-    assert sink.seen() == ["first", "second"]
+    sink.sees("first", "second")
 
 
 def test_the_abort_of_an_old_driver_keeps_what_the_new_one_has_decided(sink: Sink) -> None:
@@ -168,7 +172,7 @@ def test_the_abort_of_an_old_driver_keeps_what_the_new_one_has_decided(sink: Sin
     new = sink.write(sink.plan(), "new")
     with between_decision_and_end(lambda: driver.abort_batch(sink.options)):
         sink.commit(new)
-    assert sink.seen() == ["new"]
+    sink.sees("new")
 
 
 def test_after_an_abort_older_plans_cannot_be_decided(sink: Sink) -> None:
@@ -202,10 +206,10 @@ def test_a_repeated_batch_ends_what_was_decided_and_sweeps_the_rest(sink: Sink) 
     repeated = sink.write(sink.plan(), "never sent")
     assert repeated.is_repeated
     sink.commit(repeated)
-    assert sink.seen() == ["decided"]
+    sink.sees("decided")
     # A reader does not wait for the speculative attempt.
     sink.commit(sink.write(sink.plan(), "next", batch=1), batch=1)
-    wait_until(lambda: sink.seen() == ["decided", "next"], 10)
+    sink.sees("decided", "next")
 
 
 def test_a_repeated_batch_fails_if_another_driver_has_continued(sink: Sink) -> None:
@@ -215,7 +219,7 @@ def test_a_repeated_batch_fails_if_another_driver_has_continued(sink: Sink) -> N
     sink.commit(sink.write(sink.plan(), "second", batch=1), batch=1)
     with pytest.raises(RuntimeError, match="cannot commit its batch"):
         sink.commit(repeated)
-    assert sink.seen() == ["first", "second"]
+    sink.sees("first", "second")
 
 
 def test_two_queries_with_one_prefix_do_not_both_commit(sink: Sink) -> None:
@@ -226,7 +230,7 @@ def test_two_queries_with_one_prefix_do_not_both_commit(sink: Sink) -> None:
         sink.commit(one)
     with pytest.raises(RuntimeError, match=f"belongs to the query {ANOTHER}"):
         sink.write(sink.plan(), "one")
-    assert sink.seen() == ["other"]
+    sink.sees("other")
 
 
 def test_a_batch_without_rows_changes_nothing(sink: Sink) -> None:
@@ -243,7 +247,7 @@ def test_a_commit_does_not_fail_if_the_sweep_after_it_fails(
     report = sink.write(sink.plan(), "committed")
     with mock.patch.object(Cluster, "open_attempts", side_effect=KafkaTimeoutError("no broker")):
         sink.commit(report)
-    assert sink.seen() == ["committed"]
+    sink.sees("committed")
     assert "The batch is committed" in caplog.text
 
 
