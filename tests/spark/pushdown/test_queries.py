@@ -146,6 +146,16 @@ def test_records_that_are_deleted_before_the_first_offset_are_no_loss(
     assert frame.where("offset >= 2").count() == 1
 
 
+def test_a_filter_of_the_time_hides_no_loss(source: Source, both: Topics, pushing: None) -> None:
+    topic = both.create()
+    both.send(topic, ["a", "b", "c"])
+    both.delete_before(topic, {0: 2})
+    given = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 0}})}
+    frame = source.read(both, pushFilters="true", **given)
+    with pytest.raises(Exception, match="COULD_NOT_READ_OFFSET_RANGE"):
+        frame.where("timestamp >= timestamp '2026-01-01 00:00:00 UTC'").count()
+
+
 def test_who_may_not_push_is_told_which_option_spark_needs(source: Source, topics: Topics) -> None:
     topic = topics.create()
     with pytest.raises(Exception, match=CONF):

@@ -54,5 +54,12 @@ class FilteringReader(BatchReader):
             # The ends are known already. So if a partition has no record since that time, none of
             # the records before its end is so new.
             since = reader.at_time(open_, limits.since_ms)
-            first |= {tp: max(first[tp], since.get(tp, 0)) for tp in open_}
+            # Where offsets are lost, the start stays, so that the task finds the loss: nobody knows
+            # the timestamps of lost records.
+            earliest = reader.earliest(open_)
+            first |= {
+                tp: max(first[tp], at)
+                for tp, at in since.items()
+                if first[tp] >= earliest.get(tp, 0)
+            }
         return first, until
