@@ -17,6 +17,9 @@ const LENGTH_BYTES: usize = 4;
 /// One read takes up to this much, so that small frames cost at most one system call each.
 const BUFFER_BYTES: usize = 16 * 1024;
 
+/// The size of the buffer until a read has filled it. A peer that sends little costs little.
+const FIRST_BUFFER_BYTES: usize = 512;
+
 /// What a [`FrameCutter`] accepts, and what it reserves.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameLimits {
@@ -69,9 +72,9 @@ impl FrameCutter {
         }
     }
 
-    /// Changes the limit for frames whose length has not been read yet.
-    pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
-        self.limits.frame_bytes_max = frame_bytes_max;
+    /// Changes the limits for frames whose length has not been read yet.
+    pub fn set_limits(&mut self, limits: FrameLimits) {
+        self.limits = limits;
     }
 
     /// Whether no frame has arrived in part, so that the peer may close without cutting one off.
@@ -95,9 +98,14 @@ impl FrameCutter {
             let room = missing.min(frame.capacity() - frame.len());
             return frame.limit(room);
         }
+        let size = match self.buffer.capacity() {
+            0 => FIRST_BUFFER_BYTES,
+            capacity if capacity == self.buffer.len() => BUFFER_BYTES,
+            capacity => capacity.min(BUFFER_BYTES),
+        };
         self.buffer.drain(..self.start);
         self.start = 0;
-        let room = BUFFER_BYTES - self.buffer.len();
+        let room = size - self.buffer.len();
         self.buffer.reserve_exact(room);
         (&mut self.buffer).limit(room)
     }
@@ -204,7 +212,12 @@ mod tests {
     #[test]
     fn what_waits_in_the_buffer_is_limited() {
         let mut cutter = FrameCutter::new(LIMITS);
-        cutter.room().put_bytes(0, BUFFER_BYTES);
+        for bytes in [FIRST_BUFFER_BYTES, BUFFER_BYTES - FIRST_BUFFER_BYTES] {
+            assert!(!cutter.is_full());
+            let mut room = cutter.room();
+            assert_eq!(room.remaining_mut(), bytes, "a full buffer grows");
+            room.put_bytes(0, bytes);
+        }
         assert!(cutter.is_full() && !cutter.room().has_remaining_mut());
         assert_eq!(cutter.take(), Ok(Some(Bytes::new())));
         assert!(!cutter.is_full() && !cutter.is_between_frames());

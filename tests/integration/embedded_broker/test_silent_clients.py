@@ -20,7 +20,7 @@ from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaProducer
 
 FULL = 9_500  # a node accepts 10,000 connections
 COUNT = scaled(FULL, 300)
-LIMIT_BYTES = 64 << 20
+LIMIT_BYTES = 32 << 20
 USERS = {"alice": "secret"}
 # A length, and the beginning of a request, which the client does not complete.
 UNFINISHED = struct.pack(">ihhi", 500_000, 18, 0, 1)

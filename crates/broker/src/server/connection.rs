@@ -12,6 +12,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ const WRITE_PIECES_MAX: usize = 64;
 /// The most memory for a large frame before its bytes arrive. It is small, because anyone may
 /// connect and claim a length.
 const CLAIMED_BYTES_MAX: usize = 64 * 1024;
+/// The same for a client that has not logged in.
+const LOGIN_CLAIMED_BYTES_MAX: usize = 1024;
 
 /// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +46,22 @@ pub(super) struct Limits {
     /// The largest frame, and the time, of a client that has not logged in.
     pub(super) login_frame_bytes_max: usize,
     pub(super) login: Duration,
+}
+
+impl Limits {
+    fn before_login(self) -> FrameLimits {
+        FrameLimits {
+            frame_bytes_max: self.login_frame_bytes_max.min(self.frame_bytes_max),
+            claimed_bytes_max: LOGIN_CLAIMED_BYTES_MAX,
+        }
+    }
+
+    fn after_login(self) -> FrameLimits {
+        FrameLimits {
+            frame_bytes_max: self.frame_bytes_max,
+            claimed_bytes_max: CLAIMED_BYTES_MAX,
+        }
+    }
 }
 
 /// What a connection holds until its client has logged in. Its number per node is limited.
@@ -118,12 +137,9 @@ async fn serve_connection(
     let mut requests = Requests {
         frames: FrameReader {
             read,
-            cutter: FrameCutter::new(FrameLimits {
-                frame_bytes_max: match login {
-                    Some(_) => limits.login_frame_bytes_max.min(limits.frame_bytes_max),
-                    None => limits.frame_bytes_max,
-                },
-                claimed_bytes_max: CLAIMED_BYTES_MAX,
+            cutter: FrameCutter::new(match login {
+                Some(_) => limits.before_login(),
+                None => limits.after_login(),
             }),
         },
         ahead: None,
@@ -144,10 +160,7 @@ async fn serve_connection(
         let outcome = handle(&core, &mut connection, frame);
         if login.is_some() && connection.is_authenticated() {
             login = None;
-            requests
-                .frames
-                .cutter
-                .set_frame_bytes_max(limits.frame_bytes_max);
+            requests.frames.cutter.set_limits(limits.after_login());
         }
         let outcome = match outcome {
             Outcome::Wait(wait) => requests.wait(&core, wait).await,
@@ -335,14 +348,18 @@ async fn write_pieces(
 ) -> io::Result<()> {
     let (mut index, mut offset) = (0, 0);
     while index < pieces.len() {
-        let mut slices = [IoSlice::new(&[]); WRITE_PIECES_MAX];
-        let mut count = 0;
-        for piece in pieces[index..].iter().take(WRITE_PIECES_MAX) {
-            let from = if count == 0 { offset } else { 0 };
-            slices[count] = IoSlice::new(&piece[from..]);
-            count += 1;
-        }
-        let mut written = timeout(idle, write.write_vectored(&slices[..count])).await??;
+        // The slices are made anew at each try, so that a connection has no room for them.
+        let some = poll_fn(|context| {
+            let mut slices = [IoSlice::new(&[]); WRITE_PIECES_MAX];
+            let mut count = 0;
+            for piece in pieces[index..].iter().take(WRITE_PIECES_MAX) {
+                let from = if count == 0 { offset } else { 0 };
+                slices[count] = IoSlice::new(&piece[from..]);
+                count += 1;
+            }
+            Pin::new(&mut *write).poll_write_vectored(context, &slices[..count])
+        });
+        let mut written = timeout(idle, some).await??;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
