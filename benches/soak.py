@@ -28,9 +28,9 @@ PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 KEPT = {"retention.bytes": "100000000", "segment.bytes": "25000000", "retention.ms": "600000"}
 
 
-def resident_mb() -> float:
-    """Returns the resident size of this process, as the kernel counts it."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_MB
+def resident_mb(process: int | str = "self") -> float:
+    """Returns the resident size of a process, as the kernel counts it."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE_MB
 
 
 def produce(producer: KafkaProducer, rate: int, stop: threading.Event) -> None:
@@ -94,13 +94,18 @@ def watch(consumer: KafkaConsumer, minutes: float) -> list[float]:
     return sizes
 
 
-def verdict(sizes: list[float]) -> int:
-    """Returns 0 if memory did not grow."""
+def growth(sizes: list[float]) -> float:
+    """Returns the mean of the last quarter divided by that of the second quarter."""
     quarter = max(1, len(sizes) // 4)
     before = statistics.mean(sizes[quarter : 2 * quarter] or sizes)
-    after = statistics.mean(sizes[-quarter:])
-    print(f"second quarter {before:.1f} MB, last quarter {after:.1f} MB: {after / before - 1:+.1%}")
-    return int(after > before * GROWTH_MAX)
+    return statistics.mean(sizes[-quarter:]) / before
+
+
+def verdict(sizes: list[float]) -> int:
+    """Returns 0 if memory did not grow."""
+    grown = growth(sizes)
+    print(f"the last quarter compared with the second quarter: {grown - 1:+.1%}")
+    return int(grown > GROWTH_MAX)
 
 
 if __name__ == "__main__":

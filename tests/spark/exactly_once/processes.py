@@ -20,13 +20,11 @@ def kill_executor(folder: Path) -> None:
     Args:
         folder: Outside of an executor: kill one that runs in a folder below this one.
     """
-    pid = os.getpid()
-    while pid > 1:
+    for pid in _ancestors(os.getpid()):
         if _EXECUTOR in _command(pid):
             os.kill(pid, signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
-        pid = int(_status(pid)[1])
-    os.kill(next(_executors(folder)), signal.SIGKILL)
+    os.kill(next(executors(folder)), signal.SIGKILL)
 
 
 def kill_session(leader: int) -> None:
@@ -45,17 +43,35 @@ def kill_session(leader: int) -> None:
     wait_until(is_over, 30, what=f"the end of the processes of session {leader}")
 
 
-def _all() -> Iterator[int]:
-    return (int(each.name) for each in _PROC.iterdir() if each.name.isdecimal())
-
-
-def _executors(folder: Path) -> Iterator[int]:
+def executors(folder: Path) -> Iterator[int]:
+    """Returns the executors that run in folders below this one."""
     for pid in _all():
         with suppress(OSError):
             if _EXECUTOR in _command(pid) and (_PROC / f"{pid}/cwd").readlink().is_relative_to(
                 folder.resolve()
             ):
                 yield pid
+
+
+def pythons(leader: int) -> Iterator[int]:
+    """Returns the Python processes of a session, or those that an executor has started."""
+    for pid in _all():
+        with suppress(OSError):
+            if b"python" in _command(pid).split(b"\0")[0] and leader in (
+                _session(pid),
+                *_ancestors(pid),
+            ):
+                yield pid
+
+
+def _all() -> Iterator[int]:
+    return (int(each.name) for each in _PROC.iterdir() if each.name.isdecimal())
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        yield pid
+        pid = int(_status(pid)[1])
 
 
 def _command(pid: int) -> bytes:
