@@ -13,6 +13,7 @@ from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 from thalweg.admin import ConfigResource, NewTopic
 from thalweg.errors import (
     ElectionNotNeededError,
+    IllegalArgumentError,
     InvalidReplicationAssignmentError,
     NoReassignmentInProgressError,
     UnknownTopicOrPartitionError,
@@ -87,6 +88,10 @@ def _alive(admin: KafkaAdminClient) -> set[int]:
 def test_elections_of_unknown_partitions_are_errors(admin: KafkaAdminClient) -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match="no-such-topic-0"):
         admin.elect_leaders(0, {"no-such-topic": [0]})
+    with pytest.raises(
+        IllegalArgumentError, match=r"0 \(the preferred replica\) .* not 'PREFERRED'"
+    ):
+        admin.elect_leaders("PREFERRED", {"no-such-topic": [0]})  # type: ignore[arg-type]
 
 
 def test_replicas_move(cluster: RealKafka, admin: KafkaAdminClient) -> None:

@@ -15,6 +15,7 @@ from thalweg.admin.requests import Requests, first_error
 from thalweg.errors import (
     BrokerResponseError,
     ElectionNotNeededError,
+    IllegalArgumentError,
     InvalidMetadataError,
     LeaderNotAvailableError,
     NoError,
@@ -350,7 +351,15 @@ class PartitionRequests(Requests):
         Returns:
             An object with error_code and `replica_election_results`: rows of topic and
             partition_result, which has rows of partition_id, error_code and error_message.
+
+        Raises:
+            IllegalArgumentError: If `election_type` is neither 0 nor 1.
         """
+        if election_type not in (0, 1):
+            raise IllegalArgumentError(
+                "election_type must be 0 (the preferred replica) or 1 (any live replica),"
+                f" not {election_type!r}"
+            )
 
         def codes(answer: dict[str, Any]) -> list[tuple[int, str | None, str]]:
             rows: list[tuple[int, str | None, str]] = [
