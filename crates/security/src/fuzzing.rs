@@ -3,6 +3,7 @@
 //! They must return, whatever the bytes are. The fuzzer calls these functions, and an ordinary test
 //! runs them over the committed corpus.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::acl::{Acl, AclFilter, Operation, PatternType, Permission, ResourceType};
@@ -11,6 +12,43 @@ use crate::scram::{ClientFirst, Credential, ScramHash};
 use crate::{Salts, Secret, certificate};
 
 const NOW_MS: i64 = 1_750_000_000_000;
+
+/// Runs an entry point, of this crate or of another one, over the inputs in a folder, over what
+/// they begin with, and over changes of single bytes.
+///
+/// `distance` is that between changed bytes. With an input that costs much work, every byte would
+/// take too long.
+///
+/// # Panics
+///
+/// If the entry point does, or there are no inputs.
+pub fn over_changes(fuzz: fn(&[u8]), folder: &Path, distance: usize) {
+    fuzz(b"");
+    let inputs = files(folder);
+    assert!(!inputs.is_empty(), "{} is empty", folder.display());
+    for input in inputs {
+        fuzz(&input);
+        for at in (0..input.len()).step_by(distance) {
+            fuzz(&input[..at]);
+            let byte = input[at];
+            for changed in [0, b',', 0x80, 0xff, byte ^ 1, byte.wrapping_add(1)] {
+                let mut input = input.clone();
+                input[at] = changed;
+                fuzz(&input);
+            }
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(folder).expect("the corpus is committed");
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    paths.sort();
+    let read = |path| std::fs::read(path).expect("readable");
+    paths.iter().map(read).collect()
+}
 
 fn credential() -> Credential {
     static KNOWN: OnceLock<Credential> = OnceLock::new();
