@@ -80,6 +80,7 @@ class Client:
         self.name = f"{'static ' + instance if instance else 'dynamic'} {len(world.clients)}"
         self.topics = frozenset(topics)
         self.assignment: tuple[TopicPartition, ...] = ()
+        self.assigned_in = -1  # the generation of the assignment
         self.alive = True
         self.closing = False
         self.errors: list[KafkaError] = []
@@ -193,7 +194,7 @@ class Client:
             case Assign(assigned, added):
                 self.log.append(action)
                 assert set(added) == set(assigned) - set(self.assignment)
-                self.assignment = assigned
+                self.assignment, self.assigned_in = assigned, self.member.generation
                 self.world.laws.assigned(self, assigned)
             case Raise(error):
                 self.errors.append(error)

@@ -236,6 +236,8 @@ COPY_AFTER_SYNC = [
     (624, "return", 3),
     (999, "join", 0),
 ]
+# A static member stalls for a whole rebalance, and joins the next one.
+STALLED_TOO_LONG = [(10, "join static", 0), (3002, "join", 0), (10, "stall", 10)]
 
 
 def play(world: World, assignor: type, script: list[tuple[int, str, int]]) -> None:
@@ -298,6 +300,7 @@ def static_members_return(world: World) -> None:
 @given(st.integers(0, 2**32), st.sampled_from([Spread, Sticky]), SIZES, STATIC, SCRIPTS)
 @example(0, Spread, 0, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls after the script
 @example(13349, Sticky, 1, 0, COPY_AFTER_SYNC)
+@example(0, Sticky, 0, 0, STALLED_TOO_LONG)
 def test_a_group_keeps_its_laws_under_faults_and_settles_once_they_stop(
     seed, assignor, members, static, script
 ):
