@@ -1,4 +1,6 @@
-"""A stream to whose cluster everything happens: `python -m benches.spark.soak --minutes 30`.
+"""A stream while brokers restart, executors are killed and topics change, for half an hour.
+
+Run it with `python -m benches.spark.soak --minutes 30`.
 
     producer ──> soak-origin, soak-side ──> a query on two executors ──> copy ──> a reader
                  (three real brokers)       (failOnDataLoss=false,                (read_committed)
@@ -8,10 +10,11 @@ In each period (a minute) a broker restarts, so that leaders move, and one of th
 `soak-origin` gets a partition; the executor of the second worker is killed; `soak-side` is deleted
 after the query has read it, and is created again with new records.
 
-Each period prints a line. At the end the soak exits with 1 if a row is missing or doubled, if a
-micro-batch failed, or if memory has grown: the heap of the driver's JVM after a garbage collection,
-or the resident size of the driver's Python processes or of the first executor's ones. The mean of
-the last quarter may be 10% above that of the second quarter.
+Each period prints a line. At the end the soak exits with 1 if a row is missing, duplicated or
+unknown, if the query or a client failed, or if memory has grown: the heap of the driver's JVM after
+a garbage collection, the resident size of the driver's Python processes, or that of the Python
+processes of the first executor. The mean of the last quarter may be at most 10% above that of the
+second quarter.
 """
 
 from __future__ import annotations
@@ -60,12 +63,12 @@ query = (
     .trigger(processingTime="1 second")
     .start()
 )
-machine = spark._jvm.java.lang.Runtime.getRuntime()
+runtime = spark._jvm.java.lang.Runtime.getRuntime()
 for _ in sys.stdin:  # each line is a question
-    machine.gc()
+    runtime.gc()
     progress = query.lastProgress
     answer = {
-        "heap": (machine.totalMemory() - machine.freeMemory()) / 1e6,
+        "heap": (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
         "batch": progress["batchId"] if progress else -1,
         "offsets": progress["sources"][0]["endOffset"] if progress else None,
         "error": str(query.exception() or ""),
@@ -192,7 +195,7 @@ class Soak:
         self._partitions, self._generation = 2, 0
 
     def disturb(self, number: int) -> str:
-        """Lets the things of one period happen. Returns what has happened."""
+        """Restarts a broker, and causes the fault of this period. Returns a description of both."""
         node = 1 + number % NODES
         self._brokers.stop_node(node)
         if number % 3 == 1:
@@ -244,7 +247,7 @@ class Soak:
         self._generation += 1
         replicas = 2  # one node may be away
         self._wire.create_topic(SIDE, 1, replication_factor=replicas)
-        # With as many records as before, nobody could tell that it is another topic.
+        # If the new topic had as many records as the old one, the query could not tell them apart.
         wait_until(lambda: self.has_read(SIDE), PATIENCE_S, what="the query to see the new topic")
         self.send_side()
         return f"topic {self._generation} of the same name"
@@ -261,7 +264,7 @@ def _brokers(embedded: bool) -> Iterator[Brokers]:
 
 
 def produce(servers: str, rate: int, seen: Seen, stop: threading.Event) -> None:
-    """Sends numbers at a steady rate until it is told to stop, and waits for all answers."""
+    """Sends numbers at a steady rate until `stop` is set, and waits for all acknowledgements."""
     start, number, pending = time.monotonic(), 0, []
     try:
         with KafkaProducer(bootstrap_servers=servers, linger_ms=20) as producer:
@@ -280,7 +283,7 @@ def produce(servers: str, rate: int, seen: Seen, stop: threading.Event) -> None:
 
 
 def consume(servers: str, seen: Seen, stop: threading.Event) -> None:
-    """Reads what the query has committed, until it is told to stop and has read to the end."""
+    """Reads what the query has committed, until `stop` is set and it has read to the end."""
     options: dict[str, Any] = {
         "isolation_level": "read_committed",
         "auto_offset_reset": "earliest",

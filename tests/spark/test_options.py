@@ -315,7 +315,7 @@ def test_the_sink_needs_bootstrap_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"),
+    ("misspelled", "meant"),
     [
         ("startingOffset", "startingOffsets"),
         ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
@@ -328,33 +328,33 @@ def test_the_sink_needs_bootstrap_servers() -> None:
     ],
 )
 @pytest.mark.parametrize("mode", ["batch", "stream"])
-def test_a_misspelt_option_of_a_read_is_refused_with_the_nearest(
-    mode: Mode, misspelt: str, meant: str
+def test_a_misspelled_option_of_a_read_is_refused_with_the_nearest(
+    mode: Mode, misspelled: str, meant: str
 ) -> None:
     with pytest.raises(ValueError, match=r"is not (known|an option of the client): ") as caught:
-        source(mode, **{misspelt: "1"})
-    assert f"'{misspelt.lower()}'" in str(caught.value)
+        source(mode, **{misspelled: "1"})
+    assert f"'{misspelled.lower()}'" in str(caught.value)
     assert f"'{meant}'" in str(caught.value)
 
 
-@pytest.mark.parametrize("misspelt", ["subcribe", "subscribes", "subscribe_pattern"])
-def test_a_misspelt_subscribe_is_told_before_its_absence(misspelt: str) -> None:
-    with pytest.raises(ValueError, match=rf"'{misspelt}' is not known: did you mean 'subscribe"):
-        parse_source({**BASE, misspelt: "t"}, "batch")
+@pytest.mark.parametrize("misspelled", ["subcribe", "subscribes", "subscribe_pattern"])
+def test_a_misspelled_subscribe_is_told_before_its_absence(misspelled: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{misspelled}' is not known: did you mean 'subscribe"):
+        parse_source({**BASE, misspelled: "t"}, "batch")
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"),
+    ("misspelled", "meant"),
     [("topics", "topic"), ("linger.ms", "kafka.linger.ms"), ("kafka.lingerms", "linger.ms")],
 )
-def test_a_misspelt_option_of_a_write_is_refused_with_the_nearest(
-    misspelt: str, meant: str
+def test_a_misspelled_option_of_a_write_is_refused_with_the_nearest(
+    misspelled: str, meant: str
 ) -> None:
     with pytest.raises(ValueError, match=rf"is not .*'{meant}'"):
-        parse_sink({**BASE, "topic": "t", misspelt: "1"})
+        parse_sink({**BASE, "topic": "t", misspelled: "1"})
 
 
-def test_what_spark_itself_leaves_among_the_options_is_taken_in_silence() -> None:
+def test_options_that_spark_adds_cause_no_warning() -> None:
     sparks = {"path": "p", "paths": "[]", "queryName": "q", "checkpointLocation": "c"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -363,7 +363,7 @@ def test_what_spark_itself_leaves_among_the_options_is_taken_in_silence() -> Non
 
 
 @pytest.mark.parametrize("foreign", ["__source_name", "mergeSchema", "platform.job.id"])
-def test_a_foreign_option_is_warned_of_and_nothing_more(foreign: str) -> None:
+def test_an_unknown_option_only_causes_a_warning(foreign: str) -> None:
     with pytest.warns(IgnoredOptionWarning, match=f"'{foreign.lower()}' is ignored"):
         source("stream", **{foreign: "1"})
     with pytest.warns(IgnoredOptionWarning, match=f"'{foreign.lower()}' is ignored"):

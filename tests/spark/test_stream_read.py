@@ -85,7 +85,7 @@ def test_latest_is_the_default_start(
     query.stop()
 
 
-def test_a_crash_in_a_dry_batch_0_of_latest_loses_and_doubles_nothing(
+def test_a_crash_in_a_empty_batch_0_of_latest_loses_and_doubles_nothing(
     source: Source, every_broker: Topics, stream_of: StreamOf
 ) -> None:
     topic = every_broker.create(2)
@@ -128,7 +128,7 @@ def test_a_crash_in_batch_0_of_latest_replays_what_it_had_planned(
     assert stream.batches == {0: ["one", "two"], 1: ["four", "three"]}
 
 
-def test_a_dry_stream_beside_another_survives_a_crash_in_batch_0(
+def test_a_stream_without_records_beside_another_survives_a_crash_in_batch_0(
     source: Source, both: Topics, stream_of: StreamOf
 ) -> None:
     wet, dry = both.create(), both.create()
@@ -348,7 +348,7 @@ def test_new_topics_of_a_pattern_are_read_from_their_first_record(
     assert stream.values() == ["new", "old"]
 
 
-def test_deleted_records_fail_a_stream_unless_told_otherwise(
+def test_deleted_records_fail_a_stream_unless_fail_on_data_loss_is_false(
     source: Source, both: Topics, stream_of: StreamOf
 ) -> None:
     topic = both.create()
@@ -371,7 +371,7 @@ def test_deleted_records_fail_a_stream_unless_told_otherwise(
     assert lax.values() == ["0", "1", "4", "5"]
 
 
-def test_a_topic_made_anew_is_data_loss(
+def test_a_topic_created_again_is_data_loss(
     source: Source, topics: Topics, stream_of: StreamOf
 ) -> None:
     topic = topics.create()
@@ -385,7 +385,7 @@ def test_a_topic_made_anew_is_data_loss(
         stream.run()
 
 
-def test_a_topic_deleted_is_data_loss_or_passed_over(
+def test_a_deleted_topic_is_data_loss_or_skipped(
     source: Source, topics: Topics, stream_of: StreamOf
 ) -> None:
     kept, gone = topics.create(prefix="gone"), topics.create(prefix="gone")

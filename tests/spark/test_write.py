@@ -205,7 +205,7 @@ def written(stream_frame, topics: Topics, checkpoint, **options: str):
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
 
 
-def test_a_stream_is_written_and_goes_on_after_a_restart(
+def test_a_stream_is_written_and_continues_after_a_restart(
     source: Source, every_broker: Topics, tmp_path
 ) -> None:
     origin, target = every_broker.create(2), every_broker.create(2)

@@ -13,7 +13,7 @@ from thalweg.errors import KafkaError
 
 log = logging.getLogger("thalweg.spark")
 
-_ADVICE = (
+ADVICE = (
     "Some data may have been lost because they are not available in Kafka any more; either the "
     "data was aged out by Kafka or the topic may have been deleted before all the data in the "
     "topic was processed. If you don't want your query to fail on such cases, set the source "
@@ -42,5 +42,5 @@ def report(*, fail: bool, kind: str, detail: str) -> None:
     """
     message = f"[KAFKA_DATA_LOSS.{kind}] {detail}"
     if fail:
-        raise DataLossError(f"{message} {_ADVICE}")
+        raise DataLossError(f"{message} {ADVICE}")
     log.warning("%s The query continues, because failOnDataLoss is false.", message)

@@ -47,7 +47,7 @@ class GroupOffsets:
         """Returns the committed offset of each partition that has one.
 
         Raises:
-            KafkaError: If the brokers refuse, or do not answer.
+            KafkaError: If the brokers refuse, or do not respond.
         """
         asked = [TopicPartition(*tp) for tp in sorted(partitions)]
         if not asked:

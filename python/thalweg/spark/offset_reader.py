@@ -179,7 +179,10 @@ class OffsetReader:
         found = _partitions_of(consumer._core_client.metadata(topics)) if topics else set()
         missing = set(topics).difference(topic for topic, _ in found)
         if missing and strategy.kind == "subscribe":
-            raise UnknownTopicOrPartitionError(f"Topic '{min(missing)}' does not exist")
+            raise UnknownTopicOrPartitionError(
+                f"Topic '{min(missing)}' does not exist. Create it, or correct the option"
+                " 'subscribe'."
+            )
         return found
 
     def _ask(self, method: str, partitions: Iterable[Partition]) -> Offsets:
@@ -189,7 +192,7 @@ class OffsetReader:
     def _offsets_of(self, method: str, wanted: set[Partition]) -> Offsets:
         """Returns the offsets of those partitions that exist until they are known.
 
-        No broker answers for a topic that was deleted since its partitions were looked up. Without
+        No broker responds for a topic that was deleted since its partitions were looked up. Without
         a second look, the query would wait for it until its timeout, and then fail.
         """
         begun = time.monotonic()
@@ -225,7 +228,8 @@ class OffsetReader:
             topic, partition = missing[0]
             raise ValueError(
                 f"No offset matched from request of topic-partition {topic}-{partition} and "
-                f"timestamp {times[missing[0]]}."
+                f"timestamp {times[missing[0]]}. Choose an earlier time, or set "
+                "'startingOffsetsByTimestampStrategy' to 'latest'."
             )
         return {**found, **self.latest(missing)}
 
@@ -272,7 +276,10 @@ def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
     for topic in metadata["Topics"]:
         error = for_code(topic["ErrorCode"])
         if error is not NoError and error is not UnknownTopicOrPartitionError:
-            raise error(f"topic '{topic['Name']}'")
+            raise error(
+                f"The brokers refuse to describe topic '{topic['Name']}'. Check that it has the "
+                "right name, and that the principal has the permission DESCRIBE for it."
+            )
         found.update((topic["Name"], each["PartitionIndex"]) for each in topic["Partitions"])
     return found
 

@@ -58,14 +58,22 @@ def parse_specs(
     """
     starting = _spec(given, "starting", EARLIEST if mode == "batch" else LATEST, strategy)
     if mode == "stream":
-        for name in ("endingoffsets", "endingoffsetsbytimestamp"):
-            if name in given:
-                raise ValueError("ending offset not valid in streaming queries")
+        for name in ("endingOffsets", "endingOffsetsByTimestamp"):
+            if name.lower() in given:
+                raise ValueError(
+                    f"ending offset not valid in streaming queries: remove the option '{name}'"
+                )
         if "endingtimestamp" in given:
-            raise ValueError("ending timestamp not valid in streaming queries")
+            raise ValueError(
+                "ending timestamp not valid in streaming queries: remove the option"
+                " 'endingTimestamp'"
+            )
         return starting, OffsetSpec(everywhere=LATEST)
     if starting.everywhere == LATEST and not starting.of_group:
-        raise ValueError("starting offset can't be latest for batch queries on Kafka")
+        raise ValueError(
+            "starting offset can't be latest for batch queries on Kafka. Set 'startingOffsets' to"
+            " 'earliest' or to offsets"
+        )
     _refuse_in_batch(starting, LATEST, "startingOffsets", "latest")
     ending = _spec(given, "ending", LATEST, strategy)
     if ending.everywhere == EARLIEST:
@@ -130,11 +138,14 @@ def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy
         try:
             return OffsetSpec(timestamp_ms=int(timestamp.strip()))
         except ValueError:
-            raise ValueError(f"Expected a single long value, got {timestamp}") from None
+            raise ValueError(
+                f"Option '{side}Timestamp': Expected a single long value, got {timestamp}"
+            ) from None
     by_partition = given.get(f"{side}offsetsbytimestamp")
     if by_partition is not None:
-        times, _ = _partition_map(by_partition, example=123456789, words={})
-        _check_complete(times, strategy, f"{side}OffsetsByTimestamp")
+        option = f"{side}OffsetsByTimestamp"
+        times, _ = _partition_map(by_partition, option, example=123456789, words={})
+        _check_complete(times, strategy, option)
         return OffsetSpec(timestamps=times)
     value = given.get(f"{side}offsets")
     if value is None:
@@ -151,7 +162,7 @@ def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy
                 " offsets are the start"
             )
         return OffsetSpec(everywhere=_GROUP[word], of_group=True)
-    offsets, topics = _partition_map(value, example=23, words=_WORDS)
+    offsets, topics = _partition_map(value, f"{side}Offsets", example=23, words=_WORDS)
     for topic, partitions in offsets.items():
         for partition, offset in partitions.items():
             if offset < EARLIEST:
@@ -165,13 +176,16 @@ def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy
 
 
 def _partition_map(
-    text: str, example: int, words: Mapping[str, int]
+    text: str, option: str, example: int, words: Mapping[str, int]
 ) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
     """Parses JSON into numbers by partition, and words by topic.
 
     ``{"a": {"0": 5}, "b": "earliest"}`` returns ``({"a": {0: 5}}, {"b": EARLIEST})``.
     """
-    hint = f'Expected e.g. {{"topicA":{{"0":{example},"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
+    hint = (
+        f"Option '{option}': Expected e.g. "
+        f'{{"topicA":{{"0":{example},"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
+    )
     numbers: dict[str, dict[int, int]] = {}
     by_topic: dict[str, int] = {}
     try:

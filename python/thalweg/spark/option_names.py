@@ -102,7 +102,10 @@ def check_names(names: Iterable[str], side: Side) -> None:
             nearest = _nearest(name, ours, side)
             if nearest is not None:
                 raise ValueError(f"Option '{name}' is not known: did you mean '{nearest}'?")
-            _warn(f"option '{name}' is ignored: thalweg and its client have no such option")
+            _warn(
+                f"option '{name}' is ignored: thalweg and its client have no such option. Remove"
+                " it, or check its name"
+            )
 
 
 def _check_client_option(name: str, side: Side) -> None:

@@ -52,7 +52,7 @@ _REFUSED_CONSUMER = {
     ),
     "enable.auto.commit": (
         "Kafka option 'enable.auto.commit' is not supported as the source does not commit any "
-        "offsets."
+        "offsets. To commit the progress of a stream to a group, set 'commitGroupId'."
     ),
     "interceptor.classes": (
         "Kafka option 'interceptor.classes' is not supported as the source always reads keys and "
@@ -69,8 +69,9 @@ _REFUSED_PRODUCER = {
         "arrays. Use DataFrame operations to explicitly serialize the values."
     ),
     "transactional.id": (
-        "Kafka option 'transactional.id' is not supported as the sink writes each record at least "
-        "once, outside of transactions. Tasks would also fence each other by sharing it."
+        "Kafka option 'transactional.id' is not supported as all tasks would share it and fence "
+        "each other. To write in transactions, set 'delivery.guarantee' to 'exactly-once', and "
+        "choose a 'transactional.id.prefix'."
     ),
 }
 

@@ -1,9 +1,10 @@
 """Splits offsets into the ranges of the tasks, and limits the offsets of one trigger.
 
 It only computes with ``{(topic, partition): offset}``, without a broker or Spark. The ranges are
-those of the Kafka connector's ``KafkaOffsetRangeCalculator``, and the limits those of its rate
-limit. So a job that changes to this source keeps its batch sizes. It also keeps its number of
-tasks, except that many small ranges share a task: the connector starts one for each of them.
+those of ``KafkaOffsetRangeCalculator`` in Spark's connector. The limits are also shared by backlog,
+but rounded differently (see :func:`rate_limit`). So a job that changes to this source keeps almost
+the same batch sizes. It also keeps its number of tasks, except that many small ranges share a task:
+the connector starts one for each of them.
 """
 
 from __future__ import annotations
@@ -145,8 +146,8 @@ def rate_limit(
     sum is the limit: otherwise the few missing records would need another micro-batch.
 
     Args:
-        limit: The total number of offsets. The trigger takes more only if more partitions have a
-            backlog.
+        limit: The total number of offsets. The trigger takes more only if shares below one are
+            rounded up.
         start: The start of the trigger.
         latest: The current end of the partitions.
         earliest_of_new: The start of partitions that are not in ``start``.

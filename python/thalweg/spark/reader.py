@@ -63,7 +63,7 @@ class BatchReader(DataSourceReader):
         Raises:
             ValueError: If the given offsets do not cover the partitions, or a start offset is
                 greater than the end offset.
-            KafkaError: If no broker answers.
+            KafkaError: If no broker responds.
         """
         options = self._options
         offsets = OffsetReader(options)
@@ -94,7 +94,7 @@ class BatchReader(DataSourceReader):
     def _narrowed(
         self, reader: OffsetReader, start: Offsets, end: Offsets
     ) -> tuple[Offsets, Offsets]:
-        """Returns the start and the end of what filters leave to read: here, of everything."""
+        """Returns the start and the end of what the filters keep: here, of everything."""
         del reader
         return start, end
 
@@ -148,7 +148,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterat
     except BaseException as error:  # also GeneratorExit: a LIMIT ends the task early
         READERS.discard(reader)
         if isinstance(error, OffsetOutOfRangeError):
-            text = f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}"
+            text = f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}. {data_loss.ADVICE}"
             raise DataLossError(text) from error
         raise
     READERS.give_back(config, reader)

@@ -1,17 +1,15 @@
 """The columns of the source and the sink: the same as in Spark's Kafka connector.
 
-======== ============================================= ==================================
-column   Spark type                                    meaning
-======== ============================================= ==================================
-key      binary                                        null if the record has no key
-value    binary                                        null is a tombstone
-topic    string
-partition int
-offset   long
-timestamp timestamp                                    milliseconds, kept as microseconds
-timestampType int                                      0 create time, 1 log append time
-headers  array<struct<key: string, value: binary>>     with ``includeHeaders``; may be null
-======== ============================================= ==================================
+| column | Spark type | meaning |
+|---|---|---|
+| key | binary | null if the record has no key |
+| value | binary | null for a tombstone |
+| topic | string | |
+| partition | int | |
+| offset | long | |
+| timestamp | timestamp | milliseconds, stored as microseconds |
+| timestampType | int | 0: create time, 1: log append time |
+| headers | array<struct<key: string, value: binary>> | only with `includeHeaders`. May be null |
 """
 
 from __future__ import annotations

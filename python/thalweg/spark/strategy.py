@@ -21,7 +21,7 @@ class Strategy:
     pattern: str = ""
 
     def matches(self, topic: str) -> bool:
-        """Whether the complete topic name matches the pattern, as in Java's ``Matcher.matches``."""
+        """Returns whether the pattern matches the complete name, as Java's ``Matcher.matches``."""
         return re.fullmatch(self.pattern, topic) is not None
 
 
@@ -76,7 +76,7 @@ def _assigned(value: str) -> tuple[tuple[str, int], ...]:
         raise ValueError(
             f"No topicpartitions to assign as specified value for option 'assign' is '{value}'"
         )
-    hint = f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}'
+    hint = f'Option \'assign\': Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}'
     try:
         parsed = unique_json(value)
         pairs = sorted({(topic, partition_index(p)) for topic, ps in parsed.items() for p in ps})

@@ -111,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Returns the end of all partitions as this trigger saw it, for the query's progress.
 
-        None if no broker answers: it is only for display, so it must not fail the query.
+        None if no broker responds: it is only for display, so it must not fail the query.
         """
         try:
             return to_json(self._latest() if self._seen is None else self._seen)
@@ -194,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest if most is None else rate_limit(most, begin, latest, first)
 
     def _waits(self, begin: Offsets, latest: Offsets) -> bool:
-        """Whether ``minOffsetsPerTrigger`` holds this trigger back.
+        """Returns whether ``minOffsetsPerTrigger`` holds this trigger back.
 
         With ``Trigger.AvailableNow`` nothing waits: Spark would end the query, and records that
         it should read would be left.

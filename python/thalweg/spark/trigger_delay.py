@@ -37,7 +37,7 @@ class TriggerDelay:
         self._last_ms: float | None = None
 
     def waits(self, new_offsets: int, now_ms: float) -> bool:
-        """Whether this trigger waits.
+        """Returns whether this trigger waits.
 
         Args:
             new_offsets: The number of offsets that this trigger could read.

@@ -124,9 +124,7 @@ def test_an_offset_of_something_else_is_not_a_decision(copy: Copy, admin: Any) -
         copy.run()
 
 
-def test_a_decided_transaction_that_is_gone_is_a_loud_loss(
-    copy: Copy, admin: Any, tmp_path: Path
-) -> None:
+def test_a_lost_decided_transaction_fails_the_query(copy: Copy, admin: Any, tmp_path: Path) -> None:
     copy.source.spark.dataSource.register(KillingDataSource)
     copy.topics.send(copy.origin, ["a", "b"])
     marker = str(tmp_path / "marker")

@@ -16,12 +16,17 @@ from pyspark import TaskContext
 from tests.spark.conftest import Topics
 from tests.spark.exactly_once.conftest import committed
 from tests.support.waiting import wait_until
-from thalweg.errors import InvalidTransactionTimeoutError, KafkaTimeoutError
+from thalweg.errors import (
+    InvalidTransactionTimeoutError,
+    KafkaTimeoutError,
+    TransactionalIdAuthorizationFailedError,
+)
 from thalweg.spark.exactly_once import driver, tasks
 from thalweg.spark.exactly_once.cluster import Cluster
 from thalweg.spark.exactly_once.decisions import Driver, Plan, attempt_number
 from thalweg.spark.exactly_once.tasks import Report
 from thalweg.spark.options import SinkOptions, parse_sink
+from thalweg.structs import PreparedTransaction
 
 QUERY, ANOTHER = "7d3a1c2e-0000", "9a7e4a5b-0000"
 
@@ -190,6 +195,27 @@ def test_after_an_abort_older_plans_cannot_be_decided(sink: Sink) -> None:
     ):
         sink.commit(other, again)
     assert sink.seen() == []
+
+
+def test_a_missing_permission_does_not_count_as_a_lost_transaction(sink: Sink) -> None:
+    report = sink.write(sink.plan(), "row")
+    original = Cluster._end
+
+    def refused(cluster: Cluster, prepared: PreparedTransaction, *, commit: bool) -> Any:
+        if prepared.transactional_id.endswith("-driver"):
+            return original(cluster, prepared, commit=commit)
+        raise TransactionalIdAuthorizationFailedError("WRITE is missing")
+
+    delivery = replace(sink.options.exactly_once, skips_lost=True)  # type: ignore[type-var]
+    sink.options = replace(sink.options, exactly_once=delivery)
+    with (
+        mock.patch.object(Cluster, "_end", refused),
+        pytest.raises(TransactionalIdAuthorizationFailedError),
+    ):
+        sink.commit(report)
+    # Somebody has granted the permission, and the query has restarted.
+    sink.commit(sink.write(sink.plan(), "row"))
+    sink.sees("row")
 
 
 def test_a_repeated_batch_ends_what_was_decided_and_sweeps_the_rest(sink: Sink) -> None:

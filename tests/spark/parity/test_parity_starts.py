@@ -224,7 +224,7 @@ def test_parity_38_the_limit_is_divided_by_backlog(both: Topics) -> None:
     assert len(largest.batches[0]) == 113
 
 
-def test_parity_45_a_topic_made_again_between_two_runs(both: Topics) -> None:
+def test_parity_45_a_topic_created_again_between_two_runs(both: Topics) -> None:
     topic = both.create()
     both.send(topic, ["a", "b"])
     options = {"subscribe": topic, "startingOffsets": "earliest"}

@@ -302,7 +302,7 @@ def test_parity_44_without_any_topic_no_empty_offset_is_logged(both: Topics, fai
     query.stop()
 
 
-def test_parity_48_a_topic_made_again_while_a_batch_runs(
+def test_parity_48_a_topic_created_again_while_a_batch_runs(
     source: Source, both: Topics, stream_of: StreamOf
 ) -> None:
     topic = both.create()

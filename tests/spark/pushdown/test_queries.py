@@ -156,7 +156,7 @@ def test_a_filter_of_the_time_hides_no_loss(source: Source, both: Topics, pushin
         frame.where("timestamp >= timestamp '2026-01-01 00:00:00 UTC'").count()
 
 
-def test_who_may_not_push_is_told_which_option_spark_needs(source: Source, topics: Topics) -> None:
+def test_without_sparks_option_the_error_names_it(source: Source, topics: Topics) -> None:
     topic = topics.create()
     with pytest.raises(Exception, match=CONF):
         source.read(topics, subscribe=topic, pushFilters="true").where("partition = 0").count()

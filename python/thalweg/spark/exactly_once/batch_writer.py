@@ -22,7 +22,7 @@ class TransactionalBatchWriter(BatchWriter):
     """Writes a DataFrame to a topic, all or nothing."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
-        """Checks as `BatchWriter`, and that the cluster can do it."""
+        """Does the checks of `BatchWriter`, and checks that the cluster supports exactly-once."""
         super().__init__(options, schema, overwrite=overwrite)
         self._options = for_one_write(options)
 

@@ -16,6 +16,7 @@ from thalweg.errors import (
     ConcurrentTransactionsError,
     InvalidProducerEpochError,
     InvalidProducerIdMappingError,
+    InvalidTxnStateError,
     ProducerFencedError,
     TransactionalIdNotFoundError,
     UnstableOffsetCommitError,
@@ -27,8 +28,10 @@ from thalweg.structs import ConsumerGroupMetadata, PreparedTransaction, TopicPar
 # The level of the feature transaction.version from which on an end can be repeated.
 _VERSION: Final = 2
 _ENDS_MAX: Final = 16  # how many transactions to end at the same time
-# What a driver gets after a newer plan.
+# The errors that a driver gets after a newer plan.
 FENCED: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidProducerIdMappingError)
+# The errors of a transaction that has expired, or that another attempt has replaced.
+GONE: Final = (*FENCED, InvalidTxnStateError, TransactionalIdNotFoundError)
 
 
 def _connected(config: Mapping[str, Any]) -> KafkaAdminClient:
@@ -45,7 +48,8 @@ def _connected(config: Mapping[str, Any]) -> KafkaAdminClient:
         raise ValueError(
             "delivery.guarantee=exactly-once needs a cluster with the feature"
             f" transaction.version={_VERSION} (Kafka 4.0 and newer), and this one has {found}."
-            " Raise it with kafka-features.sh, or use delivery.guarantee=at-least-once"
+            f" Run `kafka-features.sh upgrade --feature transaction.version={_VERSION}`, or use"
+            " delivery.guarantee=at-least-once"
         )
     return admin
 
@@ -100,7 +104,7 @@ class Cluster:
         return self._initialized(Driver(-1, -1), timeout_ms)
 
     def is_driver(self, driver: Driver, timeout_ms: int) -> bool:
-        """Whether no plan is newer than this driver. Afterwards the driver can decide nothing."""
+        """Returns whether no plan is newer. Afterwards the driver can decide nothing."""
         try:
             self._initialized(driver, timeout_ms)
         except FENCED:
@@ -178,8 +182,8 @@ class Cluster:
             The driver's identity after it. It can decide nothing more.
 
         Raises:
-            BrokerResponseError: One of `FENCED` if a newer driver has taken over, or if the right
-                to do it is missing.
+            BrokerResponseError: One of `FENCED` if a newer driver has taken over. Others if a
+                permission is missing.
         """
         for number, piece in enumerate(pack(decision)):
             self._store(driver, self._group(number), decision.batch, piece)
@@ -231,22 +235,19 @@ class Cluster:
         """Ends transactions, several at the same time.
 
         Returns:
-            For each of them None, or why the coordinator refused to end it.
+            For each of them None, or one of `GONE` if the transaction is not there any more.
 
         Raises:
-            KafkaError: If no broker answers in time. Some of the transactions may have ended.
+            KafkaError: If no broker responds in time, or a permission is missing. Some of the
+                transactions may have ended.
         """
         with ThreadPoolExecutor(_ENDS_MAX) as pool:
-            return list(pool.map(partial(self._refusal, commit=commit), prepared))
+            return list(pool.map(partial(self._loss, commit=commit), prepared))
 
-    def _refusal(
-        self, prepared: PreparedTransaction, *, commit: bool
-    ) -> BrokerResponseError | None:
+    def _loss(self, prepared: PreparedTransaction, *, commit: bool) -> BrokerResponseError | None:
         try:
             self._end(prepared, commit=commit)
-        except BrokerResponseError as error:
-            if error.retriable:
-                raise
+        except GONE as error:
             return error
         return None
 

@@ -44,7 +44,7 @@ class Attempt:
     producer_epoch: int
 
     def prepared(self, prefix: str) -> PreparedTransaction:
-        """Returns what ends the transaction."""
+        """Returns the transaction, as `end_transaction` needs it."""
         name = transactional_id(prefix, self.partition, self.number)
         return PreparedTransaction(name, self.producer_id, self.producer_epoch)
 
@@ -106,7 +106,7 @@ def pack(decision: Decision) -> list[str]:
 
 
 def count(piece: str) -> int:
-    """Returns of how many pieces the decision consists to which this one belongs.
+    """Returns the number of pieces of the decision to which this piece belongs.
 
     Raises:
         ValueError: If it is not a piece of a decision.

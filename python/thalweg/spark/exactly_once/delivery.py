@@ -18,9 +18,9 @@ class ExactlyOnce:
     """The options of exactly-once delivery.
 
     Attributes:
-        prefix: With this, all transactional IDs of the query begin. Also a group of this name.
-        topic: Under the name of this topic, groups store the decisions.
-        timeout_ms: After this time the coordinator aborts a transaction.
+        prefix: All transactional IDs of the query begin with it. A group also has this name.
+        topic: The topic whose name the committed offsets of the decisions have.
+        timeout_ms: The time after which the coordinator aborts a transaction.
         skips_lost: Whether the query continues after it has lost a decided transaction.
     """
 
@@ -58,7 +58,7 @@ def parse_delivery(
         return None
     if given.get("asyncprogresstrackingenabled", "").strip().lower() == "true":
         raise ValueError(
-            "delivery.guarantee=exactly-once needs a checkpoint of each batch: omit"
+            "delivery.guarantee=exactly-once needs a checkpoint of each micro-batch: omit"
             " asyncProgressTrackingEnabled"
         )
     prefix = given.get("transactional.id.prefix", "").strip()
@@ -71,8 +71,8 @@ def parse_delivery(
     if not where:
         raise ValueError(
             "delivery.guarantee=exactly-once without the option 'topic' needs the option"
-            " 'delivery.decisionTopic': an existing topic, under whose name groups store the"
-            " progress. It gets no record"
+            " 'delivery.decisionTopic': an existing topic. The sink stores its decisions as"
+            " committed offsets of this topic, and writes no records to it"
         )
     lost = given.get("delivery.losttransactions", _LOST[0]).strip().lower()
     if lost not in _LOST:

@@ -5,8 +5,8 @@
 | before the decision is stored | the repeated batch sends its rows again. Nobody saw the old ones |
 | while it is stored | the next plan finds it stored, or not |
 | after that | the repeated batch sends nothing, and commits the stored transactions |
-| an old driver wakes up | it cannot store a decision, because the next plan has fenced it |
-| a task of an old driver wakes up | its transactional ID is not one of the new driver's |
+| an old driver is still active | it cannot store a decision, because the next plan has fenced it |
+| a task of an old driver is still active | its transactional ID is not one of the new driver's |
 | a transaction expires before the decision | nothing is decided, and the batch fails |
 | it expires after the decision | its rows are lost, and the error names them |
 """
@@ -50,7 +50,7 @@ def plan(options: SinkOptions) -> Plan:
 
     Raises:
         ValueError: If the cluster is too old, or the prefix is used for something else.
-        KafkaError: If the brokers refuse, or do not answer in time.
+        KafkaError: If the brokers refuse, or do not respond in time.
     """
     with cluster_of(options) as cluster:
         driver = cluster.become_driver(delivery_of(options).timeout_ms)
@@ -67,7 +67,7 @@ def commit_batch(options: SinkOptions, messages: Sequence[Any], batch: int) -> N
 
     Raises:
         RuntimeError: If a transaction was lost, or if another driver has taken over.
-        KafkaError: If the brokers do not answer in time. The repeated batch then continues with
+        KafkaError: If the brokers do not respond in time. The repeated batch then continues with
             what is decided.
     """
     reports = [each for each in messages if isinstance(each, Report)]
@@ -118,7 +118,7 @@ def _taken_over(options: SinkOptions) -> str:
         "This run of the query cannot commit its batch, because another run or another query has"
         f" started with transactional.id.prefix={prefix!r}. If this query runs twice, stop one of"
         " the runs. If it is another query, choose another prefix for it. Then start this query"
-        " again. No row is lost or doubled"
+        " again. No row is lost or duplicated"
     )
 
 
@@ -165,7 +165,7 @@ def for_one_write(options: SinkOptions) -> SinkOptions:
 
     Raises:
         ValueError: If the cluster is too old.
-        KafkaError: If the brokers do not answer in time.
+        KafkaError: If the brokers do not respond in time.
     """
     with cluster_of(options):
         pass  # connecting checks the cluster
@@ -179,7 +179,7 @@ def commit_write(options: SinkOptions, messages: Sequence[Any]) -> None:
 
     Raises:
         RuntimeError: If a transaction was lost. The message says whether rows are lost.
-        KafkaError: If the brokers do not answer in time.
+        KafkaError: If the brokers do not respond in time.
     """
     attempts = attempts_of(each for each in messages if isinstance(each, Report))
     with cluster_of(options) as cluster:

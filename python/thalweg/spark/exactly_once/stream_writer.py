@@ -26,7 +26,7 @@ class TransactionalStreamWriter(StreamWriter):
     """
 
     def __init__(self, options: SinkOptions, schema: StructType, *, is_first: bool) -> None:
-        """Checks as `StreamWriter`. The first writer of a batch plans the batch.
+        """Does the checks of `StreamWriter`. The first writer of a micro-batch also plans it.
 
         Args:
             options: The checked options.
@@ -36,7 +36,7 @@ class TransactionalStreamWriter(StreamWriter):
 
         Raises:
             ValueError: If a column, an option or the cluster is not suitable.
-            KafkaError: If the brokers refuse, or do not answer in time.
+            KafkaError: If the brokers refuse, or do not respond in time.
         """
         super().__init__(options, schema)
         self._plan = plan(options) if is_first else None

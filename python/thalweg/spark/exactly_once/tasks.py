@@ -71,7 +71,10 @@ def write_stream_task(
     batch_text = None if context is None else context.getLocalProperty(_BATCH)
     query = None if context is None else context.getLocalProperty(_QUERY)
     if batch_text is None or query is None:
-        raise RuntimeError("the writer of a stream runs only in a task of a streaming query")
+        raise RuntimeError(
+            "A stream writer runs only in a task of a streaming query, and this task has no batch"
+            " ID. Start the query with writeStream, or write with `write`"
+        )
     batch = int(batch_text)
     if plan.last is not None:
         _check_order(options, plan.last, query, batch)
@@ -100,7 +103,7 @@ def _check_order(options: SinkOptions, last: Decision, query: str, batch: int) -
         raise RuntimeError(
             f"The checkpoint is older than the topic: this is batch {batch}, and batch {last.batch}"
             f" is in the topic. Restore the newer checkpoint, or choose another"
-            f" transactional.id.prefix than {prefix!r} if the rows may come twice"
+            f" transactional.id.prefix than {prefix!r} if duplicate rows are acceptable"
         )
 
 

@@ -127,13 +127,13 @@ class Kafka:
     def _options(self, options: dict[str, Any], **own: Any) -> dict[str, str]:
         """Returns all options of a query."""
         client = {f"kafka.{name}": value for name, value in self._config.items()}
-        return _texts({**client, **own, **options})
+        return _strings({**client, **own, **options})
 
 
 def kafka(
     spark: SparkSession, bootstrap_servers: str | Sequence[str], **client_options: Any
 ) -> Kafka:
-    """Registers the source in a session, and returns the topics of a cluster as DataFrames.
+    """Registers the source in a session, and returns an object for the topics of a cluster.
 
         kafka = thalweg.spark.kafka(spark, "localhost:9092")
         kafka.read("orders").show()
@@ -149,10 +149,10 @@ def kafka(
         begins.
 
     Raises:
-        TypeError: If the value of an option cannot be written as text, for example a function.
-            Spark passes only texts to the executors.
+        TypeError: If the value of an option cannot be a string, for example a function. Spark
+            passes only strings to its executors.
     """
-    config = _texts({"bootstrap.servers": bootstrap_servers, **client_options})
+    config = _strings({"bootstrap.servers": bootstrap_servers, **client_options})
     register(spark, check_workers=False)
     return Kafka(spark, ClientConfig(config))
 
@@ -163,12 +163,12 @@ def _delivery(prefix: str | None) -> dict[str, str]:
     return {"delivery.guarantee": "exactly-once", "transactional.id.prefix": prefix}
 
 
-def _texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Returns options as texts. None means that an option is not set."""
-    return {name: _text(name, value) for name, value in options.items() if value is not None}
+def _strings(options: Mapping[str, Any]) -> dict[str, str]:
+    """Returns options as strings, without those whose value is None."""
+    return {name: _string(name, value) for name, value in options.items() if value is not None}
 
 
-def _text(name: str, value: Any) -> str:
+def _string(name: str, value: Any) -> str:
     match value:
         case bool():
             return str(value).lower()
@@ -181,6 +181,6 @@ def _text(name: str, value: Any) -> str:
         case [*items] if all(isinstance(each, str) for each in items):
             return ",".join(items)
     raise TypeError(
-        f"option '{name}' is {type(value).__name__}, and Spark passes only texts to its executors."
-        " Give a text, a number, a bool, a path, a dict, or a list of texts"
+        f"Option '{name}' has the type {type(value).__name__}, and Spark passes only strings to its"
+        " executors. Use a str, a number, a bool, a path, a dict, or a list of str"
     )

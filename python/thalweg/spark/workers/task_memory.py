@@ -6,7 +6,7 @@
 | buffer of the client | what is left: fetched records | half: records without acknowledgement |
 | Arrow batches | 4 batches, each at most an eighth | half: the rows that Spark passes to the task |
 
-The interpreter with its libraries needs about 100 MiB more. Without the option, a read needs about
+The interpreter with its libraries needs about 120 MiB more. Without the option, a read needs about
 112 MiB, and a write about 64 MiB. One batch of a broker may always exceed a limit, so that a task
 can continue. The size of Spark's own batches of rows is a setting of Spark
 (`spark.sql.execution.arrow.maxRecordsPerBatch`).
