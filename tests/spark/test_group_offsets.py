@@ -153,7 +153,10 @@ def test_the_id_of_a_group_has_no_effect(
     topic = both.create()
     both.send(topic, ["a"])
     given = {"kafka.group.id": topic, "groupIdPrefix": topic}
-    with pytest.warns(IgnoredOptionWarning, match="groupidprefix"):
+    with (
+        pytest.warns(IgnoredOptionWarning, match="'kafka.group.id' has no effect"),
+        pytest.warns(IgnoredOptionWarning, match="groupidprefix"),
+    ):
         engine = Engine(both, subscribe=topic, startingOffsets="earliest", **given)
     engine.run()
     assert engine.values() == source.values(both, subscribe=topic, **given) == ["a"]

@@ -127,7 +127,17 @@ def test_the_users_own_size_of_fetches_replaces_ours(name: str) -> None:
         (
             "batch",
             {"subscribe": "t", "startingTimestamp": "x"},
-            "Expected a single long value, got x",
+            "'startingTimestamp': Expected a single long value, got x",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "endingTimestamp": "9" * 30},
+            "'endingTimestamp': Expected a single long value, got 9",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":1,"00":2}}'},
+            "'startingOffsets': Expected e",
         ),
         (
             "batch",
@@ -377,6 +387,8 @@ def test_an_option_of_the_other_side_is_warned_of() -> None:
         parse_sink({**BASE, "startingOffsets": "earliest"})
     with pytest.warns(IgnoredOptionWarning, match="'groupidprefix' is accepted and ignored"):
         source(groupIdPrefix="g")
+    with pytest.warns(IgnoredOptionWarning, match="includeHeaders has no effect"):
+        source(columns="value", includeHeaders="true")
 
 
 def test_the_known_names_are_those_of_the_page() -> None:

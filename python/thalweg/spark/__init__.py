@@ -2,7 +2,9 @@
 
 If thalweg is installed in the Python of Spark's driver and workers, ``.format("thalweg")`` works
 without any call. :func:`register` does the same for one session, and checks that the workers can
-import thalweg. Importing this package loads no native code; the first read or write does.
+import thalweg. :func:`kafka` returns an object that reads and writes the topics of a cluster, whose
+options are given once. :class:`ProgressListener` reports the lag of streams. Importing this package
+loads no native code; the first read or write does.
 """
 
 from __future__ import annotations

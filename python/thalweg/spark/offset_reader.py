@@ -14,7 +14,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from thalweg.errors import (
+    AuthorizationError,
     KafkaTimeoutError,
+    NoBrokersAvailable,
     NoError,
     RetriableError,
     UnknownTopicOrPartitionError,
@@ -237,10 +239,11 @@ class OffsetReader:
         for attempt in range(1, self._options.fetch_retries + 1):
             try:
                 return question()
-            except RetriableError:
-                # Retry with a new consumer: the cause may be its connection or its metadata.
+            except RetriableError as error:
+                # Retry with a new consumer: the cause may be its connection or its metadata. It has
+                # tried for long enough to reach a broker.
                 self.close()
-                if attempt == self._options.fetch_retries:
+                if attempt == self._options.fetch_retries or isinstance(error, NoBrokersAvailable):
                     raise
                 time.sleep(self._options.retry_interval_ms / 1_000)
         raise AssertionError("fetch_retries is at least 1")
@@ -276,10 +279,10 @@ def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
     for topic in metadata["Topics"]:
         error = for_code(topic["ErrorCode"])
         if error is not NoError and error is not UnknownTopicOrPartitionError:
-            raise error(
-                f"The brokers refuse to describe topic '{topic['Name']}'. Check that it has the "
-                "right name, and that the principal has the permission DESCRIBE for it."
+            advice = (
+                " Grant the permission DESCRIBE." if issubclass(error, AuthorizationError) else ""
             )
+            raise error(f"The brokers do not describe topic '{topic['Name']}'.{advice}")
         found.update((topic["Name"], each["PartitionIndex"]) for each in topic["Partitions"])
     return found
 

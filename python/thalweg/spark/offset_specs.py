@@ -136,7 +136,7 @@ def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy
     timestamp = given.get(f"{side}timestamp")
     if timestamp is not None:
         try:
-            return OffsetSpec(timestamp_ms=int(timestamp.strip()))
+            return OffsetSpec(timestamp_ms=_long(int(timestamp.strip())))
         except ValueError:
             raise ValueError(
                 f"Option '{side}Timestamp': Expected a single long value, got {timestamp}"
@@ -196,6 +196,8 @@ def _partition_map(
                 numbers[topic] = {
                     partition_index(int(p)): _long(number) for p, number in value.items()
                 }
+                if len(numbers[topic]) < len(value):  # "0" and "00"
+                    raise ValueError(hint)
     except (ValueError, TypeError, AttributeError, KeyError):
         raise ValueError(hint) from None
     return numbers, by_topic

@@ -109,6 +109,11 @@ def check_names(names: Iterable[str], side: Side) -> None:
 
 
 def _check_client_option(name: str, side: Side) -> None:
+    if side == "read" and name.replace("_", ".") == "kafka.group.id":
+        _warn(
+            f"option '{name}' has no effect: the query does not join a group. To start at the"
+            " offsets of a group, or to commit to it, set 'commitGroupId'"
+        )
     problem = unknown_option("c" if side == "read" else "p", name.removeprefix("kafka."))
     if problem is not None:
         raise ValueError(f"Option '{name}' is not an option of the client: {problem}")

@@ -191,11 +191,12 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     topic = given["topic"].strip() if "topic" in given else None
     config = _client_config(given, "producer", _SINK_DEFAULTS | write_memory(given))
     timeout_ms = next((config[name] for name in _TRANSACTION_TIMEOUT if name in config), None)
-    return SinkOptions(
-        topic=topic,
-        client_config=config,
-        exactly_once=parse_delivery(given, topic, timeout_ms),
-    )
+    delivery = parse_delivery(given, topic, timeout_ms)
+    if delivery is not None:
+        # The tasks set it under one of its names.
+        kept = {name: value for name, value in config.items() if name not in _TRANSACTION_TIMEOUT}
+        config = ClientConfig(kept)
+    return SinkOptions(topic=topic, client_config=config, exactly_once=delivery)
 
 
 def _refuse_unsupported(given: Mapping[str, str], refused: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql.types import (
@@ -28,6 +29,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from thalweg.config import IgnoredOptionWarning
 
 HEADERS = "headers"
 
@@ -72,6 +75,13 @@ def parse_columns(given: Mapping[str, str], *, include_headers: bool) -> tuple[s
                 f"Its columns are {', '.join(_TYPES)}."
             )
     columns = tuple(by_lower[name.lower()] for name in chosen)
+    if include_headers and HEADERS not in columns:
+        warnings.warn(
+            "includeHeaders has no effect: 'columns' names the columns, and headers is not among"
+            " them",
+            IgnoredOptionWarning,
+            stacklevel=4,
+        )
     if not columns or len(set(columns)) < len(columns):
         raise ValueError(
             f"Option 'columns' must name at least one column, and none twice, got '{value}'."
@@ -118,7 +128,11 @@ def check_sink_schema(schema: StructType, topic_option: str | None) -> None:
             "for setting a topic."
         )
     if "value" not in types:
-        raise ValueError("Required attribute 'value' not found")
+        raise ValueError(
+            "Required attribute 'value' not found. The columns are"
+            f" {', '.join(schema.names) or 'none'}. Rename one of them, for example with"
+            " selectExpr('... as value')"
+        )
     if "topic" in types:
         _expect(types["topic"], "topic", "string", StringType())
     _expect(types["value"], "value", "string or binary", StringType(), BinaryType())

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("thalweg.spark")
 
+# Takes the place of a start offset that could not be found.
+_FAILED = "@failed"
+
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream in micro-batches. Spark's checkpoint keeps the offsets."""
@@ -50,6 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._offsets = OffsetReader(options)
         self._initial: Offsets | None = None
+        self._failure: Exception | None = None
         self._target: Offsets | None = None
         # The ends of this run. Only they can be compared with the target: the first batch may be
         # one that an earlier run has planned.
@@ -59,10 +63,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Returns the start of a new query. It is looked up once, although Spark calls it often."""
+        """Returns the start of a new query. It is looked up once, although Spark calls it often.
+
+        Spark also calls it when a query restarts within its first batch, and then does not need the
+        start. So what is wrong with it is raised by the method that needs it.
+        """
         if self._initial is None:
-            partitions = self._offsets.partitions()
-            self._initial = self._offsets.resolve(self._options.starting, partitions, "starting")
+            try:
+                partitions = self._offsets.partitions()
+                self._initial = self._offsets.resolve(
+                    self._options.starting, partitions, "starting"
+                )
+            except (KafkaError, ValueError) as error:
+                self._failure = error
+                return {_FAILED: str(error)}
         # It includes itself as the start: if this source has no records in batch 0, and another
         # source of the query has some, Spark logs this offset as the end of batch 0.
         return to_json(self._initial, self._initial)
@@ -94,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Returns:
             The end. It is ``start`` if there is nothing new.
         """
-        begin = from_json(start)
+        begin = self._given(start)
         if begin != self._initial:
             # Spark asks for the next batch as soon as this one is complete. It calls `commit` only
             # one batch later, and never for the last.
@@ -139,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         begin = embedded_start(end)
         if begin is None:
-            begin = from_json(start)
+            begin = self._given(start)
         until = from_json(end)
         if self._target is not None and until == self._planned:
             _check_available(until, self._latest_of(until))
@@ -163,18 +177,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Closes the driver's connections."""
         self._offsets.close()
 
+    def _given(self, start: dict[str, Any]) -> Offsets:
+        """Returns a start offset, or raises the error that `initialOffset` has met."""
+        if _FAILED in start and self._failure is not None:
+            raise self._failure
+        return from_json(start)
+
     def _latest(self) -> Offsets:
         return self._offsets.latest(self._offsets.partitions())
 
     def _known(self, begin: Offsets) -> Offsets:
         """Returns the latest offsets, and asks again for a while if they are before the start.
 
-        A broker with old data must not rewind the query. If it does not catch up, it has lost
-        records, or the topic was deleted and created again. ``partitions`` then reports the loss.
+        A broker with old data must not rewind the query, and one that has just started may not know
+        all partitions yet. If it does not catch up, it has lost records, or the topic was deleted,
+        perhaps created again. ``partitions`` then reports the loss.
         """
         latest = self._latest() if self._target is None else self._target
         for _ in range(self._options.fetch_retries - 1):
-            if not _is_behind(latest, begin):
+            if not _is_behind(latest, begin) and begin.keys() <= latest.keys():
                 break
             time.sleep(self._options.retry_interval_ms / 1_000)
             latest = self._latest()

@@ -188,3 +188,12 @@ def test_without_spark_a_missing_file_is_named(
     monkeypatch.setattr(SparkFiles, "_sc", None)
     with pytest.raises(KafkaConfigurationError, match=f"'ca.pem'.*no such file in {tmp_path}"):
         with_local_files({"ssl.ca.location": "ca.pem"}, None)
+
+
+@pytest.mark.parametrize("option", ["ssl.key.location", "ssl.keystore.key"])
+def test_a_long_value_is_not_shown(shipped: Path, option: str) -> None:
+    key = "MIIEvQSECRETKEYTEXT." * 80  # neither a path nor base64
+    with pytest.raises(KafkaConfigurationError) as raised:
+        with_local_files({option: key}, None)
+    assert "MIIE" not in str(raised.value)
+    assert f"Option 'kafka.{option}' has a value of 1,600 characters" in str(raised.value)

@@ -6,7 +6,11 @@ import random
 
 import pytest
 
+from thalweg.config import resolve
+from thalweg.errors import KafkaConfigurationError
 from thalweg.spark.exactly_once.decisions import Attempt, Decision, count, pack, unpack
+from thalweg.spark.exactly_once.driver import for_one_write, plan
+from thalweg.spark.exactly_once.tasks import producer_config
 from thalweg.spark.options import parse_sink
 
 QUERY = "7d3a1c2e-9a7e-4a5b-8f0e-000000000000"
@@ -77,6 +81,23 @@ def test_damaged_metadata_is_refused(text: str) -> None:
 def test_wrong_options_are_named(change: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_sink(GIVEN | change)
+
+
+@pytest.mark.parametrize("name", ["transaction.timeout.ms", "transaction_timeout_ms"])
+def test_the_timeout_may_have_both_of_its_names(name: str) -> None:
+    options = parse_sink(GIVEN | {f"kafka.{name}": "60000"})
+    config = resolve("p", producer_config(options, "copy-0-0"))
+    assert config["transaction_timeout_ms"] == 60_000
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("acks", "1"), ("enable.idempotence", "false"), ("retries", "0")]
+)
+def test_options_against_exactly_once_are_refused_on_the_driver(option: str, value: str) -> None:
+    options = parse_sink(GIVEN | {f"kafka.{option}": value})
+    for plans in (plan, for_one_write):
+        with pytest.raises(KafkaConfigurationError, match=option.replace(".", "_")):
+            plans(options)
 
 
 def test_the_options_have_defaults() -> None:

@@ -22,7 +22,7 @@ from thalweg.errors import (
     TransactionalIdAuthorizationFailedError,
 )
 from thalweg.spark.exactly_once import driver, tasks
-from thalweg.spark.exactly_once.cluster import Cluster
+from thalweg.spark.exactly_once.cluster import Cluster, cluster_of, delivery_of
 from thalweg.spark.exactly_once.decisions import Driver, Plan, attempt_number
 from thalweg.spark.exactly_once.tasks import Report
 from thalweg.spark.options import SinkOptions, parse_sink
@@ -35,7 +35,7 @@ QUERY, ANOTHER = "7d3a1c2e-0000", "9a7e4a5b-0000"
 class Task:
     """Spark's context of a task of a stream."""
 
-    batch: int
+    batch: int = 0
     query: str = QUERY
     partition: int = 0
     attempt: int = 0
@@ -67,6 +67,13 @@ class Sink:
         rows = pa.RecordBatch.from_pydict({"value": [value]})
         with mock.patch.object(TaskContext, "get", return_value=Task(batch, **context)):
             return tasks.write_stream_task(self.options, plan, iter([rows]))
+
+    def is_late(self, plan: Plan, **context: Any) -> None:
+        """Runs a late task. It stops at once, or after it was about to start its producer."""
+        with pytest.raises(RuntimeError, match="This task is late, and sends nothing"):
+            self.write(plan, "late", **context)
+        with mock.patch.object(tasks, "_check_driver"):
+            self.write(plan, "late", **context)
 
     def plan(self) -> Plan:
         return driver.plan(self.options)
@@ -112,7 +119,12 @@ def test_a_late_task_of_an_older_plan_aborts_no_decided_transaction(
 ) -> None:
     old = [sink.plan() for _ in range(older_plans)]
     report = sink.write(sink.plan(), "new")
-    with between_decision_and_end(lambda: [sink.write(each, "late") for each in old]):
+
+    def late() -> None:
+        for each in old:
+            sink.is_late(each)
+
+    with between_decision_and_end(late):
         sink.commit(report)
     sink.sees("new")
 
@@ -122,7 +134,7 @@ def test_a_late_task_of_the_first_try_of_a_stage_aborts_no_decided_transaction(
 ) -> None:
     plan = sink.plan()
     report = sink.write(plan, "repeated", task_id=7)
-    with between_decision_and_end(lambda: sink.write(plan, "late", task_id=5)):
+    with between_decision_and_end(lambda: sink.is_late(plan, task_id=5)):
         sink.commit(report)
     sink.sees("repeated")
 
@@ -173,22 +185,54 @@ def test_a_driver_that_is_late_after_its_decision_sweeps_nothing_of_the_next_bat
 
 
 def test_the_abort_of_an_old_driver_keeps_what_the_new_one_has_decided(sink: Sink) -> None:
-    sink.write(sink.plan(), "old")
+    old = sink.write(sink.plan(), "old")
     new = sink.write(sink.plan(), "new")
-    with between_decision_and_end(lambda: driver.abort_batch(sink.options)):
+    with between_decision_and_end(lambda: driver.abort_batch(sink.options, [old])):
         sink.commit(new)
     sink.sees("new")
 
 
+def test_the_abort_of_an_old_run_does_not_stop_the_batch_of_the_new_run(sink: Sink) -> None:
+    old = sink.write(sink.plan(), "old")
+    new = sink.write(sink.plan(), "new")
+    with pytest.raises(RuntimeError, match="another run or another query has started"):
+        sink.commit(old)
+    driver.abort_batch(sink.options, [old])  # Spark calls it after a failed commit
+    driver.abort_batch(sink.options, [None])  # no task has reported
+    sink.commit(new)
+    sink.sees("new")
+
+
+def test_an_abort_ends_transactions_that_begin_while_spark_stops_the_tasks(sink: Sink) -> None:
+    plan = sink.plan()
+    report = sink.write(plan, "early")
+    original, late = Cluster.end_all, list[Report]()
+
+    def end_all(cluster: Cluster, *given: Any, **named: Any) -> Any:
+        ended = original(cluster, *given, **named)
+        if not late:
+            # A task that had looked whether it is late just before the driver aborted.
+            with mock.patch.object(tasks, "_check_driver"):
+                late.append(sink.write(plan, "late", partition=1))
+        return ended
+
+    with mock.patch.object(Cluster, "end_all", end_all):
+        driver.abort_batch(sink.options, [report, None])
+    assert late
+    with cluster_of(sink.options) as cluster:
+        assert cluster.open_attempts() == []
+    assert sink.seen() == []
+
+
 def test_after_an_abort_older_plans_cannot_be_decided(sink: Sink) -> None:
     report = sink.write(sink.plan(), "aborted")
-    driver.abort_batch(sink.options)
+    driver.abort_batch(sink.options, [report])
     with pytest.raises(RuntimeError, match="another run or another query has started"):
         sink.commit(report)
     plan = sink.plan()
     other = sink.write(plan, "left", partition=1)
     again = sink.write(plan, "again", attempt=1)
-    driver.abort_batch(sink.options)
+    driver.abort_batch(sink.options, [other, again])
     with (
         mock.patch.object(driver, "check"),  # as if it had come before
         pytest.raises(RuntimeError, match="another run or another query has started"),
@@ -278,6 +322,6 @@ def test_a_commit_does_not_fail_if_the_sweep_after_it_fails(
 
 
 def test_a_timeout_that_the_brokers_do_not_allow_names_the_option(sink: Sink) -> None:
-    long = replace(tasks.delivery_of(sink.options), timeout_ms=10**9)
+    long = replace(delivery_of(sink.options), timeout_ms=10**9)
     with pytest.raises(InvalidTransactionTimeoutError, match=r"kafka.transaction.timeout.ms=10{9}"):
         driver.plan(replace(sink.options, exactly_once=long))

@@ -23,6 +23,9 @@ from thalweg.errors import (
 )
 from thalweg.spark.clients import KeptClients
 from thalweg.spark.exactly_once.decisions import Decision, Driver, count, pack, unpack
+from thalweg.spark.exactly_once.delivery import ExactlyOnce
+from thalweg.spark.options import SinkOptions
+from thalweg.spark.workers.files import with_local_files
 from thalweg.structs import ConsumerGroupMetadata, PreparedTransaction, TopicPartition
 
 # The level of the feature transaction.version from which on an end can be repeated.
@@ -54,10 +57,23 @@ def _connected(config: Mapping[str, Any]) -> KafkaAdminClient:
     return admin
 
 
-# Spark's driver reuses the processes that plan and commit.
+# Workers are used again, on the driver and on the executors.
 _ADMINS: KeptClients[KafkaAdminClient] = KeptClients(
     _connected, lambda admin, timeout: admin.close(), outside_of_tasks=True
 )
+
+
+def delivery_of(options: SinkOptions) -> ExactlyOnce:
+    """Returns the options of exactly-once delivery, which the writer has chosen."""
+    assert options.exactly_once is not None
+    return options.exactly_once
+
+
+def cluster_of(options: SinkOptions) -> Cluster:
+    """Connects to the cluster of the sink. The options must be those of exactly-once delivery."""
+    delivery = delivery_of(options)
+    config = with_local_files(options.client_config, options.driver_files)
+    return Cluster(config, delivery.prefix, delivery.topic)
 
 
 class Cluster:
@@ -103,13 +119,20 @@ class Cluster:
         """
         return self._initialized(Driver(-1, -1), timeout_ms)
 
-    def is_driver(self, driver: Driver, timeout_ms: int) -> bool:
-        """Returns whether no plan is newer. Afterwards the driver can decide nothing."""
+    def driver(self) -> Driver | None:
+        """Returns the identity that can decide now. None: no driver has this prefix."""
+        found = self.describe([self._driver_id]).get(self._driver_id)
+        return None if found is None else Driver(found.producer_id, found.producer_epoch)
+
+    def renewed(self, driver: Driver, timeout_ms: int) -> Driver | None:
+        """Returns a new identity of this driver, or None if a plan is newer.
+
+        The old identity can decide nothing afterwards.
+        """
         try:
-            self._initialized(driver, timeout_ms)
+            return self._initialized(driver, timeout_ms)
         except FENCED:
-            return False
-        return True
+            return None
 
     def _initialized(self, expected: Driver, timeout_ms: int) -> Driver:
         about = f"transactional id {self._driver_id!r}, kafka.transaction.timeout.ms={timeout_ms}"

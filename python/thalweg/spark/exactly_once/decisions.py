@@ -70,16 +70,17 @@ def attempt_number(driver: Driver, attempt: int, task_id: int) -> int:
     """Returns the number of an attempt at a task, which is a part of its transactional ID.
 
     If a producer starts with the transactional ID of another one, the coordinator aborts the other
-    one's transaction, even if the driver has decided to commit it. So no late task may have the
-    number of a decided attempt:
+    one's transaction, even if the driver has decided to commit it. So a task looks whether it is
+    late before it starts its producer. If it becomes late a moment after that, its number still
+    differs from that of a decided attempt in most cases:
 
     - Attempts of the same stage differ in the attempt number.
     - If Spark repeats a stage, attempt numbers begin with 0 again, while tasks of the first stage
-      may still run. They differ in the task ID.
-    - If the driver has died, its tasks may still run. They differ in the driver's epoch, which
-      every plan increases.
+      may still run. Their task IDs differ, and count modulo 4.
+    - If the driver has died, its tasks may still run. Their plan had another epoch of the driver,
+      which counts modulo 16.
 
-    Numbers repeat after some time, because brokers remember every transactional ID for days.
+    There are few numbers, because brokers remember every transactional ID for days.
     """
     number = attempt * _TASK_IDS + task_id % _TASK_IDS
     return number * _GENERATIONS + driver.producer_epoch % _GENERATIONS

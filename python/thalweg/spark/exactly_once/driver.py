@@ -23,11 +23,10 @@ from typing import Any, Final
 
 from thalweg.admin import TransactionDescription, TransactionState
 from thalweg.errors import KafkaError
-from thalweg.spark.exactly_once.cluster import FENCED, Cluster
+from thalweg.spark.exactly_once.cluster import FENCED, Cluster, cluster_of, delivery_of
 from thalweg.spark.exactly_once.decisions import Attempt, Decision, Driver, Plan
-from thalweg.spark.exactly_once.tasks import Report, delivery_of
+from thalweg.spark.exactly_once.tasks import Report, check_producer
 from thalweg.spark.options import SinkOptions
-from thalweg.spark.workers.files import with_local_files
 
 _log = logging.getLogger(__name__)
 
@@ -36,22 +35,20 @@ _MARGIN: Final = 0.1
 _MARGIN_MAX_MS: Final = 60_000
 # How long the tasks of a failed write may take to stop. Nobody else would abort what they begin.
 _STOPPING_S: Final = 2.0
-
-
-def cluster_of(options: SinkOptions) -> Cluster:
-    """Connects to the cluster of the sink. The options must be those of exactly-once delivery."""
-    delivery = delivery_of(options)
-    config = with_local_files(options.client_config, options.driver_files)
-    return Cluster(config, delivery.prefix, delivery.topic)
+# How often a batch write tries to commit its transactions. Each try takes `default_api_timeout_ms`.
+_TRIES: Final = 3
+_COMMITTED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 def plan(options: SinkOptions) -> Plan:
     """Fences older drivers of the query, and reads the last decision.
 
     Raises:
+        KafkaConfigurationError: If the tasks could not create their producers.
         ValueError: If the cluster is too old, or the prefix is used for something else.
         KafkaError: If the brokers refuse, or do not respond in time.
     """
+    check_producer(options)
     with cluster_of(options) as cluster:
         driver = cluster.become_driver(delivery_of(options).timeout_ms)
         return Plan(driver, cluster.decision())
@@ -135,7 +132,7 @@ def sweep(cluster: Cluster, options: SinkOptions, driver: Driver | None = None) 
         # A newer driver may have decided to commit transactions that are open now. If there is none
         # at this moment, those found before belong to older drivers, which cannot decide.
         timeout_ms = delivery_of(options).timeout_ms
-        if found and (driver is None or cluster.is_driver(driver, timeout_ms)):
+        if found and (driver is None or cluster.renewed(driver, timeout_ms) is not None):
             cluster.end_all(found, commit=False)
     except KafkaError as error:
         _log.warning(
@@ -145,28 +142,42 @@ def sweep(cluster: Cluster, options: SinkOptions, driver: Driver | None = None) 
         )
 
 
-def abort_batch(options: SinkOptions) -> None:
-    """Aborts the transactions of a batch that failed before its decision."""
+def abort_batch(options: SinkOptions, messages: Sequence[Any]) -> None:
+    """Aborts the transactions of a batch that failed before its decision.
+
+    If no task has reported, nobody knows which run they belong to. They may be those of a newer
+    run, so they stay until the next batch of the query is committed, or until they expire.
+    """
     delivery = delivery_of(options)
+    reports = [each for each in messages if isinstance(each, Report)]
+    driver = reports[0].driver if reports else None
     with cluster_of(options) as cluster:
-        found = cluster.open_attempts()
-        if not found:
-            return
-        # From now on no other driver can decide about the transactions found, so the last decision
-        # is final. It is valid, also if the batch failed after it.
-        cluster.become_driver(delivery.timeout_ms)
-        last = cluster.decision()
-        kept = () if last is None else [each.prepared(delivery.prefix) for each in last.attempts]
-        cluster.end_all([each for each in found if each not in kept], commit=False)
+        # Spark stops the other tasks only now. They may just have begun their transactions.
+        for pause_s in (0, _STOPPING_S):
+            time.sleep(pause_s)
+            found = cluster.open_attempts()
+            # If a newer driver has planned a batch, the transactions may be those of its tasks.
+            # Otherwise no other driver can decide about them from now on, so the last decision is
+            # final. It is valid, even if the batch failed after it.
+            driver = None if driver is None else cluster.renewed(driver, delivery.timeout_ms)
+            if driver is None:
+                return
+            last = cluster.decision()
+            kept = (
+                [] if last is None else [each.prepared(delivery.prefix) for each in last.attempts]
+            )
+            cluster.end_all([each for each in found if each not in kept], commit=False)
 
 
 def for_one_write(options: SinkOptions) -> SinkOptions:
     """Returns the options of a batch write, whose transactional IDs no other write has.
 
     Raises:
+        KafkaConfigurationError: If the tasks could not create their producers.
         ValueError: If the cluster is too old.
         KafkaError: If the brokers do not respond in time.
     """
+    check_producer(options)
     with cluster_of(options):
         pass  # connecting checks the cluster
     delivery = delivery_of(options)
@@ -178,29 +189,67 @@ def commit_write(options: SinkOptions, messages: Sequence[Any]) -> None:
     """Commits the transactions of a batch write.
 
     Raises:
-        RuntimeError: If a transaction was lost. The message says whether rows are lost.
+        RuntimeError: If a transaction was lost, or only some of them could be committed. The
+            message says which rows are visible.
         KafkaError: If the brokers do not respond in time.
     """
-    attempts = attempts_of(each for each in messages if isinstance(each, Report))
+    attempts = reported(messages)
     with cluster_of(options) as cluster:
         check(cluster, options, attempts)
-        end_all(cluster, options, attempts)
+        for tries_left in reversed(range(_TRIES)):
+            # Rows of one task may be visible now, so the write continues until all of them are.
+            try:
+                end_all(cluster, options, attempts)
+                break
+            except KafkaError as error:
+                if not tries_left:
+                    raise RuntimeError(_in_part(options)) from error
         sweep(cluster, options)
 
 
+def _in_part(options: SinkOptions) -> str:
+    return (
+        "The brokers did not confirm the commit of the write in time, so the rows of some of its"
+        " tasks may be visible, and those of others not. The driver tries again to commit them,"
+        " and logs a warning if it succeeds: do not repeat the write then. Otherwise the"
+        " transactions whose IDs begin with"
+        f" {delivery_of(options).prefix!r} tell which tasks are committed"
+    )
+
+
 def abort_write(options: SinkOptions, messages: Sequence[Any]) -> None:
-    """Aborts the transactions of a batch write, unless some of them are committed already."""
-    del messages  # those of failed attempts are not among them
+    """Aborts the transactions of a batch write. If some are committed, it commits the others."""
+    attempts = reported(messages)
     with cluster_of(options) as cluster:
+        if is_partly_committed(cluster, options, attempts):
+            end_all(cluster, options, attempts)
+            _log.warning(
+                "The write is complete, although it has failed before: all of its rows are visible."
+                " Do not repeat it."
+            )
         abort_open(cluster)
         # Spark stops the other tasks only now. They may just have begun their transactions.
         time.sleep(_STOPPING_S)
         abort_open(cluster)
 
 
+def is_partly_committed(
+    cluster: Cluster, options: SinkOptions, attempts: Sequence[Attempt]
+) -> bool:
+    """Returns whether a transaction of a batch write is committed."""
+    prefix = delivery_of(options).prefix
+    found = cluster.describe(each.prepared(prefix).transactional_id for each in attempts)
+    return any(each.state in _COMMITTED for each in found.values())
+
+
 def abort_open(cluster: Cluster) -> None:
     """Aborts the open transactions of a write whose prefix no other write has."""
     cluster.end_all(cluster.open_attempts(), commit=False)
+
+
+def reported(messages: Iterable[Any]) -> tuple[Attempt, ...]:
+    """Returns the attempts of the tasks that have reported, in the order of partitions."""
+    return attempts_of(each for each in messages if isinstance(each, Report))
 
 
 def attempts_of(reports: Iterable[Report]) -> tuple[Attempt, ...]:
@@ -230,7 +279,7 @@ def check(
     ]
     if problems:
         timeout_ms = delivery_of(options).timeout_ms
-        if driver is not None and not cluster.is_driver(driver, timeout_ms):
+        if driver is not None and cluster.renewed(driver, timeout_ms) is None:
             raise RuntimeError(_taken_over(options))  # and has aborted them
         raise RuntimeError(
             f"The batch was not committed: {'; '.join(problems)}. None of its rows is visible, and"

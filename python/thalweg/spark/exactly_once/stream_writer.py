@@ -54,4 +54,4 @@ class TransactionalStreamWriter(StreamWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Aborts the transactions of a batch that was not decided; runs on the driver."""
-        abort_batch(self._options)
+        abort_batch(self._options, messages)

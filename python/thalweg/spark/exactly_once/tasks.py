@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from thalweg.config import resolve
+from thalweg.spark.client_config import ClientConfig
+from thalweg.spark.exactly_once.cluster import cluster_of, delivery_of
 from thalweg.spark.exactly_once.decisions import (
     Attempt,
     Decision,
@@ -18,7 +22,6 @@ from thalweg.spark.exactly_once.decisions import (
     attempt_number,
     transactional_id,
 )
-from thalweg.spark.exactly_once.delivery import ExactlyOnce
 from thalweg.spark.options import SinkOptions
 from thalweg.spark.workers.files import with_local_files
 from thalweg.spark.writer import send_rows
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 _BATCH = "streaming.sql.batchId"
 _QUERY = "sql.streaming.queryId"
 _ABORT_S = 5
-# A batch write has no driver that another one could fence: its prefix is unique.
+# A batch write has no driver that another one could fence: its prefix is unique. So are the numbers
+# of its attempts.
 _NO_DRIVER = Driver(-1, 0)
 
 
@@ -49,12 +53,6 @@ class Report(WriterCommitMessage):
     driver: Driver
     attempt: Attempt | None = None
     is_repeated: bool = False
-
-
-def delivery_of(options: SinkOptions) -> ExactlyOnce:
-    """Returns the options of exactly-once delivery, which the writer has chosen."""
-    assert options.exactly_once is not None
-    return options.exactly_once
 
 
 def write_stream_task(
@@ -107,6 +105,26 @@ def _check_order(options: SinkOptions, last: Decision, query: str, batch: int) -
         )
 
 
+def producer_config(options: SinkOptions, name: str) -> ClientConfig:
+    """Returns the options of a task's producer with this transactional ID."""
+    own = {
+        "transactional.id": name,
+        "transaction.timeout.ms": str(delivery_of(options).timeout_ms),
+    }
+    return with_local_files({**options.client_config, **own}, options.driver_files)
+
+
+def check_producer(options: SinkOptions) -> None:
+    """Checks on the driver that the tasks can create their producers.
+
+    Raises:
+        KafkaConfigurationError: If an option is wrong, or contradicts exactly-once delivery.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # each task also warns
+        resolve("p", producer_config(options, delivery_of(options).prefix))
+
+
 def write_task(
     options: SinkOptions, driver: Driver, batches: Iterator[pa.RecordBatch]
 ) -> Attempt | None:
@@ -129,17 +147,17 @@ def write_task(
     context = TaskContext.get()
     assert context is not None, "Spark calls this in a task"
     partition = context.partitionId()
-    number = attempt_number(driver, context.attemptNumber(), context.taskAttemptId())
+    number = task_id = context.taskAttemptId()
+    if driver != _NO_DRIVER:
+        number = attempt_number(driver, context.attemptNumber(), task_id)
     name = transactional_id(delivery_of(options).prefix, partition, number)
-    config = {
-        **with_local_files(options.client_config, options.driver_files),
-        "transactional.id": name,
-        "transaction.timeout.ms": delivery_of(options).timeout_ms,
-    }
+    config = producer_config(options, name)
     # Unlike the plain sink's, it is not kept for the next task. That task has another transactional
     # ID, and until the driver has ended this transaction, this producer can do nothing else.
     producer = KafkaProducer.from_config(config)
     try:
+        if driver != _NO_DRIVER:
+            _check_driver(options, driver)
         producer.init_transactions()
         producer.begin_transaction()
         send_rows(producer, options.topic, chain([first], rows))
@@ -151,3 +169,18 @@ def write_task(
     if prepared is None:
         return None
     return Attempt(partition, number, prepared.producer_id, prepared.producer_epoch)
+
+
+def _check_driver(options: SinkOptions, driver: Driver) -> None:
+    """Stops a late task. The start of its producer could abort a transaction that is decided.
+
+    Raises:
+        RuntimeError: If the driver has decided since it planned the batch, or if a plan is newer.
+    """
+    with cluster_of(options) as cluster:
+        now = cluster.driver()
+    if now != driver:
+        raise RuntimeError(
+            "This task is late, and sends nothing: since its batch was planned, the driver has"
+            f" decided about the batch, or another run of the query has started ({driver}, {now})"
+        )

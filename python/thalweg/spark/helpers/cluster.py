@@ -52,8 +52,9 @@ class Kafka:
 
         Args:
             topics: As in :meth:`read`.
-            starting: The option ``startingOffsets``: ``"earliest"``, ``"latest"``, ``"group"``, or
-                offsets such as ``{"orders": {0: 23, 1: 7}}``.
+            starting: The option ``startingOffsets``: ``"earliest"``, ``"latest"``, offsets such as
+                ``{"orders": {0: 23, 1: 7}}``, or with the option ``commitGroupId`` ``"group"`` or
+                ``"group:latest"``.
             **options: Options of the read, for example ``maxOffsetsPerTrigger=100_000``.
         """
         given = self._options(options, subscribe=topics, startingOffsets=starting)

@@ -48,6 +48,8 @@ _SCHEME: Final = "file:"
 # The property of a task with the tags of its job, and the tag of its session.
 _TAGS: Final = "spark.job.tags"
 _SESSION: Final = r"(?:^|,)spark-session-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=,|$)"
+# A longer value is not shown in an error, because it may be a secret.
+_PATH_CHARS_SHOWN: Final = 200
 # librdkafka's word for the authorities of the system.
 _NO_FILES: Final = ("", "probe")
 
@@ -170,6 +172,12 @@ def _path(path: str, folders: Sequence[str]) -> str:
 
 
 def _problem(name: str, path: str, folders: Sequence[str]) -> str:
+    if len(path) > _PATH_CHARS_SHOWN:
+        # Perhaps the text of a key without its first and last line.
+        return (
+            f"Option 'kafka.{name}' has a value of {len(path):,} characters that is neither PEM"
+            " text, which begins with -----BEGIN, nor the path of a file"
+        )
     where = " or ".join(dict.fromkeys([os.getcwd(), *folders]))
     return (
         f"Option 'kafka.{name}' names the file '{path}', and {socket.gethostname()} has no such"

@@ -1,0 +1,66 @@
+"""The reader of a stream, called as Spark calls it on the driver, without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tests.spark.conftest import Topics
+from thalweg.spark.offset_reader import OffsetReader
+from thalweg.spark.options import parse_source
+from thalweg.spark.stream_reader import StreamReader
+
+
+def reader(topics: Topics, **options: str) -> StreamReader:
+    quick = {"fetchOffset.retryIntervalMs": "20"}
+    servers = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers}
+    return StreamReader(parse_source({**servers, **quick, **options}, "stream"))
+
+
+def end_of(stream: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    return stream.latestOffset(start, ReadAllAvailable())
+
+
+def test_a_restart_within_the_first_batch_does_not_need_the_start_again(both: Topics) -> None:
+    topic = both.create(1)
+    both.send(topic, ["a", "b", "c"])
+    options = {"subscribe": topic, "startingOffsets": f'{{"{topic}": {{"0": 1}}}}'}
+    first = reader(both, **options)
+    end = end_of(first, first.initialOffset())
+    first.stop()
+    both.add_partitions(topic, 2)  # now the option lacks a partition
+
+    again = reader(both, **options)
+    start = again.initialOffset()
+    (planned,) = again.partitions(start, end)
+    assert [(each.start, each.end) for each in planned.value] == [(1, 3)]
+    both.send(topic, ["d"], partition=1)
+    assert end_of(again, end)[topic] == {"0": 3, "1": 1}
+    again.stop()
+
+    new = reader(both, **options)
+    with pytest.raises(ValueError, match=f"Specified: .*{topic}-0"):
+        end_of(new, new.initialOffset())
+    new.stop()
+
+
+def test_a_broker_that_does_not_know_a_topic_yet_deletes_nothing(both: Topics) -> None:
+    topic, other = both.create(1, prefix="stale"), both.create(1, prefix="stale")
+    both.send(topic, ["a"])
+    both.send(other, ["b"])
+    stream = reader(both, subscribePattern=f"{topic}|{other}", startingOffsets="earliest")
+    end = end_of(stream, stream.initialOffset())
+    asked = OffsetReader.partitions
+    answers = iter([{(topic, 0)}])
+
+    def stale(offsets: OffsetReader) -> Any:
+        return next(answers, None) or asked(offsets)
+
+    with mock.patch.object(OffsetReader, "partitions", stale):
+        assert end_of(stream, end) == end
+    both.delete(other)
+    assert set(end_of(stream, end)) == {topic}
+    stream.stop()
