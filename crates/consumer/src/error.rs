@@ -128,7 +128,8 @@ pub enum ConsumerError {
 
     /// Records of the requested range are gone: deleted by retention, or truncated (Spark reader).
     #[error(
-        "{partition}: offsets {from} to {to} of the requested range are not available: {reason}"
+        "{partition}: offsets {from} to {} of the requested range are not available: {reason}",
+        to - 1
     )]
     DataLoss {
         partition: TopicPartition,

@@ -85,6 +85,7 @@ enum Stage {
     Resolving {
         pending: Pending<Vec<ListedOffset>>,
         reason: Reason,
+        until: Instant,
     },
     Reading,
     /// The current range is read.
@@ -159,7 +160,10 @@ impl RangeReader {
 
     /// Returns when to poll again if nothing arrives.
     pub fn deadline(&self) -> Instant {
-        self.fails_at().min(self.look_at)
+        match self.stage {
+            Stage::Resolving { until, .. } => until,
+            Stage::Reading | Stage::Done => self.fails_at().min(self.look_at),
+        }
     }
 
     fn fails_at(&self) -> Instant {
@@ -189,8 +193,12 @@ impl RangeReader {
             Reason::TimedOut(_) => self.limits.timeout.min(PATIENCE),
             Reason::OutOfRange(_) => self.limits.timeout,
         };
-        let pending = self.consumer.list_offsets(targets, now + limit);
-        self.stage = Stage::Resolving { pending, reason };
+        let until = now + limit;
+        self.stage = Stage::Resolving {
+            pending: self.consumer.list_offsets(targets, until),
+            reason,
+            until,
+        };
     }
 
     /// Continues at an offset.
@@ -393,7 +401,10 @@ impl RangeReader {
 
     /// Uses the ends of the log once they are known: begins, or continues after the lost offsets.
     fn resolved(&mut self, waker: &Waker, now: Instant) -> Result<(), ConsumerError> {
-        let Stage::Resolving { pending, reason } = &self.stage else {
+        let Stage::Resolving {
+            pending, reason, ..
+        } = &self.stage
+        else {
             return Ok(());
         };
         let Poll::Ready(listed) = pending.poll(waker) else {
@@ -422,11 +433,9 @@ impl RangeReader {
                 self.begin(to);
             }
             Reason::OutOfRange(at) => {
-                self.lose(
-                    at,
-                    self.range.end,
-                    "the log was truncated or the topic was created again",
-                )?;
+                let reason = "the log ends before them, because the given offsets are wrong, the log \
+                              was truncated, or the topic was created again";
+                self.lose(at, self.range.end, reason)?;
                 self.finish();
             }
             Reason::TimedOut(at) if latest <= at => self.log_ends_early(at)?,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from thalweg._config.concealment import concealed
 from thalweg._config.secret import Secret
-from thalweg.config import InsecureConnectionWarning
+from thalweg.config import InsecureConnectionWarning, unknown_option
 
 # The default of spark.redaction.regex in Spark 4.
 _SPARK_HIDES: Final = r"(?i)secret|password|token|access[.]?key|credential"
@@ -27,6 +27,11 @@ class ClientConfig(dict[str, Any]):
 
     def __repr__(self) -> str:
         return repr(concealed(self))
+
+    def of_admin(self) -> ClientConfig:
+        """Returns those options that an admin client also has."""
+        kept = {name: self[name] for name in self if unknown_option("a", name) is None}
+        return ClientConfig(kept)
 
 
 def warn_of_visible_secrets(given: Mapping[str, str]) -> None:

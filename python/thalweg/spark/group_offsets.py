@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from thalweg.config import unknown_option
 from thalweg.errors import KafkaError, NoError
 from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.offsets import Offsets, Partition
@@ -103,10 +102,5 @@ class GroupOffsets:
         if self._admin is None:
             from thalweg.admin import KafkaAdminClient
 
-            own = {
-                name: value
-                for name, value in self._config.items()
-                if unknown_option("a", name) is None
-            }
-            self._admin = KafkaAdminClient.from_config(own)
+            self._admin = KafkaAdminClient.from_config(self._config.of_admin())
         return self._admin

@@ -5,6 +5,7 @@ The tests call what Spark calls in its workers, without Spark.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -325,3 +326,16 @@ def test_a_timeout_that_the_brokers_do_not_allow_names_the_option(sink: Sink) ->
     long = replace(delivery_of(sink.options), timeout_ms=10**9)
     with pytest.raises(InvalidTransactionTimeoutError, match=r"kafka.transaction.timeout.ms=10{9}"):
         driver.plan(replace(sink.options, exactly_once=long))
+
+
+@pytest.mark.parametrize("ahead_s", [0, 860, 1_200])
+def test_the_clock_of_the_driver_may_be_wrong(sink: Sink, ahead_s: int) -> None:
+    """The timeout is 900 s. Only 860 s leave too little of it by the driver's clock."""
+    report = sink.write(sink.plan(), "row")
+    with mock.patch.object(driver.time, "time", return_value=time.time() + ahead_s):
+        if ahead_s == 860:
+            with pytest.raises(RuntimeError, match="is about to expire"):
+                sink.commit(report)
+        else:
+            sink.commit(report)
+            sink.sees("row")

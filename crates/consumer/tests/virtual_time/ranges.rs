@@ -250,6 +250,35 @@ fn a_silent_broker_ends_in_a_timeout() {
 }
 
 #[test]
+fn a_lookup_without_a_response_is_no_busy_loop() {
+    let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
+        forty(broker);
+        broker.log("t", 0).log_start = 25;
+    });
+    let begun = world.now;
+    let consumer = Arc::clone(&world.consumer);
+    let mut reader =
+        RangeReader::new(consumer, vec![range(5, 30)], STRICT, begun).expect("a range");
+    let mut polls = 0;
+    let error = loop {
+        world.run();
+        polls += 1;
+        match reader.poll(&mut Collected::default(), noop(), world.now) {
+            Ok(step) => assert_eq!(step, RangeStep::Pending),
+            Err(error) => break error,
+        }
+        // The second poll has the response that says "out of range".
+        world.broker.silent = polls > 1;
+        let wait = reader.deadline().saturating_duration_since(world.now);
+        world.advance(wait.max(Duration::from_millis(1)));
+    };
+    assert!(!matches!(error, ConsumerError::DataLoss { .. }), "{error}");
+    let took = world.now - begun;
+    assert!(took >= STRICT.timeout - Duration::from_secs(1), "{took:?}");
+    assert!(polls < 20, "{polls} polls");
+}
+
+#[test]
 fn a_tail_that_compaction_removed_ends_after_a_little_patience() {
     // The records 40 to 49 were the last ones, and are gone. No batch shows that.
     let mut world = world(IsolationLevel::ReadUncommitted, |broker| {

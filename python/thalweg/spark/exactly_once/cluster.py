@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final, Self
 
 from thalweg.admin import KafkaAdminClient, TransactionDescription, TransactionState
-from thalweg.config import unknown_option
 from thalweg.coordinator import offsets as wire
 from thalweg.errors import (
     BrokerResponseError,
@@ -21,6 +20,7 @@ from thalweg.errors import (
     TransactionalIdNotFoundError,
     UnstableOffsetCommitError,
 )
+from thalweg.spark.client_config import ClientConfig
 from thalweg.spark.clients import KeptClients
 from thalweg.spark.exactly_once.decisions import Decision, Driver, count, pack, unpack
 from thalweg.spark.exactly_once.delivery import ExactlyOnce
@@ -43,8 +43,7 @@ def _connected(config: Mapping[str, Any]) -> KafkaAdminClient:
     Raises:
         ValueError: If the cluster's feature transaction.version is below 2.
     """
-    own = {name: value for name, value in config.items() if unknown_option("a", name) is None}
-    admin = KafkaAdminClient.from_config(own)
+    admin = KafkaAdminClient.from_config(ClientConfig(config).of_admin())
     found = admin._transaction_version()
     if found < _VERSION:
         admin.close()

@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 # The part of a transaction's timeout that must be left for the end of all transactions.
 _MARGIN: Final = 0.1
 _MARGIN_MAX_MS: Final = 60_000
+# Coordinators abort expired transactions every ten seconds by default. If one that has expired is
+# open for much longer, the clock of the driver is wrong, and says nothing about the time left.
+_CLEANUP_MS: Final = 30_000
 # How long the tasks of a failed write may take to stop. Nobody else would abort what they begin.
 _STOPPING_S: Final = 2.0
 # How often a batch write tries to commit its transactions. Each try takes `default_api_timeout_ms`.
@@ -295,7 +298,7 @@ def _problem(found: TransactionDescription | None, attempt: Attempt) -> str | No
         return "was replaced by another attempt"
     timeout_ms = found.transaction_timeout_ms
     left_ms = found.transaction_start_time_ms + timeout_ms - time.time() * 1000
-    if left_ms < min(_MARGIN * timeout_ms, _MARGIN_MAX_MS):
+    if -_CLEANUP_MS < left_ms < min(_MARGIN * timeout_ms, _MARGIN_MAX_MS):
         return "is about to expire"
     return None
 
