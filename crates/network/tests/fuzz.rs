@@ -5,9 +5,12 @@ use std::path::Path;
 use thalweg_network::fuzzing;
 use thalweg_security::fuzzing::over_changes;
 
+/// A target, the folder with its inputs, and the distance between the changes.
+type Target = (fn(&[u8]), &'static str, usize);
+
 #[test]
 fn the_fuzz_targets_pass_over_the_corpus_and_its_changes() {
-    let targets: [(fn(&[u8]), &str, usize); 5] = [
+    let targets: [Target; 5] = [
         (fuzzing::fuzz_scram_client, "corpus/scram_client", 1),
         (
             fuzzing::fuzz_oauthbearer_client,

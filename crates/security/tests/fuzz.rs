@@ -4,9 +4,12 @@ use std::path::Path;
 
 use thalweg_security::fuzzing;
 
+/// A target, and the folder with its inputs.
+type Target = (fn(&[u8]), &'static str);
+
 #[test]
 fn the_fuzz_targets_pass_over_the_corpus_and_its_changes() {
-    let targets: [(fn(&[u8]), &str); 4] = [
+    let targets: [Target; 4] = [
         (fuzzing::fuzz_scram_server, "scram_server"),
         (fuzzing::fuzz_oauthbearer_server, "oauthbearer_server"),
         (fuzzing::fuzz_subject, "subject"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -332,7 +333,8 @@ def test_a_timeout_that_the_brokers_do_not_allow_names_the_option(sink: Sink) ->
 def test_the_clock_of_the_driver_may_be_wrong(sink: Sink, ahead_s: int) -> None:
     """The timeout is 900 s. Only 860 s leave too little of it by the driver's clock."""
     report = sink.write(sink.plan(), "row")
-    with mock.patch.object(driver.time, "time", return_value=time.time() + ahead_s):
+    clock = SimpleNamespace(time=lambda: time.time() + ahead_s, sleep=time.sleep)
+    with mock.patch("thalweg.spark.exactly_once.driver.time", clock):
         if ahead_s == 860:
             with pytest.raises(RuntimeError, match="is about to expire"):
                 sink.commit(report)
