@@ -48,6 +48,8 @@ ORIGIN, SIDE, COPY, NODES = "soak-origin", "soak-side", "copy", 3
 SIDE_ROWS, PREFERRED = 500, 0
 # How long a step may take while brokers or executors start.
 PATIENCE_S = 180
+# Fewer measurements say nothing about memory.
+PERIODS_MIN = 8
 KINDS = ("driver heap", "driver Python", "executor Python")
 PROGRAM = (
     SESSION
@@ -378,7 +380,7 @@ def verdict(seen: Seen) -> list[str]:
     if seen.twice:
         wrong.append(f"{seen.twice} rows are twice in the log")
     for kind, sizes in seen.sizes.items():
-        if sizes and (grown := growth(sizes)) > GROWTH_MAX:
+        if len(sizes) >= PERIODS_MIN and (grown := growth(sizes)) > GROWTH_MAX:
             wrong.append(f"{kind} has grown by {grown - 1:.0%}: {[round(each) for each in sizes]}")
     return wrong
 

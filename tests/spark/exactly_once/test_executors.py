@@ -108,7 +108,9 @@ def test_a_stream_survives_executors_that_die_and_speculative_attempts(
     for (step, how), (is_reached, seconds) in zip(STEPS, json.loads(last), strict=True):
         assert is_reached, (step, how)
         assert seconds < PAUSE_S, f"no speculative attempt has finished instead of that {step!r}"
-    expected = sorted(f"{step}-{row}" for step in range(len(STEPS)) for row in range(ROWS))
+    # On a busy machine, speculative attempts of a write that is not exact may repeat its rows.
+    expected = sorted(committed(kafka, origin))
+    assert {f"{step}-{row}" for step in range(len(STEPS)) for row in range(ROWS)} == set(expected)
     wait_until(
         lambda: len(committed(kafka, target)) >= len(expected), 30, what="the end of transactions"
     )

@@ -96,5 +96,7 @@ def test_the_repr_shows_no_secret() -> None:
 
 
 def test_a_value_that_is_not_text_is_refused() -> None:
-    with pytest.raises(TypeError, match="option 'sasl_oauth_token_provider' is function, and"):
+    with pytest.raises(
+        TypeError, match="Option 'sasl_oauth_token_provider' has the type function, and"
+    ):
         thalweg.spark.kafka(Session(), "h:1", sasl_oauth_token_provider=lambda: "")  # type: ignore[arg-type]

@@ -182,5 +182,7 @@ def _check_driver(options: SinkOptions, driver: Driver) -> None:
     if now != driver:
         raise RuntimeError(
             "This task is late, and sends nothing: since its batch was planned, the driver has"
-            f" decided about the batch, or another run of the query has started ({driver}, {now})"
+            " decided about the batch, or another run or another query has started with"
+            f" transactional.id.prefix={delivery_of(options).prefix!r}. If this query runs twice,"
+            " stop one of the runs. If it is another query, choose another prefix for it"
         )
