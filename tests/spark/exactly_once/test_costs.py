@@ -33,8 +33,9 @@ def test_a_batch_sends_few_requests(source: Source, tmp_path: Path) -> None:
     assert batch["DescribeTransactions"] == 1 + TASKS
     assert batch["ListTransactions"] == 1
     assert batch["InitProducerId"] == batch["EndTxn"] == 1 + TASKS
-    # Producers of tasks find their coordinators. So does the driver, until it knows the names.
-    assert batch["FindCoordinator"] <= 1 + 2 * TASKS
+    # Producers of tasks find their coordinators, and tasks that of the driver. So does the driver,
+    # until it knows the names.
+    assert batch["FindCoordinator"] <= 1 + 3 * TASKS
     # Producers of tasks connect. The driver has its connections.
     assert batch["ApiVersions"] <= 3 * TASKS
     assert batch["Metadata"] <= 3 * TASKS + 2
