@@ -3,7 +3,6 @@
 //! They must return, whatever the bytes are. The fuzzer calls these functions, and an ordinary test
 //! runs them over the committed corpus.
 
-use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::acl::{Acl, AclFilter, Operation, PatternType, Permission, ResourceType};
@@ -13,8 +12,8 @@ use crate::{Salts, Secret, certificate};
 
 const NOW_MS: i64 = 1_750_000_000_000;
 
-/// Runs an entry point, of this crate or of another one, over the inputs in a folder, over what
-/// they begin with, and over changes of single bytes.
+/// Runs an entry point, of this crate or of another one, over inputs, over what they begin with,
+/// and over changes of single bytes.
 ///
 /// `distance` is that between changed bytes. With an input that costs much work, every byte would
 /// take too long.
@@ -22,12 +21,11 @@ const NOW_MS: i64 = 1_750_000_000_000;
 /// # Panics
 ///
 /// If the entry point does, or there are no inputs.
-pub fn over_changes(fuzz: fn(&[u8]), folder: &Path, distance: usize) {
+pub fn over_changes(fuzz: fn(&[u8]), inputs: &[Vec<u8>], distance: usize) {
     fuzz(b"");
-    let inputs = files(folder);
-    assert!(!inputs.is_empty(), "{} is empty", folder.display());
+    assert!(!inputs.is_empty(), "nothing to run it over");
     for input in inputs {
-        fuzz(&input);
+        fuzz(input);
         for at in (0..input.len()).step_by(distance) {
             fuzz(&input[..at]);
             let byte = input[at];
@@ -38,16 +36,6 @@ pub fn over_changes(fuzz: fn(&[u8]), folder: &Path, distance: usize) {
             }
         }
     }
-}
-
-fn files(folder: &Path) -> Vec<Vec<u8>> {
-    let entries = std::fs::read_dir(folder).expect("the corpus is committed");
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.expect("readable").path())
-        .collect();
-    paths.sort();
-    let read = |path| std::fs::read(path).expect("readable");
-    paths.iter().map(read).collect()
 }
 
 fn credential() -> Credential {

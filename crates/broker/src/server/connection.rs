@@ -348,7 +348,7 @@ async fn write_pieces(
 ) -> io::Result<()> {
     let (mut index, mut offset) = (0, 0);
     while index < pieces.len() {
-        // The slices are made anew at each try, so that a connection has no room for them.
+        // The slices are made again at each try, so that a connection has no room for them.
         let some = poll_fn(|context| {
             let mut slices = [IoSlice::new(&[]); WRITE_PIECES_MAX];
             let mut count = 0;

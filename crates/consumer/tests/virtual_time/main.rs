@@ -12,6 +12,7 @@ mod model;
 mod one_partition;
 mod panics;
 mod positions;
+mod range_lookups;
 mod ranges;
 mod reading_ahead;
 mod sessions;

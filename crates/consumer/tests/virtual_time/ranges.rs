@@ -23,14 +23,14 @@ fn config(isolation_level: IsolationLevel) -> ConsumerConfig {
     }
 }
 
-fn world(isolation_level: IsolationLevel, fill: impl FnOnce(&mut Broker)) -> World {
+pub(crate) fn world(isolation_level: IsolationLevel, fill: impl FnOnce(&mut Broker)) -> World {
     let mut broker = Broker::new(&[1]);
     broker.create("t", 1, 1);
     fill(&mut broker);
     World::new(config(isolation_level), broker)
 }
 
-fn range(start: i64, end: i64) -> Range {
+pub(crate) fn range(start: i64, end: i64) -> Range {
     of(0, start, end)
 }
 
@@ -50,7 +50,7 @@ fn lost(from: i64, to: i64) -> LostRange {
     }
 }
 
-const STRICT: RangeLimits = RangeLimits {
+pub(crate) const STRICT: RangeLimits = RangeLimits {
     fail_on_data_loss: true,
     timeout: Duration::from_secs(120),
 };
@@ -129,7 +129,7 @@ fn read_all(
     }
 }
 
-fn forty(broker: &mut Broker) {
+pub(crate) fn forty(broker: &mut Broker) {
     for batch in 0..4 {
         broker.append("t", 0, (batch + 1) * 10, plain(batch * 10, 10));
     }
@@ -247,38 +247,6 @@ fn a_silent_broker_ends_in_a_timeout() {
     world.broker.silent = true;
     let error = read(&mut world, range(0, 40), STRICT).expect_err("no answer");
     assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
-}
-
-#[test]
-fn a_lookup_without_a_response_is_no_busy_loop() {
-    let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
-        forty(broker);
-        broker.log("t", 0).log_start = 25;
-    });
-    let begun = world.now;
-    let consumer = Arc::clone(&world.consumer);
-    let mut reader =
-        RangeReader::new(consumer, vec![range(5, 30)], STRICT, begun).expect("a range");
-    let mut polls = 0;
-    let error = loop {
-        world.run();
-        polls += 1;
-        match reader.poll(&mut Collected::default(), noop(), world.now) {
-            Ok(step) => assert_eq!(step, RangeStep::Pending),
-            Err(error) => break error,
-        }
-        let wait = reader.deadline().saturating_duration_since(world.now);
-        // Only for a lookup does it wait for long: the fetch was out of range.
-        world.broker.silent |= wait > Duration::from_secs(10);
-        world.advance(wait.max(Duration::from_millis(1)));
-    };
-    assert!(
-        world.broker.silent && !matches!(error, ConsumerError::DataLoss { .. }),
-        "{error}"
-    );
-    let took = world.now - begun;
-    assert!(took + Duration::from_secs(1) >= STRICT.timeout, "{took:?}");
-    assert!(polls < 20, "{polls} polls");
 }
 
 #[test]
