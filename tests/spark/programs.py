@@ -43,6 +43,7 @@ def run(
     env: Mapping[str, str],
     cwd: Path,
     interpreter: str = sys.executable,
+    limit_s: float = LIMIT_S,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a Python interpreter by its path and returns its output."""
     return subprocess.run(
@@ -51,7 +52,7 @@ def run(
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=limit_s,
         check=False,
     )
 
@@ -100,11 +101,12 @@ def printed(
     cwd: Path,
     interpreter: str = sys.executable,
     arguments: Sequence[str] = (),
+    limit_s: float = LIMIT_S,
 ) -> str:
     """Runs a program, which must succeed, and returns its output."""
     file = cwd / "program.py"
     file.write_text(textwrap.dedent(code), encoding="utf-8")
-    answer = run([str(file), *arguments], env, cwd, interpreter)
+    answer = run([str(file), *arguments], env, cwd, interpreter, limit_s)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
 

@@ -36,7 +36,7 @@ STEPS = (
 
 
 # Longer than a batch with a speculative attempt.
-PAUSE_S = 60
+PAUSE_S = 150
 
 
 class Killer:
