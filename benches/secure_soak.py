@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benches.soak import conclude
 from tests.support.identity import IdentityProvider
 from tests.support.kafka.certificates import PASSWORD, issue, make_certificates
 from tests.support.kafka.cluster import RealKafka
@@ -329,10 +330,7 @@ def main() -> int:
     given = parser.parse_args()
     periods = max(1, round(given.minutes * 60 / given.period))
     wrong = run(periods, given.period, given.rate, given.embedded)
-    for each in wrong:
-        print(f"WRONG: {each}", file=sys.stderr)
-    print("failed" if wrong else "no error")
-    return int(bool(wrong))
+    return conclude(wrong)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,14 @@ def growth(sizes: list[float]) -> float:
     return statistics.mean(sizes[-quarter:]) / before
 
 
+def conclude(wrong: list[str]) -> int:
+    """Prints what went wrong in a soak, and returns its exit status."""
+    for each in wrong:
+        print(f"WRONG: {each}", file=sys.stderr)
+    print("failed" if wrong else "no error")
+    return int(bool(wrong))
+
+
 def verdict(sizes: list[float]) -> int:
     """Returns 0 if memory did not grow."""
     grown = growth(sizes)

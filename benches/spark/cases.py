@@ -75,6 +75,7 @@ def all_cases() -> list[Case]:
     """Returns every case, in the order of the report."""
     two_tasks = Contestant("thalweg", "thalweg", {"maxPartitions": "2"})
     offsets = Contestant("offset, timestamp", "thalweg", {"columns": "offset,timestamp"})
+    few = Contestant("constant, two columns", "constant", {"columns": "offset,timestamp"})
     once = Contestant("exactly once", "thalweg", {"delivery.guarantee": "exactly-once"})
     discard = Contestant("discarding sink", "discard")
     return [
@@ -92,5 +93,6 @@ def all_cases() -> list[Case]:
         Case("small", "read", (OURS, JVM), 5.0, share=1 / 60, partitions=1_000),
         Case("empty", "empty", (OURS, JVM_STREAM), 1.0, unit="triggers"),
         Case("projection", "read", (offsets, OURS), 2.0),
+        Case("projection: ceiling", "read", (few, CEILING), None),
         Case("exactly-once", "copy", (once, OURS), 0.8, share=1 / 3),
     ]

@@ -38,12 +38,12 @@ class ConstantDataSource(DataSource):
         return "constant"
 
     def schema(self) -> StructType:
-        """Returns the columns of the Kafka source."""
-        return source_schema(parse_columns({}, include_headers=False))
+        """Returns the columns of the Kafka source, or those of its option."""
+        return source_schema(self._columns)
 
     def reader(self, schema: StructType) -> ConstantReader:
         """Creates a batch reader."""
-        return ConstantReader(int(self.options["rows"]))
+        return ConstantReader(int(self.options["rows"]), self._columns)
 
     def streamReader(self, schema: StructType) -> ConstantStream:  # noqa: N802 - Spark's name
         """Creates a stream reader."""
@@ -51,12 +51,16 @@ class ConstantDataSource(DataSource):
         limit = int(self.options.get("maxOffsetsPerTrigger", rows))
         return ConstantStream(rows, limit, int(self.options.get("maxPartitions", TASKS)))
 
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return parse_columns(self.options, include_headers=False)
+
 
 class ConstantReader(DataSourceReader):
     """Shares the rows between the tasks."""
 
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
+    def __init__(self, rows: int, columns: tuple[str, ...]) -> None:
+        self._rows, self._columns = rows, columns
 
     def partitions(self) -> list[InputPartition]:
         """Plans the tasks."""
@@ -64,7 +68,7 @@ class ConstantReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Returns the rows of a task."""
-        return constant(partition.value)
+        return constant(partition.value, self._columns)
 
 
 class ConstantStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -126,9 +130,10 @@ def shares(rows: int, tasks: int = TASKS) -> list[InputPartition]:
     return [InputPartition(end - start) for start, end in pairwise(ends)]
 
 
-def constant(rows: int) -> Iterator[pa.RecordBatch]:
-    """Returns rows as the Kafka source does."""
+def constant(rows: int, columns: tuple[str, ...] = ()) -> Iterator[pa.RecordBatch]:
+    """Returns rows as the Kafka source does. Without names, they have all columns."""
     full = batch(min(rows, BATCH_ROWS))
+    full = full.select(columns) if columns else full
     while rows > 0:
         yield full if rows >= full.num_rows else full.slice(0, rows)
         rows -= full.num_rows

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from benches.soak import GROWTH_MAX, growth, resident_mb
+from benches.soak import GROWTH_MAX, conclude, growth, resident_mb
 from tests.spark.clusters.daemons import standalone_cluster
 from tests.spark.exactly_once.processes import executors, kill_executor, kill_session, pythons
 from tests.spark.programs import SESSION, environment
@@ -400,10 +400,7 @@ def main() -> int:
         print(line, flush=True)
 
     wrong = run(periods, given.period, given.rate, given.embedded, say)
-    for each in wrong:
-        print(f"WRONG: {each}", file=sys.stderr)
-    print("failed" if wrong else "no error")
-    return int(bool(wrong))
+    return conclude(wrong)
 
 
 if __name__ == "__main__":

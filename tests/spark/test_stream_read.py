@@ -85,7 +85,7 @@ def test_latest_is_the_default_start(
     query.stop()
 
 
-def test_a_crash_in_a_empty_batch_0_of_latest_loses_and_doubles_nothing(
+def test_a_crash_in_an_empty_batch_0_of_latest_loses_and_doubles_nothing(
     source: Source, every_broker: Topics, stream_of: StreamOf
 ) -> None:
     topic = every_broker.create(2)

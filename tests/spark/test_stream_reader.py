@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from unittest import mock
 
@@ -9,8 +10,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.conftest import Topics
+from tests.support.ports import free_port
+from thalweg.errors import NoBrokersAvailable
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.options import parse_source
+from thalweg.spark.reader import BatchReader
 from thalweg.spark.stream_reader import StreamReader
 
 
@@ -64,3 +68,15 @@ def test_a_broker_that_does_not_know_a_topic_yet_deletes_nothing(both: Topics) -
     both.delete(other)
     assert set(end_of(stream, end)) == {topic}
     stream.stop()
+
+
+def test_an_unreachable_cluster_is_tried_once_for_its_timeout() -> None:
+    options = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "kafka.bootstrap.timeout.ms": "1000",
+        "subscribe": "t",
+    }
+    begin = time.monotonic()
+    with pytest.raises(NoBrokersAvailable):
+        BatchReader(parse_source(options, "batch")).partitions()
+    assert time.monotonic() - begin < 2.5, "three times would take more than 3 s"

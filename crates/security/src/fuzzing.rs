@@ -20,7 +20,7 @@ const NOW_MS: i64 = 1_750_000_000_000;
 ///
 /// # Panics
 ///
-/// If the entry point does, or there are no inputs.
+/// If the entry point panics, or if `inputs` is empty.
 pub fn over_changes(fuzz: fn(&[u8]), inputs: &[Vec<u8>], distance: usize) {
     fuzz(b"");
     assert!(!inputs.is_empty(), "nothing to run it over");

@@ -240,8 +240,8 @@ class OffsetReader:
             try:
                 return question()
             except RetriableError as error:
-                # Retry with a new consumer: the cause may be its connection or its metadata. It has
-                # tried for long enough to reach a broker.
+                # Retry with a new consumer: the cause may be its connection or its metadata. If no
+                # broker was available, the consumer has retried for bootstrap_timeout_ms already.
                 self.close()
                 if attempt == self._options.fetch_retries or isinstance(error, NoBrokersAvailable):
                     raise

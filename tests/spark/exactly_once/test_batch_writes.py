@@ -44,9 +44,10 @@ class Write:
                 }
             )
         )
-        self.reports = [self._task(number) for number in range(TASKS)]
+        self.reports = [self.task(number) for number in range(TASKS)]
 
-    def _task(self, number: int) -> Report:
+    def task(self, number: int) -> Report:
+        """Runs a task, which writes its number."""
         rows = pa.RecordBatch.from_pydict({"value": [str(number)]})
         context = Task(partition=number, task_id=number)
         with mock.patch.object(TaskContext, "get", return_value=context):
@@ -109,3 +110,30 @@ def test_a_write_of_which_nothing_is_committed_is_aborted(
     write.sees()
     with cluster_of(write.options) as cluster:
         assert cluster.open_attempts() == []
+
+
+def test_what_should_be_committed_stays_open_and_the_rest_is_aborted(write: Write) -> None:
+    write.task(TASKS)  # its report did not reach the driver
+    with commits_that_time_out(lambda number: number > 0):
+        with pytest.raises(RuntimeError, match="may be visible"):
+            driver.commit_write(write.options, write.reports)
+        with pytest.raises(KafkaTimeoutError):
+            driver.abort_write(write.options, write.reports)
+    with cluster_of(write.options) as cluster:
+        assert len(cluster.open_attempts()) == TASKS - 1
+    driver.abort_write(write.options, write.reports)
+    write.sees("0", "1", "2", "3")
+
+
+def test_a_lost_transaction_of_a_committed_write_leaves_no_other_one_open(write: Write) -> None:
+    write.task(TASKS)
+    with commits_that_time_out(lambda number: number > 0), pytest.raises(RuntimeError):
+        driver.commit_write(write.options, write.reports)
+    with cluster_of(write.options) as cluster:
+        lost = next(each for each in cluster.open_attempts() if each.transactional_id[-2:] == "-3")
+        cluster.end_all([lost], commit=False)  # as the coordinator does after the timeout
+    with pytest.raises(RuntimeError, match="the rows of these tasks are lost"):
+        driver.abort_write(write.options, write.reports)
+    with cluster_of(write.options) as cluster:
+        assert cluster.open_attempts() == []
+    write.sees("0", "1", "2")

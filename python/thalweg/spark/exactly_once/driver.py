@@ -27,6 +27,7 @@ from thalweg.spark.exactly_once.cluster import FENCED, Cluster, cluster_of, deli
 from thalweg.spark.exactly_once.decisions import Attempt, Decision, Driver, Plan
 from thalweg.spark.exactly_once.tasks import Report, check_producer
 from thalweg.spark.options import SinkOptions
+from thalweg.structs import PreparedTransaction
 
 _log = logging.getLogger(__name__)
 
@@ -221,19 +222,30 @@ def _in_part(options: SinkOptions) -> str:
 
 
 def abort_write(options: SinkOptions, messages: Sequence[Any]) -> None:
-    """Aborts the transactions of a batch write. If some are committed, it commits the others."""
+    """Aborts the transactions of a batch write. If some are committed, it commits the others.
+
+    Raises:
+        RuntimeError: If one of the others is lost.
+        KafkaError: If the brokers do not respond in time. Those that should be committed stay open.
+    """
     attempts = reported(messages)
+    prefix = delivery_of(options).prefix
     with cluster_of(options) as cluster:
-        if is_partly_committed(cluster, options, attempts):
-            end_all(cluster, options, attempts)
-            _log.warning(
-                "The write is complete, although it has failed before: all of its rows are visible."
-                " Do not repeat it."
-            )
-        abort_open(cluster)
-        # Spark stops the other tasks only now. They may just have begun their transactions.
-        time.sleep(_STOPPING_S)
-        abort_open(cluster)
+        kept: list[PreparedTransaction] = []
+        try:
+            if is_partly_committed(cluster, options, attempts):
+                kept = [each.prepared(prefix) for each in attempts]
+                end_all(cluster, options, attempts)
+                _log.warning(
+                    "The write is complete, although it has failed before: all of its rows are"
+                    " visible. Do not repeat it."
+                )
+        finally:
+            # Spark stops the other tasks only now. They may just have begun their transactions.
+            for pause_s in (0, _STOPPING_S):
+                time.sleep(pause_s)
+                found = cluster.open_attempts()
+                cluster.end_all([each for each in found if each not in kept], commit=False)
 
 
 def is_partly_committed(
@@ -243,11 +255,6 @@ def is_partly_committed(
     prefix = delivery_of(options).prefix
     found = cluster.describe(each.prepared(prefix).transactional_id for each in attempts)
     return any(each.state in _COMMITTED for each in found.values())
-
-
-def abort_open(cluster: Cluster) -> None:
-    """Aborts the open transactions of a write whose prefix no other write has."""
-    cluster.end_all(cluster.open_attempts(), commit=False)
 
 
 def reported(messages: Iterable[Any]) -> tuple[Attempt, ...]:
