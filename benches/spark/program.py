@@ -150,9 +150,9 @@ def reader(
     if triggers:
         options["maxOffsetsPerTrigger"] = str(max(1, rows // triggers))
         options.setdefault("startingOffsets", "earliest")
-    if setup["format"] == "constant":
-        return source.format("constant").options(rows=str(rows), **options)
     own = {} if job["job"] == "copy" else setup["options"]
+    if setup["format"] == "constant":
+        return source.format("constant").options(rows=str(rows), **own, **options)
     return (
         source.format("kafka" if setup["format"] == "kafka" else "thalweg")
         .option("kafka.bootstrap.servers", setup["bootstrap"])
