@@ -61,6 +61,7 @@ _WITH_SPARK = {
     "test_session.py",
     "test_stream_read.py",
     "test_task_memory.py",
+    "test_two_at_once.py",
     "test_write.py",
 }
 # The longest files run first, so that the last process does not end with one of them.
