@@ -7,6 +7,7 @@ use super::{Acl, AclFilter, Operation, PatternType, Permission, ResourceType, WI
 
 /// More than this are refused. Kafka has no limit.
 const ACLS_MAX: usize = 100_000;
+const EVERYBODY: &str = "User:*";
 
 /// Who wants to do something, and from where.
 #[derive(Debug, Clone, Copy)]
@@ -19,28 +20,57 @@ pub struct Who<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule {
-    principal: String,
     host: String,
     operation: Operation,
     permission: Permission,
 }
 
-impl Rule {
-    fn is_about(&self, who: Who<'_>) -> bool {
-        let is_user = self.principal == who.principal || self.principal == "User:*";
-        is_user && (self.host == WILDCARD || self.host == who.host)
+/// The rules about one name, by their principals: a broker may have a rule for each of many users.
+#[derive(Debug, Default)]
+struct Rules(BTreeMap<String, BTreeSet<Rule>>);
+
+impl Rules {
+    /// Returns whether the rule is new.
+    fn insert(&mut self, principal: String, rule: Rule) -> bool {
+        self.0.entry(principal).or_default().insert(rule)
+    }
+
+    /// Returns whether the rule existed.
+    fn remove(&mut self, principal: &str, rule: &Rule) -> bool {
+        let Some(rules) = self.0.get_mut(principal) else {
+            return false;
+        };
+        let existed = rules.remove(rule);
+        if rules.is_empty() {
+            self.0.remove(principal);
+        }
+        existed
+    }
+
+    /// Returns the rules that hold for somebody.
+    fn of<'a>(&'a self, who: Who<'a>) -> impl Iterator<Item = &'a Rule> {
+        let everybody = (who.principal != EVERYBODY).then_some(EVERYBODY);
+        let principals = [Some(who.principal), everybody].into_iter().flatten();
+        let rules = principals.filter_map(|principal| self.0.get(principal));
+        let mut rules = rules.flatten();
+        std::iter::from_fn(move || {
+            rules.find(|rule| rule.host == WILDCARD || rule.host == who.host)
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&String, &Rule)> {
+        let principals = self.0.iter();
+        principals.flat_map(|(principal, rules)| rules.iter().map(move |rule| (principal, rule)))
     }
 }
 
-type Names = BTreeMap<String, BTreeSet<Rule>>;
+type Names = BTreeMap<String, Rules>;
 
 /// The rules about resources of one type.
 #[derive(Debug, Default)]
 struct OfType {
     literal: Names,
     prefixed: Names,
-    /// The lengths of all prefixes, so that a name is compared only with prefixes that exist.
-    prefix_lengths: BTreeMap<usize, usize>,
 }
 
 impl OfType {
@@ -52,15 +82,41 @@ impl OfType {
     }
 
     /// Returns all rules about a name.
-    fn about<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Rule> {
-        let exact = [name, WILDCARD].into_iter().enumerate();
-        let exact = exact.filter(move |(index, _)| *index == 0 || name != WILDCARD);
-        let literal = exact.filter_map(|(_, name)| self.literal.get(name));
-        let lengths = (Bound::Unbounded, Bound::Included(name.len()));
-        let prefixes = self.prefix_lengths.range(lengths);
-        let prefixed = prefixes.filter_map(|(length, _)| self.prefixed.get(name.get(..*length)?));
-        literal.chain(prefixed).flatten()
+    fn about<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Rules> {
+        let any = (name != WILDCARD).then_some(WILDCARD);
+        let exact = [Some(name), any].into_iter().flatten();
+        let literal = exact.filter_map(|name| self.literal.get(name));
+        literal.chain(prefixes_of(name, &self.prefixed))
     }
+}
+
+/// Returns the rules about prefixes of a name, the longest first.
+fn prefixes_of<'a>(name: &'a str, prefixed: &'a Names) -> impl Iterator<Item = &'a Rules> {
+    let mut rest = Some(name);
+    std::iter::from_fn(move || {
+        loop {
+            let up_to_rest = (Bound::Unbounded, Bound::Included(rest?));
+            let (prefix, rules) = prefixed.range::<str, _>(up_to_rest).next_back()?;
+            let pairs = prefix.bytes().zip(name.bytes());
+            let common = pairs.take_while(|(one, other)| one == other).count();
+            // A longer prefix of the name would be between the two in the order of the map.
+            if common < prefix.len() {
+                rest = Some(head(name, common));
+            } else {
+                let shorter = common.checked_sub(1);
+                rest = shorter.map(|length| head(name, length));
+                return Some(rules);
+            }
+        }
+    })
+}
+
+/// Returns at most so many bytes of a text, without half a character.
+fn head(text: &str, mut bytes: usize) -> &str {
+    while !text.is_char_boundary(bytes) {
+        bytes -= 1;
+    }
+    &text[..bytes]
 }
 
 /// All ACLs of a cluster.
@@ -89,19 +145,13 @@ impl Acls {
             return false;
         }
         let of_type = self.of_types.entry(acl.resource_type).or_default();
-        let length = acl.name.len();
-        let is_new_name = !of_type.names(acl.pattern_type).contains_key(&acl.name);
-        if is_new_name && acl.pattern_type == PatternType::Prefixed {
-            *of_type.prefix_lengths.entry(length).or_default() += 1;
-        }
         let rule = Rule {
-            principal: acl.principal,
             host: acl.host,
             operation: acl.operation,
             permission: acl.permission,
         };
         let rules = of_type.names(acl.pattern_type).entry(acl.name).or_default();
-        self.count += usize::from(rules.insert(rule));
+        self.count += usize::from(rules.insert(acl.principal, rule));
         true
     }
 
@@ -114,26 +164,14 @@ impl Acls {
             return false;
         };
         let rule = Rule {
-            principal: acl.principal.clone(),
             host: acl.host.clone(),
             operation: acl.operation,
             permission: acl.permission,
         };
-        let existed = rules.remove(&rule);
+        let existed = rules.remove(&acl.principal, &rule);
         self.count -= usize::from(existed);
-        if rules.is_empty() {
+        if rules.0.is_empty() {
             of_type.names(acl.pattern_type).remove(&acl.name);
-            if acl.pattern_type == PatternType::Prefixed {
-                let length = acl.name.len();
-                let left = of_type.prefix_lengths.get_mut(&length);
-                let left = left.map_or(0, |count| {
-                    *count -= 1;
-                    *count
-                });
-                if left == 0 {
-                    of_type.prefix_lengths.remove(&length);
-                }
-            }
         }
         existed
     }
@@ -156,11 +194,11 @@ impl Acls {
             literal
                 .chain(prefixed)
                 .flat_map(move |(pattern_type, (name, rules))| {
-                    rules.iter().map(move |rule| Acl {
+                    rules.all().map(move |(principal, rule)| Acl {
                         resource_type,
                         pattern_type,
                         name: name.clone(),
-                        principal: rule.principal.clone(),
+                        principal: principal.clone(),
                         host: rule.host.clone(),
                         operation: rule.operation,
                         permission: rule.permission,
@@ -184,15 +222,14 @@ impl Acls {
             return self.allows_if_none_found;
         };
         let (mut is_any, mut is_allowed) = (false, false);
-        for rule in of_type.about(name) {
+        for rules in of_type.about(name) {
             is_any = true;
-            if !rule.is_about(who) {
-                continue;
-            }
-            match rule.permission {
-                Permission::Deny if rule.operation.covers(operation) => return false,
-                Permission::Allow => is_allowed |= rule.operation.allows(operation),
-                Permission::Deny => {}
+            for rule in rules.of(who) {
+                match rule.permission {
+                    Permission::Deny if rule.operation.covers(operation) => return false,
+                    Permission::Allow => is_allowed |= rule.operation.allows(operation),
+                    Permission::Deny => {}
+                }
             }
         }
         is_allowed || (!is_any && self.allows_if_none_found)
@@ -214,30 +251,23 @@ impl Acls {
         let Some(of_type) = self.of_types.get(&resource_type) else {
             return false;
         };
-        let has = |rules: &BTreeSet<Rule>, permission: Permission| {
-            let mut rules = rules.iter();
-            rules.any(|rule| {
-                rule.permission == permission
-                    && rule.operation.covers(operation)
-                    && rule.is_about(who)
-            })
+        let has = |rules: &Rules, permission: Permission| {
+            let mut rules = rules.of(who);
+            rules.any(|rule| rule.permission == permission && rule.operation.covers(operation))
         };
-        let denies = |names: &Names, name: &str| {
-            names
-                .get(name)
-                .is_some_and(|rules| has(rules, Permission::Deny))
+        let denies = |name: &str| {
+            let rules = of_type.literal.get(name);
+            rules.is_some_and(|rules| has(rules, Permission::Deny))
         };
-        if denies(&of_type.literal, WILDCARD) {
+        if denies(WILDCARD) {
             return false;
         }
         let is_denied_by_prefix = |name: &str| {
-            let lengths = of_type.prefix_lengths.range(..=name.len());
-            let mut prefixes = lengths.filter_map(|(length, _)| name.get(..*length));
-            prefixes.any(|prefix| denies(&of_type.prefixed, prefix))
+            prefixes_of(name, &of_type.prefixed).any(|rules| has(rules, Permission::Deny))
         };
         let allowing = |names: &'_ Names, is_literal: bool| {
             names.iter().any(|(name, rules)| {
-                let is_denied_by_name = is_literal && denies(&of_type.literal, name);
+                let is_denied_by_name = is_literal && denies(name);
                 has(rules, Permission::Allow) && !is_denied_by_name && !is_denied_by_prefix(name)
             })
         };
