@@ -8,9 +8,9 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use ring::{digest, hmac, pbkdf2};
-use thalweg_cluster::ConnectionError;
+use thalweg_cluster::{ConnectionError, Idle};
 use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
-use thalweg_network::{ClientConfig, ClientError, SecurityProtocol};
+use thalweg_network::{Client, ClientConfig, ClientError, RequestTarget, SecurityProtocol};
 use thalweg_protocol::messages::sasl_authenticate::{
     SaslAuthenticateRequest, SaslAuthenticateResponse,
 };
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::broker::{Broker, Got, Reaction, ranges};
 use crate::handshake::outcome;
+use crate::requests::heartbeat;
 
 const PASSWORD: &str = "s3cret";
 const SALT: &[u8] = b"the salt of alice";
@@ -27,6 +28,7 @@ const REFUSAL: &str = "Authentication failed during authentication due to invali
 
 /// What Kafka keeps of a user, and the open exchanges by connection.
 struct Server {
+    iterations: NonZeroU32,
     algorithm: hmac::Algorithm,
     stored: Vec<u8>,
     signing: hmac::Key,
@@ -35,13 +37,13 @@ struct Server {
 }
 
 impl Server {
-    fn new(hash: ScramHash) -> Self {
+    fn new(hash: ScramHash, iterations: u32) -> Self {
         let (algorithm, derivation) = match hash {
             ScramHash::Sha256 => (hmac::HMAC_SHA256, pbkdf2::PBKDF2_HMAC_SHA256),
             ScramHash::Sha512 => (hmac::HMAC_SHA512, pbkdf2::PBKDF2_HMAC_SHA512),
         };
         let mut salted = vec![0; algorithm.digest_algorithm().output_len()];
-        let iterations = NonZeroU32::new(4096).expect("above 0");
+        let iterations = NonZeroU32::new(iterations).expect("above 0");
         pbkdf2::derive(
             derivation,
             iterations,
@@ -53,6 +55,7 @@ impl Server {
         let client_key = hmac::sign(&salted, b"Client Key");
         let server_key = hmac::sign(&salted, b"Server Key");
         Self {
+            iterations,
             algorithm,
             stored: digest::digest(algorithm.digest_algorithm(), client_key.as_ref())
                 .as_ref()
@@ -68,7 +71,7 @@ impl Server {
         if let Some(bare) = message.strip_prefix("n,,") {
             let nonce = bare.strip_prefix("n=alice,r=")?;
             let salt = BASE64_STANDARD.encode(SALT);
-            let first = format!("r={nonce}andours,s={salt},i=4096");
+            let first = format!("r={nonce}andours,s={salt},i={}", self.iterations);
             exchanges.insert(connection, (bare.to_owned(), first.clone()));
             return Some(first);
         }
@@ -93,7 +96,14 @@ impl Server {
 
 /// A broker with the user alice. `change` may change what it says.
 fn broker(hash: ScramHash, change: impl Fn(String) -> Vec<u8> + Send + Sync + 'static) -> Broker {
-    let server = Server::new(hash);
+    serving(hash, Server::new(hash, 4096), change)
+}
+
+fn serving(
+    hash: ScramHash,
+    server: Server,
+    change: impl Fn(String) -> Vec<u8> + Send + Sync + 'static,
+) -> Broker {
     Broker::start(move |got| match got.key {
         ApiKey::SASL_HANDSHAKE => {
             let request: SaslHandshakeRequest = got.decode();
@@ -287,4 +297,70 @@ async fn a_listener_without_sasl_is_named() {
     let (code, text) = refusal(&broker, &config).await;
     assert_eq!(code, Some(ErrorCode::ILLEGAL_SASL_STATE));
     assert!(text.contains("security_protocol"), "{text}");
+}
+
+/// The time that one derivation of keys with the most iterations takes here, and a broker that
+/// asks for so many.
+fn slow_broker() -> (Duration, Broker) {
+    let hash = ScramHash::Sha512;
+    let began = std::time::Instant::now();
+    let server = Server::new(hash, 131_072);
+    let derivation = began.elapsed();
+    (derivation, serving(hash, server, String::into_bytes))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_reconnects_derive_keys_once() {
+    let (derivation, broker) = slow_broker();
+    let config = config(&broker, ScramHash::Sha512, PASSWORD);
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let mut times = Vec::new();
+    for _ in 0..101 {
+        broker.hang_up();
+        let began = std::time::Instant::now();
+        // The first request may still go out through the old connection.
+        while let Err(error) = client
+            .view()
+            .request(heartbeat(RequestTarget::LeastLoaded))
+            .await
+        {
+            assert!(error.to_string().contains("closed"), "{error}");
+        }
+        times.push(began.elapsed());
+    }
+    let logins = broker.got(ApiKey::SASL_HANDSHAKE).len();
+    assert!(logins > 100, "{logins}");
+    assert!(times[0] > derivation / 2, "{times:?} {derivation:?}");
+    let slow = times.iter().filter(|time| **time > derivation / 2).count();
+    assert!(
+        slow < 10,
+        "the first, and a pause of this machine: {times:?}"
+    );
+}
+
+/// The other clients of the process share the thread.
+#[tokio::test]
+async fn the_io_thread_serves_others_while_keys_are_derived() {
+    let mut longest = Vec::new();
+    // A busy machine may stop this thread for a while, but not each time.
+    for _ in 0..5 {
+        let (derivation, broker) = slow_broker();
+        let config = config(&broker, ScramHash::Sha512, PASSWORD);
+        let mut login = std::pin::pin!(outcome(&broker, &config));
+        let (mut last, mut gap) = (std::time::Instant::now(), Duration::ZERO);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut login => break result.expect("a right password"),
+                () = tokio::task::yield_now() => {}
+            }
+            gap = gap.max(last.elapsed());
+            last = std::time::Instant::now();
+        }
+        longest.push((gap, derivation));
+        if gap < derivation / 8 {
+            return;
+        }
+    }
+    panic!("steps of the thread, and how long a derivation takes: {longest:?}");
 }
