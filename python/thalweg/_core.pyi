@@ -1472,6 +1472,9 @@ class BrokerSecurity:
     def remove_user(self, user: str) -> bool:
         """Removes a user. Returns whether it existed."""
 
+    def set_jwks(self, jwks: str) -> None:
+        """Replaces the keys that verify tokens. ValueError: not a JSON Web Key Set."""
+
     def create_acl(
         self,
         resource_type: str,

@@ -24,11 +24,11 @@ from thalweg._client import closing
 from thalweg._client.arguments import int_given
 from thalweg._config.secret import Secret, hidden, revealed
 from thalweg._config.suggestions import did_you_mean
-from thalweg.auth.token import Token
 from thalweg.broker import _acls
+from thalweg.broker._access import Access
 from thalweg.broker._faults import Fault, FaultRule, Faults, checked_api
 from thalweg.broker._group_server import GroupServer
-from thalweg.broker._security import ClientCertificate, Jwks, Pem, Security
+from thalweg.broker._security import Jwks, Pem, Security
 from thalweg.errors import KafkaConfigurationError
 
 __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
@@ -37,7 +37,7 @@ __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
 _TOKEN_KEY: Final = "delegation.token.secret.key"
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(Access):
     """A Kafka cluster of one or more nodes in this process.
 
     Args:
@@ -221,176 +221,6 @@ class EmbeddedBroker:
         """Whether the broker runs: between start() and close()."""
         return self._native.running
 
-    def client_config(self, user: str | None = None) -> dict[str, Any]:
-        """Returns the options with which a client connects as a user.
-
-            KafkaProducer(**broker.client_config("alice"))
-
-        The mechanism is the first of the broker's mechanisms that uses a password. If the broker
-        offers only OAUTHBEARER, the client creates a token for the user. The dict contains the
-        password as a `Secret`, which all clients of thalweg accept. With TLS, the dict contains the
-        certificate of the broker's authority. If `ssl.client.auth` is not "none" and the broker
-        creates its own certificates, the dict also contains a client certificate for the user.
-
-        Args:
-            user: The name of the user. None: the first one, or "client" without SASL.
-
-        Raises:
-            ValueError: If the broker does not have this user, or any user.
-            IllegalStateError: If the broker is not running.
-        """
-        authority = self.ca_pem
-        options = self._security.client_options(user, authority)
-        options = {"bootstrap_servers": self.bootstrap_servers, **options}
-        if authority is not None and self._options.get("ssl.client.auth", "none") != "none":
-            name = user or options.get("sasl_plain_username", "client")
-            certificate = self.client_certificate(name)
-            options["ssl_certfile"] = certificate.certificate
-            options["ssl_keyfile"] = certificate.key
-        return options
-
-    @property
-    def ca_pem(self) -> str | None:
-        """The certificate of the broker's own authority, as PEM.
-
-        None: the broker does not use TLS, or has other certificates. IllegalStateError before
-        start().
-        """
-        if self._started is not None and self._pid != os.getpid():
-            return self._started[1]
-        return self._guard.authority_pem()
-
-    def client_certificate(self, name: str) -> ClientCertificate:
-        """Makes a certificate and a key for a client, for the options ssl_certfile and ssl_keyfile.
-
-        Without SASL, the user is "User:CN=" and the name.
-
-        Raises:
-            KafkaConfigurationError: If the broker does not make its own certificates.
-            IllegalStateError: If the broker is not running.
-        """
-        certificate, key = self._guard.client_certificate(name)
-        return ClientCertificate(certificate, Secret(key))
-
-    def revoke_certificate(self, certificate: ClientCertificate | str) -> None:
-        """Refuses a certificate of `client_certificate` in each new connection.
-
-        Connections that are open stay open.
-
-        Args:
-            certificate: What `client_certificate` returned, or the certificate in it.
-
-        Raises:
-            KafkaConfigurationError: If this broker has not made the certificate, or the option
-                `ssl.client.auth` is "none".
-            IllegalStateError: If the broker is not running.
-        """
-        if isinstance(certificate, tuple):
-            certificate = certificate[0]
-        self._guard.revoke_certificate(certificate)
-
-    def expire_sessions(self) -> None:
-        """Ends the sessions of all clients that have logged in with SASL.
-
-        A connection may log in again (KIP-368). Its next other request closes it, as in Kafka at
-        the end of a session.
-
-        Raises:
-            KafkaConfigurationError: If clients do not log in.
-            IllegalStateError: If the broker is not running.
-        """
-        self._guard.expire_sessions()
-
-    def token(self, principal: str, expires_in: float = 300, **claims: Any) -> Token:
-        """Makes a token for OAUTHBEARER, without a signature.
-
-            KafkaProducer(sasl_oauth_token_provider=lambda _: broker.token("alice"), ...)
-
-        Args:
-            principal: The user.
-            expires_in: The time until the token expires, in seconds. It may be negative.
-            claims: More claims of the token. A value of None removes a claim.
-
-        Raises:
-            KafkaConfigurationError: If the broker does not offer OAUTHBEARER.
-        """
-        return self._security.token(principal, expires_in, claims)
-
-    def add_user(self, name: str, password: str | Secret) -> None:
-        """Adds a user of PLAIN and SCRAM, or changes the password of one.
-
-        Connections of the user stay open. Their next login needs the new password.
-
-        Raises:
-            ValueError: If the name or the password is empty or contains a NUL character.
-            IllegalStateError: If the broker is not running.
-        """
-        secret = self._security.checked(name, password)
-        self._guard.set_user(name, secret.reveal())
-        self._security.add(name, secret)
-
-    def remove_user(self, name: str) -> bool:
-        """Removes a user from PLAIN and SCRAM. Returns whether it existed.
-
-        Connections of the user stay open until their sessions end (`connections.max.reauth.ms`).
-
-        Raises:
-            IllegalStateError: If the broker is not running.
-        """
-        existed = self._guard.remove_user(name)
-        self._security.users.pop(name, None)
-        return existed
-
-    def allow(
-        self,
-        user: str,
-        operation: str,
-        *,
-        topic: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        cluster: bool = False,
-        prefixed: bool = False,
-        host: str = "*",
-    ) -> None:
-        """Creates an ACL that allows a user an operation on one resource.
-
-            broker.allow("alice", "READ", topic="orders")
-
-        Args:
-            user: The name of the user, or "*" for all users.
-            operation: Kafka's word, for example "READ", "WRITE", "DESCRIBE" or "ALL".
-            topic: The name of a topic, or "*" for all topics.
-            group: The name of a group.
-            transactional_id: A transactional ID.
-            cluster: The cluster.
-            prefixed: Whether the ACL is about all names that begin with the given one.
-            host: The address of the client, or "*" for all addresses.
-
-        Raises:
-            ValueError: If Kafka has no such operation, or not exactly one resource is given.
-            KafkaConfigurationError: If the broker has no authorizer.
-            IllegalStateError: If the broker is not running.
-        """
-        resources = _resources(topic, group, transactional_id, cluster)
-        _acls.create(self._guard, "ALLOW", user, operation, host, prefixed, resources)
-
-    def deny(
-        self,
-        user: str,
-        operation: str,
-        *,
-        topic: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        cluster: bool = False,
-        prefixed: bool = False,
-        host: str = "*",
-    ) -> None:
-        """Creates an ACL that denies an operation. It beats all ACLs that allow it. See allow()."""
-        resources = _resources(topic, group, transactional_id, cluster)
-        _acls.create(self._guard, "DENY", user, operation, host, prefixed, resources)
-
     def create_topic(
         self,
         name: str,
@@ -479,17 +309,6 @@ class EmbeddedBroker:
             return f"<EmbeddedBroker of process {self._pid}>"
         where = self.bootstrap_servers if self.running else "not running"
         return f"<EmbeddedBroker of {len(self.nodes)} nodes, {where}>"
-
-
-def _resources(
-    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
-) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "group": group,
-        "transactional_id": transactional_id,
-        "cluster": cluster,
-    }
 
 
 def _end(native: _core.EmbeddedBroker, groups: GroupServer, pid: int) -> None:

@@ -130,6 +130,15 @@ class Security:
             raise ValueError("the name and the password of a user must have a form in UTF-8")
         return password
 
+    def checked_jwks(self, jwks: Jwks) -> str:
+        """Returns the JSON of new keys. KafkaConfigurationError if there were none before."""
+        if self.jwks is None:
+            raise KafkaConfigurationError(
+                "the broker does not verify signatures: start it with jwks=... and"
+                " sasl_mechanisms=['OAUTHBEARER']"
+            )
+        return _jwks(jwks)
+
     def passwords(self) -> dict[str, str]:
         """Returns the passwords for the native broker."""
         return {name: password.reveal() for name, password in self.users.items()}

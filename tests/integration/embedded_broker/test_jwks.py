@@ -17,7 +17,11 @@ from tests.support.identity.broker import AUDIENCE, ISSUER
 from tests.support.identity.keys import EC, RSA, EcKey, RsaKey, jwks
 from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaProducer
 from thalweg.auth import Token
-from thalweg.errors import KafkaConfigurationError, SaslAuthenticationFailedError
+from thalweg.errors import (
+    IllegalStateError,
+    KafkaConfigurationError,
+    SaslAuthenticationFailedError,
+)
 
 KEYS = jwks(RSA, EC)
 EXPECTED = {
@@ -116,6 +120,25 @@ def test_keys_are_read_from_files_and_checked(tmp_path: Path, idp: IdentityProvi
         verifying(7)
     with pytest.raises(ValueError, match="no effect without OAUTHBEARER"):
         EmbeddedBroker(security_protocol="SASL_PLAINTEXT", users={"a": "b"}, jwks=KEYS)
+
+
+def test_keys_are_replaced_while_clients_are_connected(idp: IdentityProvider) -> None:
+    with verifying(jwks(RSA)) as broker:
+        with KafkaProducer(**options(broker, idp.token())) as producer:
+            producer.send("rotated", b"before").get(30)
+            broker.set_jwks(jwks(EC))
+            producer.send("rotated", b"after").get(30)
+        with within(8), pytest.raises(SaslAuthenticationFailedError, match="invalid_token"):
+            KafkaAdminClient(**options(broker, idp.token()))
+        idp.key = EC
+        KafkaAdminClient(**options(broker, idp.token())).close()
+        with pytest.raises(ValueError, match="jwks has no public key"):
+            broker.set_jwks({"keys": []})
+        KafkaAdminClient(**options(broker, idp.token())).close()
+    with pytest.raises(IllegalStateError):
+        broker.set_jwks(jwks(RSA))
+    with EmbeddedBroker() as plain, pytest.raises(KafkaConfigurationError, match="with jwks="):
+        plain.set_jwks(jwks(RSA))
 
 
 def test_the_broker_signs_no_tokens(broker: EmbeddedBroker) -> None:

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ring::rand::SecureRandom as _;
-use thalweg_security::acl::Acl;
+use thalweg_security::acl::{ACLS_MAX, Acl};
+use thalweg_security::oauthbearer::jwks::Jwks;
 use thalweg_security::{SEED_BYTES, Secret};
 
 use super::EmbeddedBroker;
@@ -31,6 +32,13 @@ impl EmbeddedBroker {
         Ok(lock(&self.core).security.users.remove(user))
     }
 
+    /// Replaces the keys that verify tokens. Connections stay until their sessions end.
+    pub fn set_jwks(&self, jwks: Jwks) -> Result<(), BrokerError> {
+        self.check_open()?;
+        lock(&self.core).security.jwks = Some(jwks);
+        Ok(())
+    }
+
     /// Creates an ACL. Fails without an authorizer.
     pub fn create_acl(&self, acl: Acl) -> Result<(), BrokerError> {
         self.check_open()?;
@@ -43,7 +51,7 @@ impl EmbeddedBroker {
             return Ok(());
         }
         Err(BrokerError::Config(
-            "the broker has too many ACLs".to_owned(),
+            format!("the broker keeps at most {ACLS_MAX} ACLs"),
         ))
     }
 

@@ -17,7 +17,7 @@ use thalweg_protocol::messages::describe_acls::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 use thalweg_security::acl::{
-    Acl, AclFilter, Acls, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType,
+    ACLS_MAX, Acl, AclFilter, Acls, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType,
 };
 
 use crate::error::ApiError;
@@ -125,7 +125,7 @@ fn add(context: &mut Context<'_>, acl: Acl) -> Result<(), ApiError> {
     if acls.create(acl) {
         return Ok(());
     }
-    let words = "The embedded broker has too many ACLs";
+    let words = format!("The embedded broker keeps at most {ACLS_MAX} ACLs");
     Err(ApiError::new(ErrorCode::POLICY_VIOLATION, words))
 }
 
@@ -174,9 +174,9 @@ fn checked(creation: &AclCreation) -> Result<Acl, ApiError> {
         .iter()
         .any(|each| each.len() > TEXT_BYTES_MAX)
     {
-        return Err(invalid(
-            "The name, principal or host is too long".to_owned(),
-        ));
+        return Err(invalid(format!(
+            "The name, principal or host is longer than {TEXT_BYTES_MAX} bytes"
+        )));
     }
     Ok(Acl {
         resource_type,

@@ -106,10 +106,14 @@ fn checked(
         return Err(unacceptable("Too many iterations"));
     }
     if user.len() > USER_BYTES_MAX {
-        return Err(unacceptable("The user name is too long"));
+        return Err(unacceptable(&format!(
+            "The user name is longer than {USER_BYTES_MAX} bytes"
+        )));
     }
     if upsertion.salt.is_empty() || upsertion.salt.len() > SALT_BYTES_MAX {
-        return Err(unacceptable("The salt is empty or too long"));
+        return Err(unacceptable(&format!(
+            "The salt is empty or longer than {SALT_BYTES_MAX} bytes"
+        )));
     }
     if upsertion.salted_password.len() != hash.digest().output_len() {
         return Err(unacceptable(

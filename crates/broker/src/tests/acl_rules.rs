@@ -121,10 +121,46 @@ fn malformed_rules_are_refused_one_by_one() {
             .iter()
             .all(|each| each.error_code == ErrorCode::INVALID_REQUEST.0)
     );
+    let told = refused
+        .iter()
+        .filter_map(|each| each.error_message.as_deref());
+    let limits = told.filter(|words| words.contains("longer than 1000 bytes"));
+    assert_eq!(limits.count(), 1);
     assert_eq!(
         (last.error_code, described(&mut world, "admin")),
         (0, (NONE, 1))
     );
+}
+
+#[test]
+fn a_rule_beyond_the_limit_is_refused_by_the_limit() {
+    let mut world = World::new();
+    let creation = |index: i32| AclCreation {
+        resource_type: TOPIC,
+        resource_name: "t".into(),
+        resource_pattern_type: 3,
+        principal: format!("User:user-{index}").into(),
+        host: "*".into(),
+        operation: READ,
+        permission_type: 3,
+    };
+    for thousand in 0..=100 {
+        let creations = (thousand * 1000..(thousand + 1) * 1000).map(creation);
+        let request = CreateAclsRequest {
+            creations: creations.collect(),
+        };
+        let answer = world.ask("admin", &request, 3);
+        for result in answer.results {
+            let expected = if thousand < 100 {
+                NONE
+            } else {
+                ErrorCode::POLICY_VIOLATION
+            };
+            assert_eq!(result.error_code, expected.0);
+            let words = result.error_message.unwrap_or_default();
+            assert_eq!(words.contains("at most 100000 ACLs"), thousand == 100);
+        }
+    }
 }
 
 #[test]

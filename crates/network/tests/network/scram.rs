@@ -309,6 +309,7 @@ fn slow_broker() -> (Duration, Broker) {
     (derivation, serving(hash, server, String::into_bytes))
 }
 
+/// Scenario 111.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_reconnects_derive_keys_once() {
     let (derivation, broker) = slow_broker();
@@ -338,7 +339,7 @@ async fn a_hundred_reconnects_derive_keys_once() {
     );
 }
 
-/// The other clients of the process share the thread.
+/// Scenario 111. The other clients of the process share the thread.
 #[tokio::test]
 async fn the_io_thread_serves_others_while_keys_are_derived() {
     let mut longest = Vec::new();

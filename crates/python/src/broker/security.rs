@@ -27,6 +27,11 @@ impl BrokerSecurity {
         self.0.ask(py, |core| core.remove_user(user))
     }
 
+    fn set_jwks(&self, py: Python<'_>, jwks: &str) -> PyResult<()> {
+        let jwks = parsed(jwks)?;
+        self.0.ask(py, |core| core.set_jwks(jwks))
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn create_acl(
         &self,
@@ -100,11 +105,14 @@ pub(super) fn config(
         key: Secret::new(key),
         client_authorities,
     });
-    let problem = |words| PyValueError::new_err(format!("jwks {words}"));
-    config.jwks = jwks.map(Jwks::parse).transpose().map_err(problem)?;
+    config.jwks = jwks.map(parsed).transpose()?;
     let users = users.unwrap_or_default().into_iter();
     config.users = users
         .map(|(user, password)| (user, Secret::new(password)))
         .collect();
     Ok(config)
+}
+
+fn parsed(jwks: &str) -> PyResult<Jwks> {
+    Jwks::parse(jwks).map_err(|words| PyValueError::new_err(format!("jwks {words}")))
 }

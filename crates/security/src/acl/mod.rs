@@ -13,7 +13,7 @@ mod store;
 
 pub use filter::AclFilter;
 pub use kinds::{Operation, PatternType, Permission, ResourceType};
-pub use store::{Acls, Who};
+pub use store::{ACLS_MAX, Acls, Who};
 
 /// The name of the only resource of the type cluster.
 pub const CLUSTER_NAME: &str = "kafka-cluster";

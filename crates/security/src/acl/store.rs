@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::{Acl, AclFilter, Operation, PatternType, Permission, ResourceType, WILDCARD};
 
 /// More than this are refused. Kafka has no limit.
-const ACLS_MAX: usize = 100_000;
+pub const ACLS_MAX: usize = 100_000;
 const EVERYBODY: &str = "User:*";
 
 /// Who wants to do something, and from where.
