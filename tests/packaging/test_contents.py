@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 import tomllib
 import zipfile
@@ -72,6 +73,22 @@ def test_nothing_is_required_without_an_extra(metadata):
 def test_the_licence_is_in_the_wheel(metadata, names):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_a_list_of_all_crates_with_their_hashes_is_in_the_wheel(names, wheel):
+    """PEP 770. Tools compare it with lists of known vulnerabilities."""
+    (name,) = (name for name in names if ".dist-info/sboms/" in name)
+    listed = json.loads(zipfile.ZipFile(wheel).read(name))
+    assert listed["bomFormat"] == "CycloneDX"
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    locked = {(each["name"], each["version"]): each.get("checksum") for each in lock}
+    found = {
+        (each["name"], each["version"]): each.get("hashes", [{}])[0].get("content")
+        for each in listed["components"]
+    }
+    assert {"rustls", "ring", "tokio", "zstd-sys", "pyo3"} <= {name for name, _ in found}
+    assert found == {each: locked[each] for each in found}
+    assert "criterion" not in {name for name, _ in found}, "no dependencies of tests"
 
 
 def test_the_source_distribution_has_what_a_build_needs(sdist_names):
