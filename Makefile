@@ -50,7 +50,7 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build build-release venv peers compat kafka-python-suite kafka kerby spark-kafka $(SPARKS) wheel sdist fuzz \
+        build build-release venv peers compat kafka-python-suite kafka kerby msk spark-kafka $(SPARKS) wheel sdist fuzz \
         clean \
         doctor-build doctor-demo doctor-test
 
@@ -64,14 +64,14 @@ demo: doctor-demo $(STAMPS)/extension
 	@mkdir -p artifacts
 	$(PY) -m thalweg demo --output artifacts $(DEMO)
 
-test: doctor-test build kafka kerby spark-kafka peers compat lint schema
+test: doctor-test build kafka kerby msk spark-kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
 	$(BIN)/pytest $(PROCESSES) --ignore $(FULL_ONLY) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka kerby spark-kafka $(SPARKS) peers compat kafka-python-suite lint schema
+test-full: doctor-test build kafka kerby msk spark-kafka $(SPARKS) peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
@@ -206,6 +206,13 @@ $(STAMPS)/kerby: tools/kafka/pom-kerby.xml
 	$(say) "a Kerberos KDC (Apache Kerby) into .cache/kerby (about 15 MB)"
 	@mkdir -p $(STAMPS) && rm -rf .cache/kerby
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kerby/libs)
+	@touch $@
+
+msk: $(STAMPS)/msk
+$(STAMPS)/msk: tools/kafka/pom-msk.xml
+	$(say) "AWS_MSK_IAM for the Java client into .cache/msk (about 15 MB)"
+	@mkdir -p $(STAMPS) && rm -rf .cache/msk
+	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/msk/libs)
 	@touch $@
 
 spark-kafka: venv $(STAMPS)/spark-kafka

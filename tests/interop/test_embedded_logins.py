@@ -21,6 +21,11 @@ options = {
     "bootstrap.servers": servers, "security.protocol": protocol,
     "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password,
 }
+if mechanism == "OAUTHBEARER":
+    del options["sasl.username"], options["sasl.password"]
+    options |= {
+        "enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": "principal=alice"
+    }
 if ca:
     options["ssl.ca.location"] = ca
 failed = []
@@ -38,10 +43,17 @@ consumer.close()
 
 _KAFKA_PYTHON = """
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+class Provider(AbstractTokenProvider):
+    def token(self):
+        return token
 options = dict(
-    bootstrap_servers=servers, security_protocol=protocol, sasl_mechanism=mechanism,
-    sasl_plain_username=user, sasl_plain_password=password, ssl_cafile=ca,
+    bootstrap_servers=servers, security_protocol=protocol, sasl_mechanism=mechanism, ssl_cafile=ca,
 )
+if mechanism == "OAUTHBEARER":
+    options |= dict(sasl_oauth_token_provider=Provider())
+else:
+    options |= dict(sasl_plain_username=user, sasl_plain_password=password)
 try:
     producer = KafkaProducer(**options, max_block_ms=5000, bootstrap_timeout_ms=4000)
     producer.send(topic, b"value").get(10)
@@ -58,13 +70,20 @@ consumer.close()
 _AIOKAFKA = """
 import asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.helpers import create_ssl_context
+class Provider(AbstractTokenProvider):
+    async def token(self):
+        return token
 options = dict(
     bootstrap_servers=servers, security_protocol=protocol, sasl_mechanism=mechanism,
-    sasl_plain_username=user, sasl_plain_password=password,
     ssl_context=create_ssl_context(cafile=ca) if ca else None,
 )
 async def main():
+    if mechanism == "OAUTHBEARER":
+        options.update(sasl_oauth_token_provider=Provider())
+    else:
+        options.update(sasl_plain_username=user, sasl_plain_password=password)
     producer = AIOKafkaProducer(**options)
     try:
         await producer.start()
@@ -107,6 +126,7 @@ def log_in(
         "mechanism": mechanism,
         "user": "alice",
         "password": password,
+        "token": password,
         "topic": topic,
         "protocol": "SASL_SSL" if ca else "SASL_PLAINTEXT",
         "ca": str(ca) if ca else None,
@@ -141,6 +161,18 @@ def test_other_clients_are_refused_with_a_wrong_password(
     assert broker.requests("Produce").get("Produce", 0) == before
 
 
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_other_clients_log_in_with_tokens(client: str) -> None:
+    with EmbeddedBroker(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanisms=["OAUTHBEARER"], authorizer=True
+    ) as running:
+        running.create_topic("tokens")
+        running.allow("alice", "ALL", topic="tokens")
+        running.allow("alice", "ALL", group="tokens")
+        done = log_in(client, running, "OAUTHBEARER", "tokens", running.token("alice").value)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+
 @pytest.fixture(scope="module")
 def encrypted() -> Iterator[EmbeddedBroker]:
     users = {"alice": PASSWORD}
@@ -161,7 +193,7 @@ def test_other_clients_log_in_within_tls(
 def test_kafka_python_logs_in_with_aws_credentials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the other clients, only this one has AWS_MSK_IAM. botocore reads its environment."""
+    """Of the other Python clients, only this one has it. botocore reads its environment."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     with EmbeddedBroker(

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -129,15 +129,17 @@ def command(
     *arguments: str,
     version: str = "4.3",
     classes: Path | None = None,
+    jars: Iterable[Path] = (),
     heap: str = "256m",
     jvm_options: Sequence[str] | None = None,
 ) -> list[str]:
-    """Returns the command line that runs a class with Kafka's jars.
+    """Returns the command line that runs a class with Kafka's jars, other classes and other jars.
 
     By default the JVM has the options for programs that live for seconds (`quick_start`).
     """
     # Kafka's jars come first: the archive of their classes is for a class path that begins so.
-    path = class_path(version) if classes is None else f"{class_path(version)}{os.pathsep}{classes}"
+    more = [str(each) for each in (classes, *jars) if each is not None]
+    path = os.pathsep.join([class_path(version), *more])
     return [
         tool("java"),
         f"-Xmx{heap}",
@@ -156,6 +158,8 @@ def run(
     *arguments: str,
     version: str = "4.3",
     classes: Path | None = None,
+    jars: Iterable[Path] = (),
+    environment: Mapping[str, str] | None = None,
     stdin: str | None = None,
     timeout: float = 300,
 ) -> str:
@@ -165,8 +169,9 @@ def run(
         RuntimeError: it failed. The message contains everything that it printed.
     """
     answer = subprocess.run(
-        command(main_class, *arguments, version=version, classes=classes),
+        command(main_class, *arguments, version=version, classes=classes, jars=jars),
         input=stdin,
+        env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
         timeout=timeout,
