@@ -216,8 +216,8 @@ AGAINST_ENTRANTS = {
     ],
 }
 
-# The bare socket, and a program without options for it.
-WITHOUT_TLS = ("ceiling", "franz-go")
+# The bare socket has no login, and our program for franz-go has no options for TLS.
+WITHOUT = {"SSL": ("franz-go",), "SASL_SSL": ("ceiling", "franz-go")}
 
 # With more partitions, its large batches would reach only a few of them.
 CEILING_PARTITIONS_MAX = {"produce": 10, "consume": 1000}
@@ -242,7 +242,7 @@ def entrants_of(case: Case, against: str = "") -> list[Entrant]:
 
 
 def _takes_part(entrant: Entrant, case: Case) -> bool:
-    return case.security == "PLAINTEXT" or entrant.client not in WITHOUT_TLS
+    return entrant.client not in WITHOUT.get(case.security, ())
 
 
 # The settings of performance figures: linger 5 ms, batches of 128 KiB, acks=all, idempotent.

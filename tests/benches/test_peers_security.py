@@ -30,9 +30,12 @@ def test_every_client_has_the_same_login(client: str) -> None:
     assert set(plain) <= {"bootstrap.servers", "bootstrap_servers"}
 
 
-def test_who_has_no_tls_does_not_take_part() -> None:
+def test_who_cannot_log_in_does_not_take_part() -> None:
     names = {each.client for each in entrants_of(SECURED)}
     assert "ceiling" not in names
+    encrypted = {each.client for each in entrants_of(replace(SECURED, security="SSL"))}
+    assert "ceiling" in encrypted
+    assert "franz-go" not in encrypted
     assert {"thalweg", "confluent-kafka", "java"} <= names
     with pytest.raises(ValueError, match="franz-go"):
         connection_options("franz-go", SECURED)

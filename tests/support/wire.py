@@ -5,14 +5,15 @@
 
 It shares no code with the library, so tests can check the library with it. It needs no other
 process, so creating a topic takes a millisecond. All versions are the last ones before the flexible
-encoding (KIP-482). Brokers from 2.1 to 4.x support them. It deliberately has no retries, pooling or
-TLS, and treats record batches as opaque bytes.
+encoding (KIP-482). Brokers from 2.1 to 4.x support them. It deliberately has no retries and no
+pooling, and treats record batches as opaque bytes. Only a `Connection` can have TLS.
 """
 
 from __future__ import annotations
 
 import builtins
 import socket
+import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -125,9 +126,13 @@ class Topology:
 class Connection:
     """One socket, which sends a request and receives its response."""
 
-    def __init__(self, host: str, port: int, timeout: float = 30.0) -> None:
+    def __init__(
+        self, host: str, port: int, timeout: float = 30.0, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self.correlation = 0
 
     def __enter__(self) -> Connection:

@@ -6,6 +6,7 @@ Consuming fetches as fast as responses arrive and reads only batch headers.
 
 from __future__ import annotations
 
+import ssl
 import struct
 from typing import Any
 
@@ -50,15 +51,22 @@ def batch_of(case: Case) -> tuple[bytes, int]:
     return bytes(builder.build()), count
 
 
+def connect(case: Case) -> Connection:
+    """Connects to the only broker. With TLS, OpenSSL encrypts."""
+    host, port = Wire(case.address).addresses[0]
+    encrypted = case.security == "SSL"
+    tls = ssl.create_default_context(cafile=case.cafile) if encrypted else None
+    return Connection(host, port, tls=tls)
+
+
 def produce(case: Case) -> dict[str, Any]:
     batch, per_batch = batch_of(case)
     bodies = []
     for partition in range(case.partitions):
         body = Writer().string(None).int("hi", -1, 30_000).int("i", 1).string(case.topic)
         bodies.append(bytes(body.int("ii", 1, partition).bytes(batch).out))
-    host, port = Wire(case.bootstrap).addresses[0]
     requests = -(-case.records // per_batch)
-    with Connection(host, port) as connection:
+    with connect(case) as connection:
         connection.send(PRODUCE, PRODUCE_VERSION, bodies[0])
         check(connection.receive())
         with Stopwatch() as watch:
@@ -80,11 +88,10 @@ def check(response: memoryview) -> None:
 
 
 def consume(case: Case) -> dict[str, Any]:
-    host, port = Wire(case.bootstrap).addresses[0]
     offsets = dict.fromkeys(range(case.partitions), 0)
     partition_bytes = EQUAL_FETCH_BYTES if case.variant == "equal" else PARTITION_FETCH_BYTES
     count = 0
-    with Connection(host, port) as connection, Stopwatch() as watch:
+    with connect(case) as connection, Stopwatch() as watch:
         while count < case.records:
             send_fetch(connection, case.topic, offsets, partition_bytes, FETCH_BYTES)
             for partition, data in parse_fetch(connection.receive()).items():
