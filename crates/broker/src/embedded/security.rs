@@ -50,9 +50,9 @@ impl EmbeddedBroker {
         if acls.create(acl) {
             return Ok(());
         }
-        Err(BrokerError::Config(
-            format!("the broker keeps at most {ACLS_MAX} ACLs"),
-        ))
+        Err(BrokerError::Config(format!(
+            "the broker keeps at most {ACLS_MAX} ACLs"
+        )))
     }
 
     /// Returns the certificate of the authority that this broker has made, as PEM text.
