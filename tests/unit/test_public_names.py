@@ -31,8 +31,8 @@ NAMES = {
     "EmbeddedBroker": """
         add_user allow bootstrap_servers ca_pem client_certificate client_config close
         create_topic delete_topic deny expire_sessions host leader move_coordinator move_leader
-        nodes ports remove_user requests revoke_certificate running start start_node stop_node
-        token topics
+        nodes ports remove_user requests revoke_certificate running set_jwks start start_node
+        stop_node token topics
     """,
     "FutureBatchMetadata": """
         add_both add_callback add_errback exception failed get is_done retriable succeeded value
