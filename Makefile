@@ -73,7 +73,8 @@ test: doctor-test build kafka kerby msk spark-kafka peers compat lint schema
 test-full: export THALWEG_TEST_SCALE := 50
 test-full: doctor-test build kafka kerby msk spark-kafka $(SPARKS) peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
-	$(CARGO_TEST)
+	$(CARGO_TEST) --exclude thalweg-simulation
+	cargo test --profile storms --package thalweg-simulation --locked --no-fail-fast
 	$(say) "Python tests, full numbers"
 	$(if $(PYTEST),,$(BIN)/pytest --timeout 7200 $(FULL_ALONE))
 	$(BIN)/pytest $(FULL_PROCESSES) --timeout 7200 $(if $(PYTEST),$(PYTEST),$(FULL_ALONE:%=--ignore %))
