@@ -202,18 +202,13 @@ $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kafka-$*/libs)
 	@touch $@
 
-kerby: $(STAMPS)/kerby
-$(STAMPS)/kerby: tools/kafka/pom-kerby.xml
-	$(say) "a Kerberos KDC (Apache Kerby) into .cache/kerby (about 15 MB)"
-	@mkdir -p $(STAMPS) && rm -rf .cache/kerby
-	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kerby/libs)
-	@touch $@
-
-msk: $(STAMPS)/msk
-$(STAMPS)/msk: tools/kafka/pom-msk.xml
-	$(say) "AWS_MSK_IAM for the Java client into .cache/msk (about 15 MB)"
-	@mkdir -p $(STAMPS) && rm -rf .cache/msk
-	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/msk/libs)
+WHAT_kerby := a Kerberos KDC (Apache Kerby)
+WHAT_msk := AWS_MSK_IAM for the Java client
+kerby msk: %: $(STAMPS)/%
+$(STAMPS)/kerby $(STAMPS)/msk: $(STAMPS)/%: tools/kafka/pom-%.xml
+	$(say) "$(WHAT_$*) into .cache/$* (about 15 MB)"
+	@mkdir -p $(STAMPS) && rm -rf .cache/$*
+	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/$*/libs)
 	@touch $@
 
 spark-kafka: venv $(STAMPS)/spark-kafka

@@ -194,14 +194,6 @@ class EmbeddedBroker(Access):
         await asyncio.to_thread(self.close)
 
     @property
-    def bootstrap_servers(self) -> str:
-        """'host:port' of all nodes, separated by commas. IllegalStateError before start()."""
-        # A forked child's clients can reach the parent's broker.
-        if self._started is not None and self._pid != os.getpid():
-            return self._started[0]
-        return self._native.bootstrap_servers
-
-    @property
     def host(self) -> str:
         """The address that the nodes listen on."""
         return self._native.host

@@ -1,4 +1,4 @@
-"""Who may use an EmbeddedBroker, and for what: users, tokens, certificates, sessions and ACLs."""
+"""Who may use an EmbeddedBroker, from where and for what: addresses, users, certificates, ACLs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["Access"]
 
 
 class Access:
-    """The methods of EmbeddedBroker about its users. They also change a broker that runs."""
+    """What clients of an EmbeddedBroker need, and what changes their rights while it runs."""
 
     _security: Security
+    _native: _core.EmbeddedBroker
     _guard: _core.BrokerSecurity
     _options: dict[str, str | Secret]
     _started: tuple[str, str | None] | None
@@ -28,8 +29,11 @@ class Access:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the nodes."""
-        raise NotImplementedError
+        """'host:port' of all nodes, separated by commas. IllegalStateError before start()."""
+        # A forked child's clients can reach the parent's broker.
+        if self._started is not None and self._pid != os.getpid():
+            return self._started[0]
+        return self._native.bootstrap_servers
 
     def client_config(self, user: str | None = None) -> dict[str, Any]:
         """Returns the options with which a client connects as a user.
