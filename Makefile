@@ -2,7 +2,7 @@
 # make test       what CI runs: every check and every test, at a small scale
 # make test-full  all tests, at full size
 # make check      the fast part: format, lint, types, layers, Python unit tests
-# make bench      the benchmarks. Also: make wheel, make sdist, make fuzz, make clean
+# make bench      the benchmarks. Also: make wheel, make sdist, make fuzz, make audit, make clean
 #
 # Each target first runs tools/doctor, which lists what must be installed. Then it installs
 # everything else inside the tree: .venv (Python), .cache (brokers and other clients for tests and
@@ -51,7 +51,7 @@ say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
         build build-release venv peers compat kafka-python-suite kafka kerby msk spark-kafka $(SPARKS) wheel sdist fuzz \
-        clean \
+        audit clean \
         doctor-build doctor-demo doctor-test
 
 help:
@@ -254,6 +254,19 @@ fuzz: doctor-build
 	    echo "    cargo install cargo-fuzz && rustup toolchain install nightly"; exit 1; }
 	@mkdir -p $(CORPUS_FOUND)
 	cargo +nightly fuzz run $(TARGET) $(CORPUS_FOUND) $(CORPUS) -- -max_total_time=$(SECONDS)
+
+# Not part of `make test`: it needs the databases of known vulnerabilities, which change every day.
+audit: doctor-build $(STAMPS)/audit
+	@cargo deny --version >/dev/null 2>&1 || { \
+	    echo "make audit needs cargo-deny:"; \
+	    echo "    cargo install cargo-deny --locked"; exit 1; }
+	$(PY) tools/audit.py .cache/audit/bin/pip-audit
+$(STAMPS)/audit: requirements/audit.txt $(STAMPS)/venv-demo
+	$(say) "pip-audit into .cache/audit"
+	test -x .cache/audit/bin/python || "$$(sh tools/doctor --print python)" -m venv .cache/audit
+	.cache/audit/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	.cache/audit/bin/python -m pip install --quiet --requirement $<
+	@touch $@
 
 clean:
 	rm -rf .venv .cache target dist build artifacts spark-warehouse metastore_db derby.log
