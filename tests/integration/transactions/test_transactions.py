@@ -381,9 +381,11 @@ def test_ctrl_c_ends_a_commit_that_waits(start_kafka: Any, tmp_path: Path) -> No
 
 
 COMMITTER = """
-import sys
+import signal, sys
 from thalweg import KafkaProducer
 
+# A shell's background jobs ignore SIGINT, and so do the programs that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with KafkaProducer(bootstrap_servers=sys.argv[1], transactional_id="paused") as producer:
     producer.init_transactions()
     producer.begin_transaction()

@@ -135,10 +135,12 @@ def _export_pem(folder: Path, name: str) -> None:
 
 def _keytool(folder: Path, store: str, *arguments: str) -> None:
     file = folder / f"{store}.p12"
-    quick = "-J-XX:TieredStopAtLevel=1"
+    # The optimising compiler makes all commands slower but this one: finding primes is much work.
+    finds_primes = "-genkeypair" in arguments and "RSA" in arguments
+    quick = [] if finds_primes else ["-J-XX:TieredStopAtLevel=1"]
     command = [
         java.tool("keytool"),
-        quick,
+        *quick,
         *arguments,
         "-keystore",
         str(file),
