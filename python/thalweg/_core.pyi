@@ -1168,8 +1168,8 @@ def check_kerberos(config: Mapping[str, Any]) -> None:
 def sign_jwt(algorithm: str, pem: str, passphrase: str | None, message: bytes) -> bytes:
     """Returns the signature of a JSON Web Token.
 
-    `pem` has the private key, and `message` the header and the payload. A `ValueError` continues a
-    sentence that begins with the name of the key."""
+    `pem` has the private key, and `message` the header and the payload. The text of a `ValueError`
+    follows the name of an option and a colon."""
 
 # ---------------------------------------------------------------- convert/tls.rs
 
@@ -1359,7 +1359,8 @@ class _GroupView(TypedDict):
     topics: list[str]
     members: dict[str, _GroupMember]
 
-# A request is (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft).
+# A request is (kind, token, api, version, client_id, client_host, principal, at_ms, group_id, body,
+# draft).
 # It has a group_id unless it is about several groups. The draft is the response for unknown groups,
 # in the APIs that describe groups. "topics" is the first event, and is repeated whenever the result
 # of `_topics_by_id` has changed.
@@ -1369,6 +1370,7 @@ _GroupEvent: TypeAlias = (
         int,
         str,
         int,
+        str,
         str,
         str,
         float,
@@ -1566,6 +1568,9 @@ class BrokerGroups:
 
     def topics(self) -> list[tuple[str, str, int]]:
         """Returns (name, id, number of partitions) of all topics."""
+
+    def visible_topics(self, principal: str, host: str, names: list[str]) -> list[str]:
+        """Returns those of the topics that a user may describe from a host."""
 
     def now_ms(self) -> float:
         """Returns the time on the clock of events: milliseconds since start()."""

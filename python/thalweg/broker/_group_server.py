@@ -58,7 +58,8 @@ class GroupServer:
         settings = _consumer_settings(options)
 
         def new_consumer_group(group_id: str) -> ConsumerGroup:
-            return ConsumerGroup(group_id, settings, random_base64, self._topics)
+            visible = self._native.visible_topics
+            return ConsumerGroup(group_id, settings, random_base64, self._topics, visible)
 
         self._groups = Groups(_classic_settings(options), _new_id, new_consumer_group)
         self._thread.start()
@@ -89,8 +90,8 @@ class GroupServer:
     def _read(self, row: tuple[Any, ...]) -> tuple[float, GroupEvent]:
         """Converts an event of the broker to (time of arrival, event)."""
         match row:
-            case ("request", token, api, version, client_id, host, at_ms, _, body, draft):
-                return at_ms, Arrived(token, api, version, body, client_id, host, draft)
+            case ("request", token, api, version, client_id, host, user, at_ms, _, body, draft):
+                return at_ms, Arrived(token, api, version, body, client_id, host, draft, user)
             case ("expired", at_ms, group_id, member_id):
                 return at_ms, SessionExpired(member_id, group_id)
             case ("deleted", at_ms, group_id):

@@ -316,6 +316,7 @@ class Arrived:
     Attributes:
         draft: For DescribeGroups and ConsumerGroupDescribe: the part of the answer that the broker
             knows. The rows of groups that have a state machine are replaced.
+        principal: The user, as ACLs name it.
     """
 
     token: int
@@ -325,6 +326,7 @@ class Arrived:
     client_id: str
     client_host: str
     draft: Mapping[str, Any] | None = None
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,47 @@ def test_a_pattern_is_resolved_at_once_and_again_when_topics_change():
     assert given(talk.says("a", 3, TopicPartitions=[])) == "U0 U1 U2"
 
 
+def test_a_pattern_matches_only_topics_that_the_member_may_see():
+    hidden = {"User:alice": {"secret"}, "User:bob": set()}
+    asked: list[tuple[str, str]] = []
+
+    def visible(principal: str, host: str, names: list[str]) -> list[str]:
+        asked.append((principal, host))
+        return [name for name in names if name not in hidden[principal]]
+
+    group = ConsumerGroup(
+        "g",
+        ConsumerGroupSettings(assignment_interval_ms=0),
+        lambda: "made",
+        topics(secret=1),
+        visible,
+    )
+
+    def says(principal: str, epoch: int, **fields: Any) -> None:
+        body = {"GroupId": "g", "MemberId": principal, "MemberEpoch": epoch, **fields}
+        group.step(
+            Arrived(
+                1, "ConsumerGroupHeartbeat", 1, filled(body), "client", "/host", None, principal
+            ),
+            0.0,
+        )
+
+    def matching(principal: str) -> set[str]:
+        return set(group.roster.members[principal].matching)
+
+    for principal in hidden:
+        joining = {"RebalanceTimeoutMs": 1000, "TopicPartitions": []}
+        says(principal, 0, SubscribedTopicNames=[], SubscribedTopicRegex=".*", **joining)
+    assert matching("User:alice") == {"t", "u"}
+    assert matching("User:bob") == {"t", "u", "secret"}
+    assert asked[0] == ("User:alice", "/host")
+    # The same when topics change.
+    hidden["User:alice"].add("later")
+    group.step(topics(secret=1, later=1), 0.0)
+    assert matching("User:alice") == {"t", "u"}
+    assert matching("User:bob") == {"t", "u", "secret", "later"}
+
+
 @pytest.mark.parametrize("regex", ["(", "[", "*", "(?P<a", "x{99999999999}"])
 def test_a_bad_pattern_is_refused_and_changes_nothing(regex):
     talk = Talk()

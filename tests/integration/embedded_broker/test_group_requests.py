@@ -170,9 +170,9 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     protocols = [{"Name": "range", "Metadata": b"\x00\x01"}]
     joining = submit(client, "JoinGroup", SessionTimeoutMs=30_000, Protocols=protocols)
     (event,) = coordinator.events()
-    kind, token, api, version, client_id, host, at_ms, group, body, draft = event
+    kind, token, api, version, client_id, host, user, at_ms, group, body, draft = event
     assert (kind, api, version, group, draft) == ("request", "JoinGroup", 9, "g", None)
-    assert (client_id[:14], host) == ("thalweg-admin-", "/127.0.0.1")
+    assert (client_id[:14], host, user) == ("thalweg-admin-", "/127.0.0.1", "User:ANONYMOUS")
     assert before_ms <= at_ms <= native.now_ms()
     assert (body["MemberId"], body["Protocols"]) == ("", protocols)
     assert body["GroupInstanceId"] is None
@@ -184,7 +184,7 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     assignments = [{"MemberId": "m", "Assignment": b"all"}]
     syncing = submit(client, "SyncGroup", MemberId="m", GenerationId=1, Assignments=assignments)
     (event,) = coordinator.events()
-    assert event[8]["Assignments"] == assignments
+    assert event[9]["Assignments"] == assignments
     coordinator.publish({"m": member()}, topics=["t"])
     native.answer(event[1], {"Assignment": b"all"})
     assert syncing.result(LIMIT_MS)["Assignment"] == b"all"
@@ -235,7 +235,7 @@ def test_a_plain_heartbeat_of_the_consumer_protocol_is_answered_by_rust(
     assert (answer["HeartbeatIntervalMs"], answer["Assignment"]) == (5000, None)
     leaving = submit(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=-1)
     (event,) = coordinator.events()
-    assert (event[2], event[8]["MemberEpoch"]) == ("ConsumerGroupHeartbeat", -1)
+    assert (event[2], event[9]["MemberEpoch"]) == ("ConsumerGroupHeartbeat", -1)
     coordinator.native.answer(event[1], {"MemberEpoch": -1})
     assert leaving.result(LIMIT_MS)["MemberEpoch"] == -1
 
@@ -246,14 +246,14 @@ def test_groups_are_described_from_a_draft_listed_and_deleted(coordinator: Coord
     node = ("coordinator", "group", "g")
     describing = client.submit("DescribeGroups", {"Groups": ["g", "h"]}, node)
     (event,) = coordinator.events()
-    assert (event[2], event[7], event[8]["Groups"]) == ("DescribeGroups", "", ["g", "h"])
-    rows = event[9]["Groups"]
+    assert (event[2], event[8], event[9]["Groups"]) == ("DescribeGroups", "", ["g", "h"])
+    rows = event[10]["Groups"]
     assert [(row["GroupState"], row["ErrorCode"]) for row in rows] == [
         ("Empty", NONE),
         ("Dead", GROUP_ID_NOT_FOUND),
     ]
     rows[0] = {"GroupId": "g", "GroupState": "Stable"}
-    assert native.answer(event[1], event[9])
+    assert native.answer(event[1], event[10])
     answer = describing.result(LIMIT_MS)
     assert [row["GroupState"] for row in answer["Groups"]] == ["Stable", "Dead"]
     coordinator.publish({"m": member()}, topics=["t"])

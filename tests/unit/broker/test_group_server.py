@@ -52,7 +52,7 @@ class Native:
 
 def leave(token: int, at_ms: float = 1.0) -> tuple[Any, ...]:
     body = {"GroupId": "g", "Members": [{"MemberId": "m"}]}
-    return ("request", token, "LeaveGroup", 5, "c", "/127.0.0.1", at_ms, "g", body, None)
+    return ("request", token, "LeaveGroup", 5, "c", "/127.0.0.1", "User:u", at_ms, "g", body, None)
 
 
 def serve(native: Native) -> None:

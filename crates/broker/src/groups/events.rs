@@ -60,6 +60,8 @@ pub struct GroupRequest {
     pub node: i32,
     pub client_id: Option<Str>,
     pub client_host: String,
+    /// The user, as ACLs name it.
+    pub principal: String,
     /// In the request's version.
     pub body: Bytes,
     /// A response body with the answers for groups that the coordinator does not know.

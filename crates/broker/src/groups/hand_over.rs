@@ -56,6 +56,7 @@ impl HandOver {
 pub(crate) struct Origin {
     pub(crate) client_id: Option<Str>,
     pub(crate) client_host: String,
+    pub(crate) principal: String,
     /// The request's body as received.
     pub(crate) body: Bytes,
 }
@@ -135,6 +136,7 @@ impl Core {
             node,
             client_id: origin.client_id,
             client_host: origin.client_host,
+            principal: origin.principal,
             body,
             draft: hand_over.draft,
         };

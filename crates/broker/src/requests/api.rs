@@ -233,6 +233,7 @@ impl Call<'_> {
         let origin = Origin {
             client_id: self.client_id.as_ref().map(Str::detached),
             client_host: self.connection.client_host.clone(),
+            principal: self.connection.who().principal.to_owned(),
             body: self.input.rest(),
         };
         let (node, now) = (self.connection.node, self.now);

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use thalweg_protocol::{ApiKey, ErrorCode};
+use thalweg_security::acl::{Operation, ResourceType, Who};
 
 use super::{SharedCore, lock, wall_clock_ms};
 use crate::groups::ms_between;
@@ -65,6 +66,20 @@ impl GroupService {
                 (topic.name.to_string(), topic.id.to_string(), partitions)
             })
             .collect()
+    }
+
+    /// Returns those of the topics that a user may describe from a host, which may begin with a
+    /// slash. All of them if the broker has no authorizer.
+    pub fn visible_topics(&self, principal: &str, host: &str, names: Vec<String>) -> Vec<String> {
+        let core = lock(&self.core);
+        let Some(acls) = &core.acls else {
+            return names;
+        };
+        let host = host.trim_start_matches('/');
+        let who = Who { principal, host };
+        let may_see =
+            |name: &String| acls.allows(who, Operation::Describe, ResourceType::Topic, name);
+        names.into_iter().filter(may_see).collect()
     }
 
     /// Publishes the state of a group as of the event at `at_ms`. Sessions of newly watched members

@@ -97,6 +97,19 @@ impl BrokerGroups {
         Ok(py.detach(|| service.topics()))
     }
 
+    fn visible_topics(
+        &self,
+        py: Python<'_>,
+        principal: &str,
+        host: &str,
+        names: Vec<String>,
+    ) -> PyResult<Vec<String>> {
+        let Some(service) = self.service(py)? else {
+            return Ok(Vec::new());
+        };
+        Ok(py.detach(|| service.visible_topics(principal, host, names)))
+    }
+
     fn now_ms(&self, py: Python<'_>) -> PyResult<f64> {
         self.service(py)?;
         Ok(self.0.groups_clock.get().map_or(0.0, GroupClock::now_ms))
@@ -155,6 +168,7 @@ fn event_to_py<'py>(
                 request.version,
                 request.client_id.as_deref().unwrap_or_default(),
                 request.client_host.as_str(),
+                request.principal.as_str(),
                 at_ms,
                 group,
                 values::to_py(py, &body)?,

@@ -34,7 +34,13 @@ from thalweg.coordinator.kip848.requests import (
     owned,
     validate,
 )
-from thalweg.coordinator.kip848.roster import ConsumerGroupMember, ConsumerRoster, Topic
+from thalweg.coordinator.kip848.roster import (
+    ConsumerGroupMember,
+    ConsumerRoster,
+    Topic,
+    Visible,
+    all_are_visible,
+)
 from thalweg.coordinator.kip848.topic_ids import IdPartition
 from thalweg.coordinator.states import (
     CONSUMER_GROUP,
@@ -99,14 +105,23 @@ class ConsumerGroup:
         settings: ConsumerGroupSettings,
         new_id: Callable[[], str],
         topics: TopicsChanged,
+        visible: Visible = all_are_visible,
     ) -> None:
-        """Creates an empty group. `new_id` creates member ids for clients that send none."""
+        """Creates an empty group.
+
+        Args:
+            group_id: Its name.
+            settings: The broker's options.
+            new_id: Creates member ids for clients that send none.
+            topics: The existing topics.
+            visible: Says which topics a member may see through its pattern.
+        """
         self.group_id = group_id
         self.settings = settings
         self.state = _S.EMPTY
         self.epoch = _FIRST_EPOCH
         self.assignment_epoch = _FIRST_EPOCH
-        self.roster = ConsumerRoster(_topics(topics))
+        self.roster = ConsumerRoster(_topics(topics), visible)
         self._new_id = new_id
         self._assigned_at: float | None = None
         self._exists = False
@@ -210,16 +225,18 @@ class ConsumerGroup:
         member = admission.find(self.group_id, self.roster, request.body)
         if member is None:
             chosen = member_id or self._new_id()
-            return ConsumerGroupMember(chosen, request.client_id, request.client_host)
+            return ConsumerGroupMember(
+                chosen, request.client_id, request.client_host, request.principal
+            )
         # A static member returns and, with version 0, has no member id: the broker chooses it.
         return member if member.member_id else replace(member, member_id=self._new_id())
 
     def _told(self, member: ConsumerGroupMember, request: Arrived) -> ConsumerGroupMember:
-        told = member.told(request.body, request.client_id, request.client_host)
-        if told.regex == member.regex:
+        told = member.told(request)
+        if (told.regex, told.principal) == (member.regex, member.principal):
             return told
         try:
-            return replace(told, matching=self.roster.matching(told.regex))
+            return replace(told, matching=self.roster.matching(told))
         except PatternError as error:
             raise not_a_pattern(told.regex, error) from error
 

@@ -4,7 +4,7 @@ They are in one class because they change together: a partition is free when no 
 a returning static member replaces the one that left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,17 @@ from thalweg.coordinator.assignors.server import AssignedMember
 from thalweg.coordinator.kip848.patterns import PatternError, TopicPattern
 from thalweg.coordinator.kip848.reconciliation import Current, Target
 from thalweg.coordinator.kip848.topic_ids import IdPartition
+from thalweg.coordinator.steps import Arrived
 
-__all__ = ["ConsumerGroupMember", "ConsumerRoster", "Topic"]
+__all__ = ["ConsumerGroupMember", "ConsumerRoster", "Topic", "Visible", "all_are_visible"]
+
+# Says which of the topics with these names a user may describe: (principal, host, names).
+Visible = Callable[[str, str, list[str]], Iterable[str]]
+
+
+def all_are_visible(principal: str, host: str, names: list[str]) -> Iterable[str]:
+    """Returns all names, as a broker without an authorizer does."""
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class ConsumerGroupMember:
     member_id: str
     client_id: str
     client_host: str
+    principal: str = ""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -52,10 +62,9 @@ class ConsumerGroupMember:
         """All topics that it subscribes to, also those that do not exist."""
         return self.topics | self.matching
 
-    def told(
-        self, body: Mapping[str, Any], client_id: str, client_host: str
-    ) -> "ConsumerGroupMember":
+    def told(self, request: Arrived) -> "ConsumerGroupMember":
         """Returns the member after a heartbeat. Fields that are null or -1 have not changed."""
+        body = request.body
         fields = {
             "instance_id": body["InstanceId"],
             "rack_id": body["RackId"],
@@ -63,11 +72,13 @@ class ConsumerGroupMember:
             "regex": body.get("SubscribedTopicRegex"),
         }
         changes: dict[str, Any] = {key: each for key, each in fields.items() if each is not None}
+        for name in ("client_id", "client_host", "principal"):
+            changes[name] = getattr(request, name)
         if body["RebalanceTimeoutMs"] != -1:
             changes["rebalance_timeout_ms"] = body["RebalanceTimeoutMs"]
         if body["SubscribedTopicNames"] is not None:
             changes["topics"] = frozenset(body["SubscribedTopicNames"])
-        return replace(self, client_id=client_id, client_host=client_host, **changes)
+        return replace(self, **changes)
 
 
 class ConsumerRoster:
@@ -79,11 +90,12 @@ class ConsumerRoster:
         topics: {name: topic}, of all existing topics.
     """
 
-    def __init__(self, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, topics: Mapping[str, Topic], visible: Visible = all_are_visible) -> None:
         self.members: dict[str, ConsumerGroupMember] = {}
         self.targets: dict[str, frozenset[IdPartition]] = {}
         self.topics = dict(topics)
         self._names = _names(topics)
+        self._visible = visible
         self._patterns: dict[str, TopicPattern] = {}
         self._holders: dict[IdPartition, str] = {}
         self._static: dict[str, str] = {}
@@ -136,12 +148,22 @@ class ConsumerRoster:
 
     # ------------------------------------------------------------------ topics
 
-    def matching(self, regex: str) -> frozenset[str]:
-        """Returns the existing topics whose complete names match.
+    def matching(self, member: ConsumerGroupMember) -> frozenset[str]:
+        """Returns the existing topics whose complete names match a member's pattern.
+
+        As in Kafka, the pattern does not match topics that the member may not describe.
 
         Raises:
             PatternError: If it is not a pattern, or takes too long.
         """
+        return self._seen_by(member, self._matching(member.regex))
+
+    def _seen_by(self, member: ConsumerGroupMember, names: frozenset[str]) -> frozenset[str]:
+        if not names:
+            return names
+        return frozenset(self._visible(member.principal, member.client_host, sorted(names)))
+
+    def _matching(self, regex: str) -> frozenset[str]:
         if not regex:
             return frozenset()
         pattern = self._patterns.get(regex) or TopicPattern(regex)
@@ -152,7 +174,7 @@ class ConsumerRoster:
     def _matching_now(self, regex: str) -> frozenset[str] | None:
         """Matches an accepted pattern again. None: with the current topics it takes too long."""
         try:
-            return self.matching(regex)
+            return self._matching(regex)
         except PatternError:
             return None
 
@@ -170,8 +192,8 @@ class ConsumerRoster:
         found = {regex: self._matching_now(regex) for regex in used if regex}
         for member in list(self.members.values()):
             if member.regex:
-                matching = found[member.regex]
-                matching = member.matching if matching is None else matching
+                names = found[member.regex]
+                matching = member.matching if names is None else self._seen_by(member, names)
                 self.members[member.member_id] = replace(member, matching=matching)
         return self.subscribed() != before
 
