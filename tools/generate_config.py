@@ -114,7 +114,7 @@ only tries the mechanism that you set.
 | `SCRAM-SHA-256`, `SCRAM-SHA-512` | a proof without the password | that it has the user's keys |
 | `OAUTHBEARER` | a token, until it expires | nothing |
 | `AWS_MSK_IAM` | a signature for this broker, valid for 15 minutes | nothing |
-| `GSSAPI` | a ticket of Kerberos for this broker | that it has the key of its principal |
+| `GSSAPI` | a Kerberos ticket for this broker | that it has the key of its principal |
 
 - **Use PLAIN and OAUTHBEARER only with TLS.** Without TLS (`SASL_PLAINTEXT`), anybody on the
   network can read the password or the token, and log in with it. An `InsecureConnectionWarning`
@@ -126,8 +126,8 @@ only tries the mechanism that you set.
   clients. It does not normalize them (no SASLprep).
 - **If a broker refuses the credentials**, calls raise `SaslAuthenticationFailedError` with the
   broker's message. If the client itself refuses the broker, `by_client` of this error is True. If
-  your token provider or your function for the password fails, or there is no ticket of
-  [Kerberos](security.md#kerberos), calls raise `NoCredentialsError`.
+  your token provider or your function for the password fails, or there is no
+  [Kerberos](security.md#kerberos) ticket, calls raise `NoCredentialsError`.
 - **If the listener does not offer the mechanism**, calls raise `UnsupportedSaslMechanismError`,
   which lists the mechanisms that it offers. If the listener does not use SASL, calls raise
   `IllegalSaslStateError`.

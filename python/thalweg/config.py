@@ -180,7 +180,7 @@ class Config(dict[str, Any]):
             IllegalStateError: If the client does not log in with PLAIN or SCRAM.
         """
         mechanism = self["sasl_mechanism"]
-        if mechanism in (None, "OAUTHBEARER", "AWS_MSK_IAM"):
+        if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
             raise IllegalStateError(
                 "set_sasl_credentials needs a client with sasl_mechanism PLAIN, SCRAM-SHA-256 or"
                 f" SCRAM-SHA-512. This client has {mechanism}"

@@ -115,7 +115,7 @@ def test_credentials_and_region_of_a_profile(tmp_path: Path) -> None:
 
 
 def test_no_credentials_and_no_region_are_named() -> None:
-    assert "AWS: no credentials: there are none" in find({})["error"]
+    assert "AWS: no credentials: botocore found none" in find({})["error"]
     keys = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "hunter2"}
     assert "AWS: the region is not known" in find(keys)["error"]
 

@@ -5,6 +5,7 @@ import pickle
 import queue
 import threading
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -100,6 +101,34 @@ def test_what_a_function_raises_is_named_without_its_text():
     assert isinstance(error, TypeError)
     assert "4711" not in reason + str(error)
     assert reason == "the function in sasl_plain_password must return a str, not int"
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    text: str
+
+
+class UnreadableError(Exception):
+    @property  # type: ignore[misc]
+    def __class__(self):
+        raise RuntimeError("hunter2")
+
+
+@pytest.mark.parametrize("kind", [FrozenError, UnreadableError])
+def test_an_exception_that_refuses_to_be_read_is_an_answer_too(kind, capfd):
+    error = kind("hunter2")
+
+    def function() -> str:
+        raise error
+
+    source = PasswordSource(function)
+    for _ in range(20):  # more than may hang at a time
+        reply = Reply()
+        source.request(reply)
+        reason, given = reply.answers.get(timeout=10)
+        assert given is error
+        assert "hunter2" not in reason
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_async_function_cannot_supply_a_password():

@@ -4,9 +4,11 @@
 //! they name. Without TLS, somebody who has taken over a broker can so let the client open
 //! connections to other services of its network.
 
+use core::net::IpAddr;
 use std::fmt;
 
-/// Patterns of host names: `*` stands for any characters, and case does not matter.
+/// Patterns of host names: `*` stands for any characters, and case does not matter. A pattern of an
+/// address matches only addresses: `10.0.*` does not match the name `10.0.example.com`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHosts(Vec<String>);
 
@@ -19,7 +21,10 @@ impl AllowedHosts {
     /// Whether one of the patterns matches the whole name.
     pub fn contains(&self, host: &str) -> bool {
         let host = comparable(host);
-        self.0.iter().any(|pattern| matches(pattern, &host))
+        let is_address = host.parse::<IpAddr>().is_ok();
+        self.0
+            .iter()
+            .any(|pattern| (is_address || !is_of_addresses(pattern)) && matches(pattern, &host))
     }
 }
 
@@ -33,6 +38,17 @@ impl fmt::Display for AllowedHosts {
 fn comparable(name: &str) -> String {
     let name = name.trim();
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// Whether a pattern has the form of an address. Names of hosts have no colon.
+fn is_of_addresses(pattern: &str) -> bool {
+    let is_v4 = || {
+        pattern.contains(|char: char| char.is_ascii_digit())
+            && pattern
+                .chars()
+                .all(|char| matches!(char, '0'..='9' | '.' | '*'))
+    };
+    pattern.contains(':') || is_v4()
 }
 
 fn matches(pattern: &str, host: &str) -> bool {
@@ -68,7 +84,8 @@ mod tests {
         assert!(allows("*.Example.com", "B1.eXample.COM."));
         assert!(allows("b*-*.example.com", "b1-use1-az2.example.com"));
         assert!(allows("10.0.*", "10.0.3.4"));
-        assert!(allows("*", "any"));
+        assert!(allows("2001:db8:*", "2001:DB8::7"));
+        assert!(allows("*", "any") && allows("*", "10.0.3.4"));
         assert!(allows("a*a", "aba"));
         for wrong in [
             "example.com",
@@ -81,6 +98,15 @@ mod tests {
         assert!(!allows("a*a", "a"), "a character cannot match twice");
         assert!(!allows("10.0.*", "110.0.3.4"));
         assert!(!allows("b1", "b10"));
+    }
+
+    #[test]
+    fn a_pattern_of_an_address_matches_no_name() {
+        assert!(!allows("10.0.*", "10.0.attacker.example"));
+        assert!(!allows("1*", "1.attacker.example"));
+        assert!(!allows("*.4", "attacker.4"));
+        assert!(!allows("2001:db8:*", "2001:db8:attacker.example"));
+        assert!(allows("b1*", "b1.example"), "a pattern of names");
     }
 
     #[test]

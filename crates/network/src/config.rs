@@ -145,7 +145,10 @@ impl ClientConfig {
             let deadline = Instant::now() + limit;
             match source.wait(deadline, &mut || false) {
                 Ok(answer) => answer.map_err(|error| error.reason.clone()),
-                Err(_) => Err(format!("no password came in {} s", limit.as_secs_f64())),
+                Err(_) => Err(format!(
+                    "the function returned no password within {} s",
+                    limit.as_secs_f64()
+                )),
             }
         })
     }

@@ -83,7 +83,7 @@ impl Login {
         &self.access_key
     }
 
-    /// Whether somebody with this secret key has signed the login, and it is valid now.
+    /// Whether this secret key signed the login, and the login is valid now.
     pub fn is_signed_with(&self, secret_key: &Secret, now_ms: i64) -> bool {
         let Some(signed_ms) = unix_ms(&self.date) else {
             return false;
@@ -207,7 +207,7 @@ fn unix_ms(date: &str) -> Option<i64> {
     })
 }
 
-/// Counts from March, so that the day of a leap year is the last one of its year.
+/// Counts from March, so that the leap day is the last day of its year.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 {
         (year, month - 3)

@@ -54,7 +54,7 @@ pub fn subject(der: &[u8]) -> Option<String> {
         parts.push(relative_name(set)?);
         names = rest;
     }
-    // The most special part comes first.
+    // The most specific part comes first.
     parts.reverse();
     Some(parts.join(","))
 }

@@ -7,7 +7,7 @@
 //! caller cannot repeat or skip a step. The client's side is in the crate `network`, whose tests
 //! run both sides against each other.
 //!
-//! This crate has no I/O, clock, thread and random source. Nonces come from a secret
+//! This crate has no I/O, clock, threads or random source. Nonces come from a secret
 //! seed ([`Nonces`]), and the time is an argument. It does not know Kafka's protocol, and it does not
 //! keep users: the caller passes the credential of the user.
 //!

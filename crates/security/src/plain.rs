@@ -18,7 +18,7 @@ pub struct Login {
     pub password: Secret,
 }
 
-/// The words for an unknown user and for a wrong password, as Kafka's.
+/// Returns Kafka's refusal for an unknown user and for a wrong password.
 pub fn wrong_password() -> Refusal {
     Refusal::new("Authentication failed: Invalid username or password")
 }
@@ -88,7 +88,7 @@ impl Passwords {
         self.tags.remove(user).is_some()
     }
 
-    /// Whether the user exists and has this password. The time that this takes tells neither.
+    /// Whether the user exists and has this password. The duration reveals neither.
     pub fn accepts(&self, login: &Login) -> bool {
         let known = self.tags.get(&login.user);
         let tag = known.unwrap_or(&self.nobody);

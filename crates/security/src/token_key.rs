@@ -11,7 +11,7 @@ use crate::Secret;
 #[derive(Clone)]
 pub struct TokenKey(hmac::Key);
 
-/// The HMAC of a token's ID. Who knows it may use the token.
+/// The HMAC of a token's ID. Anyone who knows it can use the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenHmac(Vec<u8>);
 
@@ -35,7 +35,8 @@ impl TokenHmac {
         Secret::new(BASE64_STANDARD.encode(&self.0))
     }
 
-    /// Returns a key for a map. To compare digests does not tell how much of an HMAC is right.
+    /// Returns the digest of an HMAC, as a key for maps. So the duration of a lookup does not
+    /// reveal how much of a guessed HMAC is correct.
     pub fn digest(hmac: &[u8]) -> Vec<u8> {
         digest::digest(&digest::SHA256, hmac).as_ref().to_vec()
     }

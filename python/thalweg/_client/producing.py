@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from thalweg import interceptor, metrics
+from thalweg._client.notes import add_note
 from thalweg.config import Config
 from thalweg.partitioner import partition_function
 from thalweg.serializer import SerializeFunction, serialize_function
@@ -65,7 +66,7 @@ def _serialize_both(
             if value_serializer is not None:
                 value = value_serializer(topic, headers, value)
         except Exception as error:
-            error.add_note(f"while serializing the {part} of a record for topic {topic!r}")
+            add_note(error, f"while serializing the {part} of a record for topic {topic!r}")
             raise
         return key, value
 

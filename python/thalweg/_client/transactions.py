@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from thalweg._client.arguments import offsets_given
+from thalweg._client.notes import add_note
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
 from thalweg.structs import ConsumerGroupMetadata
 
@@ -64,7 +65,7 @@ def abort_failed(failed: KafkaError, error: BaseException) -> FatalTransactionEr
         The error of the abort if it is fatal. For example, only the abort may find out that there
         is a newer producer.
     """
-    error.add_note(f"abort_transaction() failed as well: {failed}")
+    add_note(error, f"abort_transaction() failed as well: {failed}")
     return failed if isinstance(failed, FatalTransactionError) else None
 
 

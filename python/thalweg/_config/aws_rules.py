@@ -39,7 +39,8 @@ class AwsRules:
             option = _ENTRIES.get(name)
             if option is None:
                 self.found.problem(
-                    f"sasl_jaas_config has {name}, which is not supported for AWS_MSK_IAM"
+                    f"sasl_jaas_config has {name}, which AWS_MSK_IAM does not support. Remove it:"
+                    " the client reads awsProfileName and awsRoleArn"
                 )
             elif option not in self.explicit:
                 self.values[option] = value
@@ -59,7 +60,9 @@ class AwsRules:
             )
         region = self.values["sasl_aws_region"]
         if region is not None and not re.fullmatch(r"[a-z]{2,9}(-[a-z]+)+-\d+", region):
-            self.found.problem(f"sasl_aws_region must be such as 'eu-west-1', not {region!r}")
+            self.found.problem(
+                f"sasl_aws_region must be the name of a region such as 'eu-west-1', not {region!r}"
+            )
         self._credentials()
 
     def _credentials(self) -> None:

@@ -263,8 +263,9 @@ def _token_provider(option: Option, value: Any) -> Any:
             value = getattr(importlib.import_module(module), name)()
         except Exception as wrong:
             raise ValueError(
-                f"names a token provider that cannot be made: {value!r}"
-                f" ({type(wrong).__name__}: {wrong})"
+                f"names a token provider that cannot be created: {value!r}"
+                f" ({type(wrong).__name__}: {wrong}). It must name a class, or a function without"
+                " arguments that returns the provider, in a module on Python's path"
             ) from None
     elif isinstance(value, type):
         raise ValueError(f"must be an instance of {value.__name__}, not the class")

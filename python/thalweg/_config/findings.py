@@ -11,7 +11,11 @@ class IgnoredOptionWarning(UserWarning):
 
 
 class InsecureConnectionWarning(UserWarning):
-    """Somebody on the network can read or forge credentials. The message says why."""
+    """An option makes connections insecure.
+
+    Other people can read secrets or records, or pretend to be a broker or a user. The message says
+    why.
+    """
 
 
 class Findings:

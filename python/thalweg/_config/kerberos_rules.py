@@ -54,10 +54,14 @@ class KerberosRules:
                     " variable KRB5CCNAME"
                 )
             elif name == "isInitiator" and value.lower() != "true":
-                self.found.problem("sasl_jaas_config has isInitiator, which a client needs")
+                self.found.problem(
+                    "sasl_jaas_config has isInitiator, but its value is not true. A client must"
+                    " initiate the login: remove isInitiator, or set it to true"
+                )
             elif name not in (*_WITHOUT_EFFECT, "isInitiator", "useKeyTab", "useTicketCache"):
                 self.found.problem(
-                    f"sasl_jaas_config has {name}, which is not supported for GSSAPI"
+                    f"sasl_jaas_config has {name}, which the client does not support for GSSAPI."
+                    " Remove it"
                 )
         self._source(entries)
 

@@ -241,7 +241,8 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "Longest pause before the client connects again. Jitter subtracts up to 20%. After a failed"
         " authentication, even the first pause has this length, because many directories lock a"
-        " user after a few wrong passwords.",
+        " user after a few wrong passwords. Each connection of the client pauses for itself, so a"
+        " client with two connections to a broker may send a wrong password twice in that time.",
     ),
     _ms(
         "retry_backoff_ms",
@@ -494,8 +495,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_endpoint_identification_algorithm",
         "pca",
-        "Kafka's name for ssl_check_hostname. 'https': True. '': False. None: ssl_check_hostname"
-        " decides.",
+        "Kafka's name for ssl_check_hostname. 'https': True. '', or librdkafka's 'none': False."
+        " None: ssl_check_hostname decides.",
         core=False,
         differs="Kafka's default is 'https'. ssl_check_hostname=True has the same effect.",
     ),

@@ -156,8 +156,10 @@ def _file_reader(kind: str, own: Mapping[str, Any], found: Findings) -> _Reader 
     def read(path: str, key: str) -> str | _Problem:
         if kind == "dir" and os.path.basename(key) != key:
             return _Problem("does not name a file of the folder")
+        if not path:
+            return _Problem(f"has no path: write ${{{kind}:/path:key}}")
         where = os.path.realpath(os.path.join(path, key) if kind == "dir" else path)
-        if not path or not any(where == root or _is_in(where, root) for root in roots):
+        if not any(where == root or _is_in(where, root) for root in roots):
             return _Problem(f"is not allowed: the file is not in {option}")
         text = _contents(where, roots)
         if isinstance(text, _Problem):

@@ -7,9 +7,9 @@ from thalweg._config.aws_rules import AWS, OF_STS, AwsRules
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.formats.jaas import Login, read_login
 from thalweg._config.kerberos_rules import KERBEROS, KerberosRules
-from thalweg._config.loopback import is_loopback
 from thalweg._config.oidc.rules import OIDC, OidcRules
 from thalweg._config.secret import Secret, revealed
+from thalweg.auth.loopback import is_loopback
 
 __all__ = ["SaslRules"]
 
@@ -217,7 +217,8 @@ class SaslRules:
             elif revealed(self.values[option]) != entries[entry]:
                 # Half of each would be a login that nobody meant.
                 self.found.problem(
-                    f"sasl_jaas_config has another {entry} than {option}: set only one of them"
+                    f"sasl_jaas_config and {option} contain different values for {entry}: set only"
+                    " one of them"
                 )
         if "sasl_scram_tokenauth" not in self.explicit:
             self.values["sasl_scram_tokenauth"] = entries.get("tokenauth", "").lower() == "true"

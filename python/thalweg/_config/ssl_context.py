@@ -55,16 +55,22 @@ def read_context(context: ssl.SSLContext) -> tuple[dict[str, Any], list[str]]:
             )
         elif authorities:
             found["ssl_cafile"] = "".join(map(ssl.DER_cert_to_PEM_cert, authorities))
-        elif ssl.create_default_context().cert_store_stats()["x509"]:
-            # OpenSSL reads a capath only when it needs one of its certificates.
+        else:
+            # OpenSSL reads a folder only when it needs one of its certificates. So this may be the
+            # folder of the system, another one, or none.
             problems.append(
                 "has no authorities that can be read. Set ssl_cafile, which may also be a folder."
-                " Or call load_default_certs() to trust the system's authorities"
+                " To trust the system's authorities, give no ssl_context"
             )
     if not found["ssl_enabled_protocols"]:
-        problems.append("allows neither TLS 1.2 nor TLS 1.3")
+        problems.append(
+            "allows neither TLS 1.2 nor TLS 1.3. Set its maximum_version to"
+            " ssl.TLSVersion.TLSv1_3, and remove ssl.OP_NO_TLSv1_3 from its options"
+        )
     if not found["ssl_ciphers"]:
-        problems.append("allows no cipher suite that the client has")
+        problems.append(
+            "allows no cipher suite that the client supports. Remove the call of set_ciphers()"
+        )
     return found, problems
 
 

@@ -56,7 +56,8 @@ class TlsRules:
         algorithm = self.values["ssl_endpoint_identification_algorithm"]
         if algorithm is not None and algorithm.lower() not in ("", "none", "https"):
             self.found.problem(
-                f"ssl_endpoint_identification_algorithm must be 'https' or '', not {algorithm!r}"
+                "ssl_endpoint_identification_algorithm must be 'https', or '' or 'none' to accept"
+                f" any host name, not {algorithm!r}"
             )
         elif algorithm is not None:
             checks = algorithm.lower() == "https"
@@ -139,7 +140,7 @@ class TlsRules:
         if expression is not None:
             self.found.problem(
                 "ssl_ciphers must be a list of names of cipher suites, not an expression of OpenSSL"
-                f" such as {expression!r}. The client has {', '.join(SUITES)}"
+                f" such as {expression!r}. The client supports {', '.join(SUITES)}"
             )
         else:
             self._chosen("ssl_ciphers", given, known)
@@ -177,6 +178,11 @@ class TlsRules:
         self.values[name] = list(dict.fromkeys(chosen))
         has = ", ".join(dict.fromkeys(known.values()))
         if lacks and not chosen:
-            self.found.problem(f"{name} names nothing that the client has. It has {has}")
+            self.found.problem(
+                f"{name} contains no name that the client supports. Use one or more of {has}"
+            )
         elif lacks:
-            self.found.warn(f"{name}: the client does not have {', '.join(lacks)}. It has {has}")
+            self.found.warn(
+                f"{name}: the client ignores {', '.join(lacks)}, which it does not support. It"
+                f" supports {has}"
+            )

@@ -56,7 +56,15 @@ class DelegationToken:
 
         Args:
             sasl_mechanism: A mechanism that the listener of the brokers offers.
+
+        Raises:
+            ValueError: If the mechanism is not SCRAM. Brokers accept tokens with no other one.
         """
+        if sasl_mechanism not in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            raise ValueError(
+                "sasl_mechanism must be SCRAM-SHA-256 or SCRAM-SHA-512 for a delegation token, not"
+                f" {sasl_mechanism!r}"
+            )
         return {
             "sasl_mechanism": sasl_mechanism,
             "sasl_plain_username": self.token_id,

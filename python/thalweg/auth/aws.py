@@ -32,7 +32,10 @@ _SESSION_NAME: Final = "thalweg"
 
 
 class AwsError(TokenProviderError):
-    """AWS credentials or a region are missing. The text contains no secret."""
+    """botocore, AWS credentials or a region are missing, or AWS refused a request.
+
+    The text contains no secret.
+    """
 
 
 class Reply(Protocol):
@@ -70,7 +73,7 @@ class Identity:
         self._role_arn, self._given = role_arn, credentials
         self._session: Any = None
         self._found: Any = None
-        self._lock = threading.Lock()
+        self._process, self._lock = os.getpid(), threading.Lock()
         if credentials is None or role_arn is not None:
             _botocore()
 
@@ -90,11 +93,15 @@ class Identity:
         )
         if not region:
             raise AwsError(
-                "AWS: the region is not known. Set sasl_aws_region, or the environment variable"
+                "AWS: the region is not known. Set sasl_aws_region (for AWS_MSK_IAM),"
+                " MskTokenProvider(region=...) (for OAUTHBEARER), or the environment variable"
                 " AWS_REGION"
             )
         if not re.fullmatch(_REGION, region):
-            raise AwsError(f"AWS: {region!r} is not the name of a region")
+            raise AwsError(
+                f"AWS: {region!r} is not the name of a region. Use a name such as 'eu-west-1' in"
+                " sasl_aws_region, MskTokenProvider(region=...) or AWS_REGION"
+            )
         return region
 
     def credentials(self, host: str | None = None) -> Credentials:
@@ -109,11 +116,18 @@ class Identity:
         """
         if self._given is not None and self._role_arn is None:
             return _current(self._given, _kind)
-        with self._lock:
+        with self._own_lock():
             if self._found is None:
                 self._found = self._chain(host)
             found = self._found
         return _current(found, _words if self._given is None else _kind)
+
+    def _own_lock(self) -> threading.Lock:
+        """Returns the lock of this process: a fork may have copied one that is held."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+            self._session = self._found = None
+        return self._lock
 
     def _opened(self) -> Any:
         """Returns the session of botocore, which keeps what it has found."""
@@ -141,7 +155,11 @@ class Identity:
         else:
             if found is not None:
                 return found if self._role_arn is None else self._assumed(found, host)
-            failure = "there are none. Set the environment variables of AWS, or sasl_aws_profile"
+            failure = (
+                "botocore found none. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile"
+                " (sasl_aws_profile), or sasl_aws_credentials. MskTokenProvider has the arguments"
+                " profile and credentials"
+            )
         raise AwsError(f"AWS: no credentials: {failure}")
 
     def _assumed(self, source: Any, host: str | None) -> Any:
@@ -235,7 +253,7 @@ class Logins:
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
         self._workers = Workers(
-            "AWS_MSK_IAM",
+            "the AWS credentials source of AWS_MSK_IAM",
             lambda asked: message(identity, asked.host),
             lambda asked, text: asked.reply.password(text),
             reason,
@@ -294,7 +312,7 @@ def _current(source: Any, words: Callable[[Exception], str]) -> Credentials:
         )
     token = token if isinstance(token, str) else None
     if not all(map(is_encodable, (access_key, secret_key, token or ""))):
-        raise AwsError("AWS: the credentials have a lone surrogate, which is not a character")
+        raise AwsError("AWS: the credentials must be encodable as UTF-8")
     return Credentials(access_key, secret_key, token)
 
 
@@ -315,7 +333,7 @@ def _kind(error: Exception) -> str:
     """Returns what an error of the application's credentials may show."""
     if isinstance(error, AwsError):
         return str(error)
-    if type(error).__module__.startswith("botocore."):
+    if str(type(error).__module__).startswith("botocore."):
         return _words(error)
     # The text of another exception is left out: it may contain a credential.
     return f"sasl_aws_credentials raised {type(error).__name__}"

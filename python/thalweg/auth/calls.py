@@ -51,7 +51,7 @@ class Calls:
 
         Raises:
             BaseException: Whatever the provider raises.
-            TypeError, ValueError: If the provider returns something else than a token.
+            TypeError, ValueError: If the provider returns anything other than a token.
         """
         token = read(self._returned(), self.name)
         if token.extensions is None and self._extensions is not None:

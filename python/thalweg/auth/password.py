@@ -68,7 +68,7 @@ def _text(given: Any, name: str, takes_bytes: bool) -> str:
         if not is_encodable(text):
             raise _WrongPassword(f"{name} must return UTF-8 if it returns bytes")
     if isinstance(text, str) and not is_encodable(text):
-        raise _WrongPassword(f"{name} must return a text that has a form in UTF-8")
+        raise _WrongPassword(f"{name} must return a str that can be encoded as UTF-8")
     if not isinstance(text, str):
         kinds = "a str or bytes" if takes_bytes else "a str"
         hint = ""

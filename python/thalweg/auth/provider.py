@@ -35,7 +35,11 @@ class Reply(Protocol):
 
 
 class AbstractTokenProvider(ABC):
-    """Supplies bearer tokens, under kafka-python's name. A provider need not inherit from it."""
+    """The base class of token providers in kafka-python.
+
+    In thalweg, a provider does not have to inherit from it. If `token` raises, calls raise
+    `NoCredentialsError` with that exception as `__cause__`.
+    """
 
     @abstractmethod
     def token(self) -> "str | Token | Awaitable[str | Token]":

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 __all__ = ["Workers", "escaped"]
 
 _PACKAGE: Final = __name__.rpartition(".")[0]
-# So many calls may hang at a time. Each of them keeps a thread.
+# How many calls may hang at the same time. Each of them keeps a thread.
 _HANGING_MAX: Final = 8
 
 
@@ -71,7 +71,8 @@ class Workers:
                     self._give_up()
                 if len(self._workers) == _HANGING_MAX:
                     raise RuntimeError(
-                        f"{_HANGING_MAX} calls of {self._name} hang. Give its requests a timeout"
+                        f"{_HANGING_MAX} calls of {self._name} have not returned. Set a timeout"
+                        " for the requests that it sends"
                     )
                 free = _Worker(*self._functions)
                 self._workers.append(free)
@@ -115,8 +116,15 @@ class _Worker:
             self._give(reply, found)
         except BaseException as error:
             self.is_busy = False
+            reply.failed(self._told(error), error)
+
+    def _told(self, error: BaseException) -> str:
+        """Returns why there is no answer. Even reading an error may raise, with some classes."""
+        try:
             _drop_our_frames(error)
-            reply.failed(self._reason(error), error)
+            return self._reason(error)
+        except BaseException as another:
+            return f"it raised an exception that raised {type(another).__name__} when it was read"
 
 
 def escaped(text: str) -> str:
@@ -141,7 +149,8 @@ def _drop_our_frames(error: BaseException) -> None:
     for entry in reversed(entries):
         entry.tb_next = kept
         kept = entry
-    error.__traceback__ = kept
+    # A class may forbid to set attributes, as a frozen dataclass does.
+    BaseException.with_traceback(error, kept)
 
 
 def _is_ours(module: Any) -> bool:

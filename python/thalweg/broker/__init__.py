@@ -245,7 +245,12 @@ class EmbeddedBroker(Access):
         return self._native.topics()
 
     def leader(self, partition: tuple[str, int]) -> int:
-        """Returns the node ID of the leader of a partition (topic, number)."""
+        """Returns the node ID of the leader of a partition (topic, number), or -1 if no node runs.
+
+        Raises:
+            UnknownTopicOrPartitionError: If the partition does not exist.
+            IllegalStateError: If the broker is not running.
+        """
         return self._native.leader(partition)
 
     def move_leader(self, partition: tuple[str, int], node: int) -> None:
@@ -253,6 +258,9 @@ class EmbeddedBroker(Access):
 
         Raises:
             ValueError: If there is no such node.
+            BrokerNotAvailableError: If the node is stopped.
+            UnknownTopicOrPartitionError: If the partition does not exist.
+            IllegalStateError: If the broker is not running.
         """
         self._native.move_leader(partition, node)
 

@@ -40,17 +40,19 @@ class Access:
 
             KafkaProducer(**broker.client_config("alice"))
 
-        The mechanism is the first of the broker's mechanisms that uses a password. If the broker
-        offers only OAUTHBEARER, the client creates a token for the user. The dict contains the
-        password as a `Secret`, which all clients of thalweg accept. With TLS, the dict contains the
-        certificate of the broker's authority. If `ssl.client.auth` is not "none" and the broker
+        The mechanism is the first of the broker's mechanisms that uses a password or a secret key.
+        If the broker offers only OAUTHBEARER, the client creates a token for the user. With `jwks`
+        it cannot: add `sasl_oauth_token_provider` to the dict. The dict contains the password as a
+        `Secret`, which all clients of thalweg accept. With TLS, the dict contains the certificate
+        of the broker's authority. If `ssl.client.auth` is not "none" and the broker
         creates its own certificates, the dict also contains a client certificate for the user.
 
         Args:
             user: The name of the user. None: the first one, or "client" without SASL.
 
         Raises:
-            ValueError: If the broker does not have this user, or any user.
+            ValueError: If the broker has no such user or no users at all, or if a user is given and
+                the protocol is PLAINTEXT.
             IllegalStateError: If the broker is not running.
         """
         authority = self.ca_pem
@@ -75,27 +77,28 @@ class Access:
         return self._guard.authority_pem()
 
     def client_certificate(self, name: str) -> ClientCertificate:
-        """Makes a certificate and a key for a client, for the options ssl_certfile and ssl_keyfile.
+        """Creates a certificate and a key for a client.
 
-        Without SASL, the user is "User:CN=" and the name.
+        Pass them to the client as `ssl_certfile` and `ssl_keyfile`. Without SASL, the user is
+        "User:CN=" and the name.
 
         Raises:
-            KafkaConfigurationError: If the broker does not make its own certificates.
+            KafkaConfigurationError: If the broker does not create its own certificates.
             IllegalStateError: If the broker is not running.
         """
         certificate, key = self._guard.client_certificate(name)
         return ClientCertificate(certificate, Secret(key))
 
     def revoke_certificate(self, certificate: ClientCertificate | str) -> None:
-        """Refuses a certificate of `client_certificate` in each new connection.
+        """Revokes a certificate that `client_certificate` returned.
 
-        Connections that are open stay open.
+        The broker refuses new connections with it. Open connections stay open.
 
         Args:
             certificate: What `client_certificate` returned, or the certificate in it.
 
         Raises:
-            KafkaConfigurationError: If this broker has not made the certificate, or the option
+            KafkaConfigurationError: If this broker did not create the certificate, or the option
                 `ssl.client.auth` is "none".
             IllegalStateError: If the broker is not running.
         """
@@ -106,8 +109,8 @@ class Access:
     def expire_sessions(self) -> None:
         """Ends the sessions of all clients that have logged in with SASL.
 
-        A connection may log in again (KIP-368). Its next other request closes it, as in Kafka at
-        the end of a session.
+        A client may log in again on its connection (KIP-368). If it sends any other request first,
+        the broker closes the connection, as Kafka does at the end of a session.
 
         Raises:
             KafkaConfigurationError: If clients do not log in.
@@ -116,7 +119,7 @@ class Access:
         self._guard.expire_sessions()
 
     def token(self, principal: str, expires_in: float = 300, **claims: Any) -> Token:
-        """Makes a token for OAUTHBEARER, without a signature.
+        """Creates a token for OAUTHBEARER, without a signature.
 
             KafkaProducer(sasl_oauth_token_provider=lambda _: broker.token("alice"), ...)
 
@@ -126,7 +129,9 @@ class Access:
             claims: More claims of the token. A value of None removes a claim.
 
         Raises:
-            KafkaConfigurationError: If the broker does not offer OAUTHBEARER.
+            TypeError: If principal is not a str.
+            KafkaConfigurationError: If the broker does not offer OAUTHBEARER, or accepts only
+                signed tokens (`jwks`).
         """
         return self._security.token(principal, expires_in, claims)
 
@@ -194,14 +199,15 @@ class Access:
             user: The name of the user, or "*" for all users.
             operation: Kafka's word, for example "READ", "WRITE", "DESCRIBE" or "ALL".
             topic: The name of a topic, or "*" for all topics.
-            group: The name of a group.
-            transactional_id: A transactional ID.
+            group: The name of a group, or "*" for all groups.
+            transactional_id: A transactional ID, or "*" for all of them.
             cluster: The cluster.
-            prefixed: Whether the ACL is about all names that begin with the given one.
+            prefixed: Whether the ACL applies to all names that begin with the given name.
             host: The address of the client, or "*" for all addresses.
 
         Raises:
             ValueError: If Kafka has no such operation, or not exactly one resource is given.
+            TypeError: If an argument has a wrong type.
             KafkaConfigurationError: If the broker has no authorizer.
             IllegalStateError: If the broker is not running.
         """
@@ -220,7 +226,10 @@ class Access:
         prefixed: bool = False,
         host: str = "*",
     ) -> None:
-        """Creates an ACL that denies an operation. It beats all ACLs that allow it. See allow()."""
+        """Creates an ACL that denies an operation, even if other ACLs allow it.
+
+        The arguments and errors are those of `allow`.
+        """
         resources = _resources(topic, group, transactional_id, cluster)
         _acls.create(self._guard, "DENY", user, operation, host, prefixed, resources)
 

@@ -151,7 +151,7 @@ class FaultRule:
         return self._add("apply_then_disconnect", times)
 
     def then_silence(self, times: int | None = 1) -> Fault:
-        """Accepts the request and never responds."""
+        """Ignores the request and all later requests on its connection, and never responds."""
         return self._add("silence", times)
 
 
@@ -213,8 +213,11 @@ class Faults:
     ) -> Fault:
         """SCRAM: requests this number of iterations. The login fails, whatever the number is.
 
-        A client must refuse fewer than 4096. With more, it wastes the time of the hashes, and the
-        broker refuses the proof.
+        A client must refuse fewer than 4096. Otherwise it derives its keys, and the broker then
+        refuses its proof.
+
+        Raises:
+            ValueError: If iterations or times is out of range, or the broker has no such node.
         """
         iterations = int_given(iterations, "iterations", 0, 2**32 - 1)
         return self._add("scram_iterations", times, node, iterations)

@@ -97,11 +97,11 @@ class Security:
         if given and not {"ssl_certfile", "ssl_keyfile"} <= set(given):
             raise ValueError(
                 "ssl_certfile and ssl_keyfile belong together: give both, or none of the three"
-                " files, and the broker makes its own certificates"
+                " files, and the broker creates its own certificates"
             )
 
     def tls(self) -> tuple[str, str, str | None] | None:
-        """Returns the PEM texts for the native broker. None: it makes its own certificates."""
+        """Returns the PEM texts for the native broker. None: it creates its own certificates."""
         chain, key, authorities = (each and each.reveal() for each in self._pem.values())
         return None if chain is None or key is None else (chain, key, authorities)
 
@@ -127,7 +127,9 @@ class Security:
                 " contain a NUL character"
             )
         if not is_encodable(name) or not is_encodable(text):
-            raise ValueError("the name and the password of a user must have a form in UTF-8")
+            raise ValueError(
+                f"the name and the password of user {name!r} must be encodable as UTF-8"
+            )
         return password
 
     def checked_jwks(self, jwks: Jwks) -> str:
@@ -263,6 +265,7 @@ def _one_of(value: str, parameter: str, known: tuple[str, ...]) -> str:
         raise TypeError(f"{parameter} must be a str, got {shown(value)}")
     if value not in known:
         raise ValueError(
-            f"{parameter}: the embedded broker has no {value!r}, only {', '.join(known)}"
+            f"{parameter}: the embedded broker does not support {value!r}. Use one of"
+            f" {', '.join(known)}"
         )
     return value

@@ -147,7 +147,7 @@ class NoBrokersAvailable(KafkaTimeoutError):
 
 
 class NoCredentialsError(RetriableError, SaslAuthenticationFailedError):
-    """The client has nothing to log in with: no token, no password, or no ticket of Kerberos.
+    """The client has nothing to log in with: no token, no password, or no Kerberos ticket.
 
     A token provider or password function raised, did not answer, or returned a wrong value. Then
     the `__cause__` is what it raised. Or the Kerberos library got no ticket. The client tries again

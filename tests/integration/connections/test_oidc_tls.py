@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -124,11 +125,17 @@ def test_https_goes_through_a_tunnel(idp: IdentityProvider, proxy: HttpProxy, mo
     assert proxy.logins == ["us@er:pass"]
 
 
-def test_http_goes_through_the_proxy(proxy: HttpProxy, monkeypatch) -> None:
+def test_http_goes_through_the_proxy_but_not_to_this_machine(proxy: HttpProxy, monkeypatch) -> None:
+    """Without TLS, the proxy could read the client's secret."""
+    monkeypatch.setenv("http_proxy", f"127.0.0.1:{proxy.port}")
+    elsewhere = "http://idp.invalid:8080/token"
+    with suppress(OidcError):
+        tokens(elsewhere, connect_timeout_s=0.2, retry_max_s=0.0).token()
+    assert proxy.requests[0] == f"POST {elsewhere}"
+    proxy.requests.clear()
     with IdentityProvider() as idp:
-        monkeypatch.setenv("http_proxy", f"127.0.0.1:{proxy.port}")
         assert tokens(idp.token_url).token().principal == "alice"
-        assert proxy.requests == [f"POST {idp.token_url}"]
+    assert not proxy.requests
 
 
 def test_no_proxy_names_exceptions(idp: IdentityProvider, proxy: HttpProxy, monkeypatch) -> None:
@@ -150,7 +157,8 @@ def test_link_local_addresses_have_no_proxy(proxy: HttpProxy, monkeypatch) -> No
 def test_a_proxy_that_refuses_is_named(idp: IdentityProvider, proxy: HttpProxy, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:hunter3@127.0.0.1:{proxy.port}")
     proxy.status = 407
-    with pytest.raises(OidcError, match=f"the proxy 127.0.0.1:{proxy.port} says 407") as caught:
+    words = f"the proxy 127.0.0.1:{proxy.port} refused the connection with status 407"
+    with pytest.raises(OidcError, match=words) as caught:
         tokens(idp.token_url, ca_location=ca()).token()
     assert "hunter3" not in str(caught.value)
 

@@ -198,7 +198,7 @@ def sent(producer: KafkaProducer[Any, Any], topic: str, value: bytes) -> Any:
 def collect(
     consumer: KafkaConsumer[Any, Any], wanted: set[tuple[str, bytes]], at_least: int = 0
 ) -> list[str]:
-    """Polls until these records, and so many refusals, have come. Returns the refusals."""
+    """Polls until these records and at least `at_least` refusals have come. Returns the latter."""
     errors: list[str] = []
     seen: set[tuple[str, bytes]] = set()
 

@@ -130,7 +130,7 @@ def test_a_certificate_for_another_host_is_refused(
 ) -> None:
     kafka = start_kafka("4.3", secure=True, keystore="wrong-host")
     options = _options(kafka, "SSL")
-    _refused(KafkaProducer, options, "not valid for name")
+    _refused(KafkaProducer, options, "not valid for the host name")
     with KafkaProducer(**options, ssl_check_hostname=False) as producer:
         assert producer.send("unchecked", b"value").get(30).offset == 0
     # The certificate authority is still checked.

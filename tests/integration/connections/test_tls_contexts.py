@@ -95,7 +95,7 @@ def test_the_secrets_of_sessions_are_written_for_their_owner_only(
     keys.chmod(0o644)
     with (
         pytest.warns(InsecureConnectionWarning),
-        pytest.raises(ValueError, match=r"ssl_keylog_file: .*others may read it"),
+        pytest.raises(ValueError, match=r"ssl_keylog_file: .*is readable for other users"),
     ):
         KafkaProducer(**{**options, "ssl_keylog_file": keys})
 
@@ -145,7 +145,7 @@ def test_changed_files_are_used_by_new_connections(
         _replace(cert, (_STORES / "chain.pem").read_text())
         sends_until("ssl_keyfile: the private key belongs to another certificate")
         _replace(key, (_KEYS / "plain.key").read_text())
-        sends_until("uses the new certificates and keys")
+        sends_until("the client has read them again")
         # A certificate that the broker refuses, which proves that the new ones are in use.
         _replace(cert, "nothing")
         sends_until("contains no PEM certificate")

@@ -103,4 +103,4 @@ def test_a_refused_client_learns_which_certificate_it_showed(
     # Kafka names the authorities that it trusts.
     own = secure_kafka.certificates / "other-ca.p12"
     options |= {"ssl_certfile": str(own), "ssl_password": "changeit"}
-    _refused(options, "did not show its own, CN=another authority", "one of 2 authorities")
+    _refused(options, "did not send its own, CN=another authority", "one of 2 authorities")

@@ -9,7 +9,14 @@ import pytest
 
 from tests.integration.support.clients import read, within
 from tests.support.waiting import wait_until
-from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg import (
+    EmbeddedBroker,
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    SubscriptionPattern,
+    TopicPartition,
+)
 from thalweg.admin import (
     ACL,
     ACLFilter,
@@ -203,3 +210,29 @@ def test_the_user_of_a_certificate_has_rights_too() -> None:
             pytest.raises(KafkaError),
         ):
             running.send("orders", b"value").get(10)
+
+
+def test_a_pattern_of_the_broker_matches_no_topic_that_the_user_may_not_see() -> None:
+    """KIP-848: the broker evaluates the pattern, so it must not give away hidden topics."""
+    users = {"root": "r", "bob": "b"}
+    with EmbeddedBroker(
+        security_protocol="SASL_PLAINTEXT", users=users, authorizer=True, super_users=["root"]
+    ) as broker:
+        for name in ("plans-public", "plans-secret"):
+            broker.create_topic(name)
+        broker.allow("bob", "READ", group="g")
+        broker.allow("bob", "READ", topic="plans-public")
+        with (
+            KafkaConsumer(
+                **broker.client_config("bob"), group_id="g", group_protocol="consumer"
+            ) as consumer,
+            KafkaAdminClient(**broker.client_config("root")) as admin,
+        ):
+            consumer.subscribe(pattern=SubscriptionPattern("plans.*"))
+            wait_until(lambda: consumer.poll(100) or consumer.assignment(), 15)
+            assert {each.topic for each in consumer.assignment()} == {"plans-public"}
+            # The right to a new topic counts when it is created.
+            broker.allow("bob", "READ", topic="plans-new")
+            admin.create_topics({"plans-new": {"num_partitions": 1}, "plans-hidden": {}})
+            wait_until(lambda: consumer.poll(100) or len(consumer.assignment()) > 1, 15)
+            assert {each.topic for each in consumer.assignment()} == {"plans-public", "plans-new"}

@@ -425,6 +425,6 @@ def test_a_client_that_only_asks_for_versions_gives_its_place_up(reads: bool) ->
 
 
 def test_a_password_that_has_no_form_in_utf8_is_not_shown() -> None:
-    with pytest.raises(ValueError, match="must have a form in UTF-8") as caught:
+    with pytest.raises(ValueError, match="must be encodable as UTF-8") as caught:
         secured(users={"alice": "hunter2\ud800"})
     assert "hunter2" not in repr(caught.value) + str(caught.value.__context__)

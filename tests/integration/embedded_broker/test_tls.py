@@ -129,7 +129,7 @@ def test_own_certificates_may_be_files(broker: EmbeddedBroker, tmp_path: Path) -
             assert connection.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(
                 borrowed.certificate
             )
-        with pytest.raises(KafkaConfigurationError, match="makes its own certificates"):
+        with pytest.raises(KafkaConfigurationError, match="has no authority of its own"):
             own.client_certificate("alice")
 
 
@@ -139,7 +139,7 @@ def test_wrong_certificates_are_refused_without_the_key(broker: EmbeddedBroker) 
     for cert, key, words in (
         (one.certificate, other.key, "do not fit together"),
         (one.key.reveal(), one.key, "ssl_certfile: contains no PEM certificate"),
-        (one.certificate, one.certificate, "ssl_keyfile: contains no PEM private key"),
+        (one.certificate, one.certificate, "ssl_keyfile: contains no unencrypted PEM private key"),
     ):
         wrong = EmbeddedBroker(security_protocol="SSL", ssl_certfile=cert, ssl_keyfile=key)
         with pytest.raises(KafkaConfigurationError) as caught:

@@ -56,6 +56,11 @@ def test_a_token_is_created_for_an_owner(admin):
     }
 
 
+def test_a_token_needs_scram():
+    with pytest.raises(ValueError, match="must be SCRAM-SHA-256 or SCRAM-SHA-512"):
+        TOKEN.sasl_config("PLAIN")  # type: ignore[arg-type]
+
+
 def test_an_old_broker_tells_no_requester(admin):
     old = {name: each for name, each in CREATED.items() if "Requester" not in name}
     answers(admin, CreateDelegationToken=old)

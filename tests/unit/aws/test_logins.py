@@ -163,8 +163,8 @@ def test_each_login_uses_the_credentials_of_its_moment():
     [
         (lambda: None, "need an access_key and a secret_key"),
         (lambda: ("hunter2", "hunter3"), "need an access_key and a secret_key"),
-        (Credentials("A", "hunter2\udc80"), "have a lone surrogate"),
-        (Credentials("A", "hunter2", "hunter3\udc80"), "have a lone surrogate"),
+        (Credentials("A", "hunter2\udc80"), "must be encodable as UTF-8"),
+        (Credentials("A", "hunter2", "hunter3\udc80"), "must be encodable as UTF-8"),
         (Frozen(None), "need an access_key and a secret_key"),
         (Frozen(OSError("hunter2")), "no credentials: sasl_aws_credentials raised OSError"),
         (lambda: int("hunter2"), "sasl_aws_credentials raised ValueError"),

@@ -35,7 +35,7 @@ def test_the_configuration_of_amazons_library_works():
     bare = f"{PACKAGE}IAMLoginModule required;"
     assert resolve("a", {**given, "sasl.jaas.config": bare}).core()
     text = one_problem("a", **{**given, "sasl.jaas.config": bare[:-1] + " awsDebugCreds='true';"})
-    assert text == "sasl_jaas_config has awsDebugCreds, which is not supported for AWS_MSK_IAM"
+    assert text.startswith("sasl_jaas_config has awsDebugCreds, which AWS_MSK_IAM does not support")
     text = one_problem("a", **AWS, sasl_client_callback_handler_class="com.example.Mine")
     assert "sasl_aws_credentials" in text
 
@@ -49,7 +49,8 @@ def test_wrong_values_are_named_together():
     found = problems(
         "a", **{**AWS, "sasl_aws_region": "Ireland", "sasl_aws_credentials": ("a", "hunter2")}
     )
-    assert "sasl_aws_region must be such as 'eu-west-1', not 'Ireland'" in found
+    words = "sasl_aws_region must be the name of a region such as 'eu-west-1', not 'Ireland'"
+    assert words in found
     assert any("sasl_aws_credentials must be" in each for each in found)
     assert "hunter2" not in str(found)
 

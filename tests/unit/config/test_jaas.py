@@ -75,6 +75,7 @@ def test_a_login_line_and_options_must_name_one_account(given, wrong):
         assert resolve("p", options)["sasl_plain_username"] == "alice"
         return
     assert problems("p", **options) == [
-        f"sasl_jaas_config has another {each} than sasl_plain_{each}: set only one of them"
+        f"sasl_jaas_config and sasl_plain_{each} contain different values for {each}: set only one"
+        " of them"
         for each in wrong
     ]

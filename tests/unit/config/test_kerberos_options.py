@@ -107,7 +107,7 @@ def test_javas_login_line_may_use_the_ticket_cache():
         ('keyTab="/etc/a.keytab" useTicketCache=true', "must also have useKeyTab=true"),
         ('useTicketCache=true ticketCache="/tmp/c"', "KRB5CCNAME"),
         ("useTicketCache=true isInitiator=false", "isInitiator"),
-        ("useTicketCache=true sealed=true", "sealed, which is not supported for GSSAPI"),
+        ("useTicketCache=true sealed=true", "sealed, which the client does not support"),
     ],
 )
 def test_what_javas_login_line_cannot_say_here_is_named(entries, words):

@@ -33,7 +33,7 @@ def test_oauthbearer_needs_one_provider_of_tokens():
     [
         (5, "must be an object with a method token()"),
         ("eyJ.hunter2.x", "must be an object with a method token()"),
-        ("os.path:nothing", "cannot be made: 'os.path:nothing' (AttributeError"),
+        ("os.path:nothing", "cannot be created: 'os.path:nothing' (AttributeError"),
         ("nowhere:at_all", "(ModuleNotFoundError"),
         ("os:getcwd", "must be an object with a method token()"),
         (dict, "must be an instance of dict, not the class"),

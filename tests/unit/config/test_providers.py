@@ -262,6 +262,13 @@ def test_a_file_outside_of_the_allowed_folders_is_refused(
     assert problem.endswith(f"is not allowed: the file is not in {PATHS}")
 
 
+@pytest.mark.parametrize("kind", ["file", "dir"])
+def test_a_variable_without_a_path_is_told_what_it_lacks(tmp_path: Path, kind: str) -> None:
+    options = {"config_providers": kind, f"config_providers_{kind}_param_allowed_paths": tmp_path}
+    (problem,) = problems("p", client_id=f"${{{kind}:key}}", **options)
+    assert problem.endswith(f"has no path: write ${{{kind}:/path:key}}")
+
+
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "huge", "binary", "no key"])
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "kafka.properties"

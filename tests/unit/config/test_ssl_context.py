@@ -39,15 +39,18 @@ def test_a_context_of_the_standard_library_gives_its_authorities_and_checks():
 def test_a_context_without_authorities_does_not_trust_those_of_the_system(tmp_path, monkeypatch):
     empty = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     folder = ssl.create_default_context(capath=str(tmp_path))  # OpenSSL reads it only when needed
-    monkeypatch.setenv("SSL_CERT_FILE", CA)
-    for context in (empty, folder):
-        (problem,) = problems("p", security_protocol="SSL", ssl_context=context)
-        assert problem.startswith("ssl_context has no authorities that can be read")
+    for system in (CA, "/nowhere"):  # the system may itself have only a folder
+        monkeypatch.setenv("SSL_CERT_FILE", system)
+        for context in (empty, folder):
+            (problem,) = problems("p", security_protocol="SSL", ssl_context=context)
+            assert problem.startswith("ssl_context has no authorities that can be read")
 
 
-def test_where_the_system_has_only_a_folder_a_context_may_mean_the_system(monkeypatch):
+def test_where_the_system_has_only_a_folder_its_context_is_refused(monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
-    assert resolved(ssl.create_default_context())["ssl_cafile"] is None
+    context = ssl.create_default_context()
+    (problem,) = problems("p", security_protocol="SSL", ssl_context=context)
+    assert problem.endswith("To trust the system's authorities, give no ssl_context")
 
 
 def test_names_that_are_checked_and_not_checked_contradict_each_other():

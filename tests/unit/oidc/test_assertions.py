@@ -185,7 +185,8 @@ def test_the_passphrase_may_come_from_a_function(idp):
     )
     provider = tokens(idp.token_url, **more)
     reason, _ = answer(provider)
-    assert "private_key_file the private key is encrypted with another password" in reason
+    assert "private_key_file: the private key is encrypted with another password. " in reason
+    assert "set sasl_oauthbearer_assertion_private_key_passphrase to" in reason
     assert "hunter2" not in reason
     assert provider.token().principal == "alice"
 

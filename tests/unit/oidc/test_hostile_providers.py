@@ -53,7 +53,7 @@ def test_a_redirect_to_nonsense_is_refused_too(idp, location, words):
 @pytest.mark.parametrize("code", [201, 202, 206])
 def test_another_success_is_refused_without_its_body(idp, code):
     idp.answer(document({"access_token": "marker", "error": "marker"}, code))
-    with pytest.raises(OidcError, match=f"/token: {code}, and not 200$") as caught:
+    with pytest.raises(OidcError, match=f"/token: status {code} instead of 200$") as caught:
         tokens(idp.token_url).token()
     assert "marker" not in str(caught.value)
 
@@ -76,7 +76,7 @@ def test_another_success_is_refused_without_its_body(idp, code):
 )
 def test_a_success_without_a_token_shows_nothing_of_its_body(idp, body):
     idp.answer(document(body))
-    with pytest.raises(OidcError, match=r"/token: 200, but the ") as caught:
+    with pytest.raises(OidcError, match=r"/token: status 200, but the ") as caught:
         tokens(idp.token_url).token()
     assert "marker" not in str(caught.value)
 

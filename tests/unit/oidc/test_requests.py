@@ -54,7 +54,7 @@ def test_a_function_supplies_the_secret_of_each_request(idp):
         (lambda: 5, "must return a str, not int"),
         (lambda: None, "must return a str, not NoneType"),
         (lambda: int("hunter2"), "raised ValueError"),
-        (lambda: "hunter2\udc80", "has a lone surrogate"),
+        (lambda: "hunter2\udc80", "must be encodable as UTF-8"),
     ],
 )
 def test_a_function_that_supplies_no_secret_is_named(idp, function, words):

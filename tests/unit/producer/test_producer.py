@@ -1,5 +1,6 @@
 """KafkaProducer: how options, hooks and calls reach the core (on a fake core)."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -90,6 +91,18 @@ def test_a_serializer_that_raises_says_which_and_for_which_topic(make, part):
     with pytest.raises(KeyError) as caught:
         producer.hooks.serialize("t", [], b"k", b"v")
     assert caught.value.__notes__ == [f"while serializing the {part} of a record for topic 't'"]
+
+
+def test_an_exception_that_takes_no_notes_reaches_the_caller_unchanged(make):
+    @dataclass(frozen=True)
+    class FrozenError(Exception):
+        text: str
+
+    def bad(data: Any) -> bytes:
+        raise FrozenError("x")
+
+    with pytest.raises(FrozenError):
+        make(value_serializer=bad).hooks.serialize("t", [], b"k", b"v")
 
 
 def test_a_partitioner_of_the_users_own_is_a_hook_and_its_batch_callback_too(make):

@@ -63,8 +63,7 @@ impl EmbeddedBroker {
     /// Returns a certificate and its key for a client, as PEM texts. The user is `User:CN=name`.
     pub fn client_certificate(&self, name: &str) -> Result<(String, Secret), BrokerError> {
         let Some(authority) = &self.authority else {
-            let problem = "only a broker with TLS that makes its own certificates can sign one";
-            return Err(BrokerError::Config(problem.to_owned()));
+            return Err(no_authority("client_certificate"));
         };
         let signed = authority.client(name)?;
         Ok((signed.certificate, Secret::new(signed.key)))
@@ -74,8 +73,7 @@ impl EmbeddedBroker {
     pub fn revoke_certificate(&self, certificate: &str) -> Result<(), BrokerError> {
         self.check_open()?;
         let (Some(authority), Some(tls)) = (&self.authority, &self.tls) else {
-            let problem = "only a broker with TLS that makes its own certificates can revoke one";
-            return Err(BrokerError::Config(problem.to_owned()));
+            return Err(no_authority("revoke_certificate"));
         };
         let Some(list) = authority.revoke(certificate) else {
             let problem = "this broker has not made the certificate: use one of client_certificate";
@@ -90,12 +88,20 @@ impl EmbeddedBroker {
         self.check_open()?;
         let mut core = lock(&self.core);
         if !core.security.protocol.has_sasl() {
-            let problem = "only clients that log in with SASL have sessions";
+            let problem = "expire_sessions: clients of this broker do not log in. Start it with \
+                           security_protocol='SASL_PLAINTEXT' or 'SASL_SSL'";
             return Err(BrokerError::Config(problem.to_owned()));
         }
         core.expire_sessions();
         Ok(())
     }
+}
+
+fn no_authority(call: &str) -> BrokerError {
+    BrokerError::Config(format!(
+        "{call}: this broker has no authority of its own. Start it with security_protocol='SSL' \
+         or 'SASL_SSL', and without ssl_certfile"
+    ))
 }
 
 /// Returns what accepts connections with TLS, and the authority that the broker has made for it.

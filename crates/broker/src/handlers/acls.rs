@@ -18,6 +18,7 @@ use thalweg_protocol::messages::describe_acls::{
 use thalweg_protocol::{ErrorCode, Str};
 use thalweg_security::acl::{
     ACLS_MAX, Acl, AclFilter, Acls, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType,
+    canonical_host,
 };
 
 use crate::error::ApiError;
@@ -164,12 +165,10 @@ fn checked(creation: &AclCreation) -> Result<Acl, ApiError> {
         }
         Some(_) => {}
     }
-    let host = creation.host.to_string();
-    if host.is_empty() || host.contains('/') {
-        return Err(invalid(
-            "Invalid host: it must be an address, or *".to_owned(),
-        ));
-    }
+    // A real Kafka accepts any text. If it is not an address, the ACL has no effect there.
+    let host = canonical_host(&creation.host).ok_or_else(|| {
+        invalid("Invalid host: it must be an IP address, or * for every host".to_owned())
+    })?;
     if [&name, &principal, &host]
         .iter()
         .any(|each| each.len() > TEXT_BYTES_MAX)

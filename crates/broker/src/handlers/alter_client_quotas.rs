@@ -4,7 +4,6 @@
 //! keeps all its quotas.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use thalweg_protocol::messages::alter_client_quotas::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, AlterClientQuotasResponseEntryData,
@@ -14,13 +13,13 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::error::ApiError;
 use crate::quotas::QuotaKind;
-use crate::quotas::table::{Entity, Name};
+use crate::quotas::table::{ENTITIES_MAX, Entity, Name, canonical_ip};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
 /// Kafka has no limit but that of its records.
 const NAME_BYTES_MAX: usize = 1000;
-/// What a whole number may be off.
+/// How far a value may be from a whole number.
 const EPSILON: f64 = 1e-6;
 
 const OF_CLIENTS: [QuotaKind; 4] = [
@@ -53,7 +52,10 @@ pub(crate) fn handle(
             if request.validate_only || table.alter(&entity, &changes) {
                 return Ok(());
             }
-            let words = "The embedded broker has too many quotas";
+            let words = format!(
+                "The embedded broker keeps quotas for at most {ENTITIES_MAX} entities. Remove some \
+                 first"
+            );
             Err(ApiError::new(ErrorCode::POLICY_VIOLATION, words))
         });
         let (error_code, error_message) = ApiError::fields(done.err());
@@ -99,7 +101,7 @@ fn entity(parts: &[EntityData]) -> Result<Entity, ApiError> {
             .is_some_and(|name| name.len() > NAME_BYTES_MAX)
         {
             return Err(invalid(format!(
-                "The name of the {} is too long",
+                "The name of the {} is longer than {NAME_BYTES_MAX} bytes",
                 kind.as_str()
             )));
         }
@@ -111,15 +113,20 @@ fn entity(parts: &[EntityData]) -> Result<Entity, ApiError> {
         }
     }
     let is_of_client = entity.user.is_some() || entity.client_id.is_some();
-    match &entity.ip {
+    match &mut entity.ip {
         None if is_of_client => Ok(entity),
-        Some(name) if !is_of_client => match name {
-            Name::Of(ip) if ip.parse::<IpAddr>().is_err() => Err(invalid(format!(
-                "{} is not a valid IP or resolvable host.",
-                ip.as_str()
-            ))),
-            _ => Ok(entity),
-        },
+        Some(name) if !is_of_client => {
+            if let Name::Of(ip) = name {
+                let Some(canonical) = canonical_ip(ip) else {
+                    return Err(invalid(format!(
+                        "{} is not a valid IP or resolvable host.",
+                        ip.as_str()
+                    )));
+                };
+                *ip = canonical;
+            }
+            Ok(entity)
+        }
         Some(_) => Err(invalid(
             "Invalid quota entity combination, IP entity shouldnot be combined with User or \
              ClientId",

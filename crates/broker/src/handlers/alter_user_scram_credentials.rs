@@ -15,7 +15,7 @@ use thalweg_security::scram::{Credential, ITERATIONS_MAX, ITERATIONS_MIN, ScramH
 use crate::error::ApiError;
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
-use crate::security::users::Users;
+use crate::security::users::{CREDENTIALS_MAX, Users};
 
 /// Kafka has no limit on a name except that of its records.
 const USER_BYTES_MAX: usize = 1000;
@@ -121,7 +121,10 @@ fn checked(
         ));
     }
     if !exists && !users.has_room_for(accepted + 1) {
-        let words = "The embedded broker has too many user credentials";
+        let words = format!(
+            "The embedded broker keeps at most {CREDENTIALS_MAX} SCRAM credentials. Delete some \
+             first"
+        );
         return Err(ApiError::new(ErrorCode::POLICY_VIOLATION, words));
     }
     Ok(())

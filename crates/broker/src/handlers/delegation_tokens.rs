@@ -60,7 +60,7 @@ pub(crate) fn create(
         Ok(CreateDelegationTokenResponse {
             issue_timestamp_ms: token.issued_ms,
             expiry_timestamp_ms: token.expires_ms,
-            max_timestamp_ms: token.ends_ms,
+            max_timestamp_ms: token.expires_max_ms,
             token_id: id,
             hmac: hmac.bytes().to_vec().into(),
             ..CreateDelegationTokenResponse::default()
@@ -166,7 +166,7 @@ pub(crate) fn describe(
             ..DescribeDelegationTokenResponse::default()
         };
     }
-    // A name of another type is that of nobody.
+    // Only principals of the type `User` own tokens.
     let asked = request.owners.map(|owners| {
         let owners = owners.iter();
         let users = owners.filter_map(|each| user(&each.principal_type, &each.principal_name).ok());
@@ -216,7 +216,7 @@ fn described(id: &str, token: &Token, hmac: &[u8], version: i16) -> DescribedDel
         principal_name,
         issue_timestamp: token.issued_ms,
         expiry_timestamp: token.expires_ms,
-        max_timestamp: token.ends_ms,
+        max_timestamp: token.expires_max_ms,
         token_id: id.into(),
         hmac: hmac.to_vec().into(),
         renewers: renewers.collect(),
@@ -230,8 +230,8 @@ fn described(id: &str, token: &Token, hmac: &[u8], version: i16) -> DescribedDel
     row
 }
 
-/// Refuses clients that nobody knows for sure, and those with tokens: a token must not live longer
-/// through tokens that it creates.
+/// Refuses clients that have not authenticated, and clients that logged in with a delegation token.
+/// Otherwise a token could create new tokens, and its user could keep access after its expiry.
 fn refused(context: &Context<'_>) -> Result<(), ErrorCode> {
     if let Some(code) = context.refusal() {
         return Err(code);

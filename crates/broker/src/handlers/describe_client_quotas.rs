@@ -11,7 +11,7 @@ use thalweg_protocol::messages::describe_client_quotas::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::error::ApiError;
-use crate::quotas::table::{Entity, Name};
+use crate::quotas::table::{Entity, Name, canonical_ip};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -104,7 +104,10 @@ fn filter(components: Vec<ComponentData>) -> Result<BTreeMap<String, Match>, Api
         }
         let named = component.match_;
         let wanted = match (component.match_type, named) {
-            (EXACT, Some(name)) => Match::Exactly(Name::Of(name)),
+            (EXACT, Some(name)) => {
+                let ip = (kind == "ip").then(|| canonical_ip(&name)).flatten();
+                Match::Exactly(Name::Of(ip.unwrap_or(name)))
+            }
             (EXACT, None) => {
                 let words = "Request specified MATCH_TYPE_EXACT, but set match string to null.";
                 return invalid(words.to_owned());

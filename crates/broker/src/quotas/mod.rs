@@ -45,9 +45,9 @@ impl QuotaKind {
     }
 }
 
-/// No request costs more than this, as in Kafka.
+/// The longest throttle time for a request or a new connection, as in Kafka.
 const REQUEST_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Only so many clients are measured one by one. Client IDs may have any names.
+/// How many clients the broker measures separately. Client IDs may have any names.
 const RATES_MAX: usize = 10_000;
 /// Longer names share a rate.
 const NAME_BYTES_MAX: usize = 256;
@@ -114,8 +114,8 @@ impl Quotas {
         Some(bound * rate::FULL_WINDOWS)
     }
 
-    /// Adds partitions that a client creates or deletes. Returns how long it must wait. If it must
-    /// already wait because of earlier requests and `is_strict`, it fails, and nothing is added.
+    /// Adds partitions that a client creates or deletes. Returns how long it must wait. If
+    /// `is_strict` and it must already wait because of earlier requests, fails and adds nothing.
     pub(crate) fn record_mutations(
         &mut self,
         payer: Payer<'_>,
@@ -137,7 +137,7 @@ impl Quotas {
         }
         bucket.take(partitions, bound, now);
         let after = bucket.wait(bound, now);
-        // Who is strict waits only before its next request.
+        // A strict client is not throttled now: the broker refuses its next request instead.
         Ok(if is_strict { Duration::ZERO } else { after })
     }
 

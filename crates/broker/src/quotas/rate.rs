@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const WINDOWS: usize = 11;
 /// `quota.window.size.seconds`
 const WINDOW: Duration = Duration::from_secs(1);
-/// The rate is that of at least so many windows, so a short burst is allowed.
+/// The rate is the average of at least this number of windows, so a short burst is allowed.
 pub(super) const FULL_WINDOWS: f64 = (WINDOWS - 1) as f64;
 
 #[derive(Debug, Default)]

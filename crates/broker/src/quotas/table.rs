@@ -1,13 +1,14 @@
 //! [`QuotaTable`]: the quotas that are set, and which one applies (KIP-546).
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use thalweg_protocol::Str;
 
 use super::{Payer, QuotaKind};
 
 /// More are refused: a client with the right to change quotas must not fill the memory.
-const ENTITIES_MAX: usize = 10_000;
+pub(crate) const ENTITIES_MAX: usize = 10_000;
 
 /// The name of a user, client ID or address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +30,12 @@ impl Name {
             Self::Of(name) => Some(name.clone()),
         }
     }
+}
+
+/// Returns an IP address in the form that clients are compared with, because it has several.
+pub(crate) fn canonical_ip(text: &str) -> Option<Str> {
+    let address: IpAddr = text.parse().ok()?;
+    Some(address.to_canonical().to_string().into())
 }
 
 /// Who a quota is for.

@@ -10,7 +10,8 @@ use crate::error::ApiError;
 use crate::quotas::{Payer, QuotaKind};
 
 impl Context<'_> {
-    /// Records an amount. If it is too much, the answer says so, and the connection is mute.
+    /// Records an amount. If the client exceeds its quota, the response contains the throttle time,
+    /// and the broker does not read from the connection for this time.
     pub(crate) fn spend(&mut self, kind: QuotaKind, amount: f64) {
         let payer = Payer {
             user: self.connection.principal().name(),
@@ -20,8 +21,9 @@ impl Context<'_> {
         self.throttle(wait);
     }
 
-    /// Records partitions that the client creates or deletes. A client that knows the error gets it
-    /// as long as earlier requests were too many.
+    /// Records partitions that the client creates or deletes. If `is_strict`, the client
+    /// understands `THROTTLING_QUOTA_EXCEEDED`, and gets it while earlier requests exceed its
+    /// quota.
     pub(crate) fn spend_mutations(
         &mut self,
         partitions: usize,

@@ -63,7 +63,7 @@ pub(crate) struct Refused {
     pub(crate) is_final: bool,
 }
 
-/// The circumstances of a step.
+/// The time of a step, and the limit on sessions.
 pub(crate) struct At {
     pub(crate) now: Instant,
     pub(crate) now_ms: i64,
@@ -203,7 +203,7 @@ impl Authentication {
         }
     }
 
-    /// Ends the connection, although its credentials are good or a fault has injected an error.
+    /// Refuses the login. The broker closes the connection after the response.
     pub(crate) fn refuse(&mut self, error: ApiError) -> Refused {
         self.stage = Stage::Refused;
         Refused {

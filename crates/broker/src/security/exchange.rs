@@ -78,7 +78,7 @@ impl Exchange {
             Self::Begun(SaslMechanism::AwsMskIam) => return signed(security, message, now_ms),
             Self::TokenRefused(refusal) => return Step::Refused(refusal),
         };
-        // The reason stays here, as in Kafka: it would help to find out which users exist.
+        // As in Kafka, the response omits the reason, because it would reveal which users exist.
         outcome.unwrap_or_else(|_| {
             Step::Refused(Refusal::new(format!(
                 "Authentication failed during {during} due to invalid credentials with SASL \

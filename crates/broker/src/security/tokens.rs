@@ -4,9 +4,9 @@
 //! create ─▶ Token ─ login of SCRAM with tokenauth ─▶ a session that ends with the token
 //!             └─ renew, expire, or nobody renews it ─▶ gone
 //! ```
-//! The password of a token is the HMAC of its ID with the key of all brokers. So nothing keeps it.
-//! The rules are those of Kafka's `DelegationTokenControlManager`. Unlike there, a token that has
-//! expired does not log in, although it is not removed yet.
+//! The password of a token is the HMAC of its ID with the key of all brokers. So the broker does
+//! not store it. The rules are those of Kafka's `DelegationTokenControlManager`. Unlike in Kafka, a
+//! client cannot log in with an expired token that the broker has not removed yet.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,8 @@ pub(crate) struct Token {
     pub(crate) renewers: Vec<Principal>,
     pub(crate) issued_ms: i64,
     pub(crate) expires_ms: i64,
-    pub(crate) ends_ms: i64,
+    /// No renewal moves the expiry beyond this time.
+    pub(crate) expires_max_ms: i64,
     credentials: Vec<(ScramHash, Credential)>,
 }
 
@@ -71,7 +72,7 @@ impl Token {
     }
 
     fn is_over(&self, now_ms: i64) -> bool {
-        self.ends_ms < now_ms || self.expires_ms < now_ms
+        self.expires_max_ms < now_ms || self.expires_ms < now_ms
     }
 }
 
@@ -108,7 +109,7 @@ impl Tokens {
             return Err(ErrorCode::POLICY_VIOLATION);
         }
         let lifetime_ms = limited(wish.lifetime_ms, self.lifetime_max_ms);
-        let ends_ms = now_ms.saturating_add(lifetime_ms);
+        let expires_max_ms = now_ms.saturating_add(lifetime_ms);
         let password = hmac.password();
         let credentials = mechanisms.iter().filter_map(|mechanism| match mechanism {
             SaslMechanism::Scram(hash) => {
@@ -122,8 +123,8 @@ impl Tokens {
             requester: wish.requester,
             renewers: wish.renewers,
             issued_ms: now_ms,
-            expires_ms: ends_ms.min(now_ms.saturating_add(self.renewal_ms)),
-            ends_ms,
+            expires_ms: expires_max_ms.min(now_ms.saturating_add(self.renewal_ms)),
+            expires_max_ms,
             credentials: credentials.collect(),
         };
         let digest = TokenHmac::digest(hmac.bytes());
@@ -141,7 +142,7 @@ impl Tokens {
     ) -> Result<i64, ErrorCode> {
         let period_ms = limited(period_ms, self.renewal_ms);
         let (_, token) = self.changeable(hmac, user, now_ms)?;
-        token.expires_ms = token.ends_ms.min(now_ms.saturating_add(period_ms));
+        token.expires_ms = token.expires_max_ms.min(now_ms.saturating_add(period_ms));
         Ok(token.expires_ms)
     }
 
@@ -155,7 +156,7 @@ impl Tokens {
     ) -> Result<i64, ErrorCode> {
         let (id, token) = self.changeable(hmac, user, now_ms)?;
         if period_ms >= 0 {
-            token.expires_ms = token.ends_ms.min(now_ms.saturating_add(period_ms));
+            token.expires_ms = token.expires_max_ms.min(now_ms.saturating_add(period_ms));
             return Ok(token.expires_ms);
         }
         self.by_id.remove(&id);

@@ -13,7 +13,7 @@ use thalweg_security::{Salts, Secret};
 use super::SaslMechanism;
 
 /// Creating more than this is refused, because anyone who may connect may create users.
-const CREDENTIALS_MAX: usize = 100_000;
+pub(crate) const CREDENTIALS_MAX: usize = 100_000;
 
 #[derive(Debug)]
 pub(crate) struct Users {
@@ -74,7 +74,7 @@ impl Users {
         }
     }
 
-    /// Whether so many more credentials may be created.
+    /// Whether there is room for `count` more credentials.
     pub(crate) fn has_room_for(&self, count: usize) -> bool {
         self.credentials_count.saturating_add(count) <= CREDENTIALS_MAX
     }
@@ -111,7 +111,7 @@ impl Users {
         self.passwords.accepts(login)
     }
 
-    /// Whether the user exists, and has signed this login. The time that this takes tells neither.
+    /// Whether the user exists, and has signed this login. The duration reveals neither.
     pub(crate) fn have_signed(&self, login: &aws::Login, now_ms: i64) -> bool {
         let known = self.secret_keys.get(login.access_key());
         let nobody = Secret::new("");

@@ -57,7 +57,8 @@ impl Tls {
         if self.client_auth == ClientAuth::None {
             return Err(refused(
                 "ssl.client.auth",
-                "is none, so the broker does not look at the certificates of clients",
+                "is none, so the broker does not request client certificates. Start it with \
+                 configs={'ssl.client.auth': 'required'}",
             ));
         }
         let acceptors = Acceptors::new(&self.files, self.client_auth, Some(list))?;
@@ -96,7 +97,9 @@ fn acceptor(
     let key = PrivateKeyDer::from_pem_slice(files.key.reveal().as_bytes()).map_err(|error| {
         let problem = match error {
             pem::Error::NoItemsFound => {
-                "contains no PEM private key (BEGIN PRIVATE KEY) that is not encrypted".to_owned()
+                "contains no unencrypted PEM private key (BEGIN PRIVATE KEY). To decrypt a key: \
+                 `openssl pkey -in old.key -out new.key`"
+                    .to_owned()
             }
             other => other.to_string(),
         };

@@ -111,7 +111,7 @@ impl Cluster {
 
     fn connection_changed(&mut self, change: Change, now: Instant) {
         match change {
-            Change::Up => self.fatal = None,
+            Change::Up => self.forget_fatal(),
             // A healthy broker may refuse a second connection because of a connection limit.
             Change::Lost { key, .. } | Change::Failed { key, .. }
                 if key.1 == Purpose::SecondProduce => {}

@@ -17,6 +17,18 @@ use crate::metadata::{Metadata, MetadataQuery, merge};
 use crate::request::{NodeId, Outgoing, Purpose, ResponseBody};
 
 impl Cluster {
+    /// Forgets that brokers refused the old credentials, and lets connections try the new ones now.
+    pub fn credentials_changed(&mut self) {
+        self.connections.credentials_changed();
+        self.forget_fatal();
+    }
+
+    pub(super) fn forget_fatal(&mut self) {
+        if self.fatal.take().is_some() {
+            self.shared.forget_fatal();
+        }
+    }
+
     pub(super) fn rebootstrap_if_due(&mut self, now: Instant) {
         let overdue = self
             .requests

@@ -392,10 +392,19 @@ impl Connections {
 
     /// Ends the attempts at a node's old address, because it lives at another one now.
     pub(crate) fn moved(&mut self, node: NodeId) {
+        self.start_attempts_again(|id| id == node);
+    }
+
+    /// Ends the attempts with old credentials, and the pauses after those that failed.
+    pub(crate) fn credentials_changed(&mut self) {
+        self.start_attempts_again(|_| true);
+    }
+
+    fn start_attempts_again(&mut self, is_concerned: impl Fn(NodeId) -> bool) {
         let attempts = self
             .by_key
             .iter_mut()
-            .filter(|((id, _), c)| *id == node && !c.is_ready());
+            .filter(|((id, _), c)| is_concerned(*id) && !c.is_ready());
         for (_, connection) in attempts {
             if let Some(conn) = connection.conn() {
                 self.actions.push_back(Action::Close { conn });

@@ -162,6 +162,11 @@ impl SharedMetadata {
         self.change(|inner| inner.fatal = Some(error));
     }
 
+    /// Forgets why no broker accepted the client, because something has changed since.
+    pub fn forget_fatal(&self) {
+        self.change(|inner| inner.fatal = None);
+    }
+
     fn change(&self, change: impl FnOnce(&mut Inner)) {
         let woken = {
             let mut inner = self.lock();

@@ -146,6 +146,10 @@ impl ClientView {
             .is_some_and(|mechanism| mechanism.set_credentials(username, password));
         if is_set {
             self.principal.set(&principal);
+            // The next call must not see the old error. The cluster also ends attempts with the old
+            // credentials, and nobody waits for its reply.
+            self.metadata.forget_fatal();
+            drop(self.with_cluster(|cluster, _| cluster.credentials_changed()));
             return Ok(());
         }
         Err(ClientError::Configuration(

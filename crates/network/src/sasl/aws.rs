@@ -88,21 +88,21 @@ impl Session for AwsMskIam {
     }
 }
 
-/// Checks the broker's answer as Amazon's own client does.
+/// Checks the broker's response as Amazon's own client does.
 fn accepted(received: &[u8]) -> Result<(), &'static str> {
     if received.is_empty() {
-        return Err("the broker's answer is empty");
+        return Err("the broker's response is empty");
     }
     let answer: serde_json::Value =
-        serde_json::from_slice(received).map_err(|_| "the broker's answer is not JSON")?;
+        serde_json::from_slice(received).map_err(|_| "the broker's response is not JSON")?;
     if answer.get("version").and_then(serde_json::Value::as_str) != Some(VERSION) {
-        return Err("the broker's answer has another version");
+        return Err("the broker's response does not have the version 2020_10_22");
     }
     if !answer
         .get("request-id")
         .is_some_and(serde_json::Value::is_string)
     {
-        return Err("the broker's answer has no request-id");
+        return Err("the broker's response has no request-id");
     }
     Ok(())
 }
@@ -147,8 +147,8 @@ mod tests {
             (b"", "is empty"),
             (b"x", "is not JSON"),
             (b"{", "is not JSON"),
-            (b"[]", "another version"),
-            (br#"{"version":"2020"}"#, "another version"),
+            (b"[]", "not have the version 2020_10_22"),
+            (br#"{"version":"2020"}"#, "not have the version 2020_10_22"),
             (br#"{"version":"2020_10_22"}"#, "no request-id"),
             (
                 br#"{"version":"2020_10_22","request-id":5}"#,
@@ -164,7 +164,7 @@ mod tests {
             }
         }
         let deep = vec![b'['; 100_000];
-        assert_eq!(accepted(&deep), Err("the broker's answer is not JSON"));
+        assert_eq!(accepted(&deep), Err("the broker's response is not JSON"));
     }
 
     #[tokio::test]

@@ -126,16 +126,16 @@ impl Mechanism {
     pub(crate) fn set_credentials(&self, username: String, password: Secret) -> bool {
         match self {
             Self::Plain { login, passwords } => {
-                passwords.forget_provider();
-                *locked(login) = (username, password);
+                passwords.replace(|| *locked(login) = (username, password));
             }
             Self::Scram {
                 credentials,
                 passwords,
             } => {
-                passwords.forget_provider();
-                let mut credentials = locked(credentials);
-                *credentials = Arc::new(credentials.with(username, password));
+                passwords.replace(|| {
+                    let mut credentials = locked(credentials);
+                    *credentials = Arc::new(credentials.with(username, password));
+                });
             }
             Self::OAuthBearer { .. } | Self::AwsMskIam(_) | Self::Gssapi(_) => return false,
         }
@@ -147,6 +147,10 @@ impl Mechanism {
         let options = "Check sasl_plain_username and sasl_plain_password";
         match self {
             Self::Plain { .. } => options.to_owned(),
+            Self::Scram { credentials, .. } if locked(credentials).config.tokenauth => {
+                "Check that the delegation token has not expired, and that the brokers know it"
+                    .to_owned()
+            }
             Self::Scram { .. } => {
                 let name = self.name();
                 format!("{options}, and that the user has a credential for {name} on the brokers")
@@ -157,8 +161,8 @@ impl Mechanism {
                     .to_owned()
             }
             Self::AwsMskIam(_) => {
-                "Check that the AWS credentials are right and may kafka-cluster:Connect to this \
-                 cluster, the region, and this machine's clock"
+                "Check the AWS credentials, their permission kafka-cluster:Connect for this \
+                 cluster, the region (sasl_aws_region), and this machine's clock"
                     .to_owned()
             }
             Self::Gssapi(_) => {
@@ -187,7 +191,7 @@ impl Mechanism {
         let session: Box<dyn Session> = match self {
             Self::Plain { login, passwords } => {
                 if let Some(password) = passwords.ask().await.map_err(SaslError::NoToken)? {
-                    locked(login).1 = password;
+                    passwords.if_asked_for(|| locked(login).1 = password);
                 }
                 let (username, password) = locked(login).clone();
                 Box::new(Plain::new(username, password))
@@ -197,12 +201,14 @@ impl Mechanism {
                 passwords,
             } => {
                 if let Some(password) = passwords.ask().await.map_err(SaslError::NoToken)? {
-                    let mut credentials = locked(credentials);
-                    // The same password keeps the keys that were derived from it.
-                    if credentials.config.password != password {
-                        let username = credentials.config.username.clone();
-                        *credentials = Arc::new(credentials.with(username, password));
-                    }
+                    passwords.if_asked_for(|| {
+                        let mut credentials = locked(credentials);
+                        // The same password keeps the keys that were derived from it.
+                        if credentials.config.password != password {
+                            let username = credentials.config.username.clone();
+                            *credentials = Arc::new(credentials.with(username, password));
+                        }
+                    });
                 }
                 let credentials = Arc::clone(&locked(credentials));
                 Box::new(Scram::new(credentials, scram::nonce()?))

@@ -82,12 +82,24 @@ impl Passwords {
         locked(&self.source).is_some()
     }
 
-    /// Stops asking the provider.
-    pub(super) fn forget_provider(&self) {
-        *locked(&self.source) = None;
+    /// Stops asking the provider, and stores what somebody has set. No password that the provider
+    /// returns later replaces it.
+    pub(super) fn replace(&self, store: impl FnOnce()) {
+        let mut source = locked(&self.source);
+        *source = None;
+        store();
     }
 
-    /// Asks the provider. Returns `None` if there is none, or if somebody set a password meanwhile.
+    /// Stores what the provider has returned, unless somebody set a password meanwhile.
+    pub(super) fn if_asked_for(&self, store: impl FnOnce()) {
+        let source = locked(&self.source);
+        if source.is_some() {
+            store();
+        }
+    }
+
+    /// Asks the provider. Returns `None` if there is none. Store the password with
+    /// [`Self::if_asked_for`].
     pub(super) async fn ask(&self) -> Result<Option<Secret>, TokenError> {
         // An error would mean that somebody closed the semaphore, which nobody does.
         let _call = self.calls.acquire().await;
@@ -99,8 +111,7 @@ impl Passwords {
         // The provider may have to wait for the interpreter's lock.
         tokio::task::spawn_blocking(move || provider.request(PasswordReply(reply)));
         let dropped = |_| TokenError::new("sasl_plain_password returned no password", None);
-        let password = answer.await.map_err(dropped)??;
-        Ok(self.are_asked_for().then_some(password))
+        answer.await.map_err(dropped)?.map(Some)
     }
 }
 
@@ -123,6 +134,17 @@ mod tests {
         fn request(&self, reply: PasswordReply) {
             locked(&self.0).push(reply);
         }
+    }
+
+    #[test]
+    fn a_password_that_somebody_sets_is_not_replaced_by_a_late_answer() {
+        let source = PasswordSource(Arc::new(Slow::default()));
+        let (passwords, stored) = (Passwords::new(Some(source)), Mutex::new("old"));
+        passwords.if_asked_for(|| *locked(&stored) = "of the provider");
+        assert_eq!(*locked(&stored), "of the provider");
+        passwords.replace(|| *locked(&stored) = "new");
+        passwords.if_asked_for(|| *locked(&stored) = "late");
+        assert_eq!(*locked(&stored), "new");
     }
 
     #[tokio::test]

@@ -26,7 +26,8 @@ impl Session for Plain {
         self.sent = true;
         let password = self.password.reveal();
         if self.username.contains('\0') || password.contains('\0') {
-            let reason = "the user name or the password contains a NUL character";
+            let reason = "sasl_plain_username or sasl_plain_password contains a NUL character. \
+                          Remove it";
             return Err(SaslError::ByClient(reason.to_owned()));
         }
         // No authorization id: the broker derives it from the user name.

@@ -14,6 +14,7 @@ use crate::tls::{KeyError, private_key};
 
 /// The bytes of each of the two numbers of a signature with P-256.
 const P256_BYTES: usize = 32;
+const CANNOT_SIGN: &str = "the private key cannot sign";
 
 /// An algorithm of RFC 7518.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +41,8 @@ impl JwtAlgorithm {
     }
 }
 
-/// Why nothing was signed. The text continues a sentence that begins with the name of the key.
-/// It contains nothing of the key.
+/// Why nothing was signed. The text follows the name of an option and a colon. It contains nothing
+/// of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SigningError {
     /// The private key cannot be read.
@@ -71,22 +72,27 @@ pub fn sign_jwt(
     let key = private_key(pem.as_bytes(), passphrase).map_err(SigningError::Key)?;
     let key = any_supported_type(&key).map_err(|_| {
         SigningError::Unfit(
-            "is not a key that can sign. Use an RSA key of 2048 to 4096 bits, or an EC key of the \
-             curve P-256 with its public key (`openssl pkey -in old.pem -out new.pem` adds it)",
+            "the private key is not a key that can sign. Use an RSA key of 2048 to 4096 bits, or \
+             an EC key of the curve P-256 with its public key (`openssl pkey -in old.pem -out \
+             new.pem` adds it)",
         )
     })?;
     let signer = key
         .choose_scheme(&[algorithm.scheme()])
         .ok_or(SigningError::Unfit(match algorithm {
-            JwtAlgorithm::Rs256 => "is not an RSA key, which the algorithm RS256 needs",
-            JwtAlgorithm::Es256 => "is not an EC key of the curve P-256, which ES256 needs",
+            JwtAlgorithm::Rs256 => {
+                "the private key is not an RSA key, which the algorithm RS256 needs"
+            }
+            JwtAlgorithm::Es256 => {
+                "the private key is not an EC key of the curve P-256, which ES256 needs"
+            }
         }))?;
     let signature = signer
         .sign(message)
-        .map_err(|_| SigningError::Unfit("cannot sign"))?;
+        .map_err(|_| SigningError::Unfit(CANNOT_SIGN))?;
     match algorithm {
         JwtAlgorithm::Rs256 => Ok(signature),
-        JwtAlgorithm::Es256 => fixed(&signature).ok_or(SigningError::Unfit("cannot sign")),
+        JwtAlgorithm::Es256 => fixed(&signature).ok_or(SigningError::Unfit(CANNOT_SIGN)),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use rustls_pki_types::SignatureVerificationAlgorithm;
+
 use super::der::{Der, Malformed, tag};
 
 /// A longer name is cut.
@@ -94,11 +96,33 @@ impl<'a> Certificate<'a> {
         authority.is_some_and(|authority| authority != [0])
     }
 
-    /// Whether the client may trust what this certificate has signed. webpki does not ask, so a
-    /// client's own certificate beside that of its authority could sign certificates of brokers. A
-    /// certificate that signed itself is the only one of its chain.
-    pub(super) fn may_issue(&self) -> bool {
-        self.is_authority() || self.issuer == self.subject
+    /// Whether the key of this certificate has signed a certificate, given in DER.
+    pub(super) fn signed(
+        &self,
+        der: &[u8],
+        algorithms: &[&dyn SignatureVerificationAlgorithm],
+    ) -> bool {
+        self.verify(der, algorithms).is_ok()
+    }
+
+    fn verify(
+        &self,
+        der: &[u8],
+        algorithms: &[&dyn SignatureVerificationAlgorithm],
+    ) -> Result<(), Malformed> {
+        let mut key = Der::new(self.public_key).sequence()?;
+        let (kind, key) = (key.expect(tag::SEQUENCE)?, bits(&mut key)?);
+        let mut whole = Der::new(der).sequence()?;
+        let (body, how) = (whole.element()?, whole.expect(tag::SEQUENCE)?);
+        let signature = bits(&mut whole)?;
+        let fits = |each: &&&dyn SignatureVerificationAlgorithm| {
+            each.public_key_alg_id().as_ref() == kind && each.signature_alg_id().as_ref() == how
+        };
+        let is_right = algorithms
+            .iter()
+            .filter(fits)
+            .any(|each| each.verify_signature(key, body, signature).is_ok());
+        if is_right { Ok(()) } else { Err(Malformed) }
     }
 
     /// Returns the host names and addresses that the certificate is valid for.
@@ -140,6 +164,14 @@ impl<'a> Certificate<'a> {
             }
         }
         None
+    }
+}
+
+/// Reads a bit string of whole bytes.
+fn bits<'a>(der: &mut Der<'a>) -> Result<&'a [u8], Malformed> {
+    match der.expect(tag::BIT_STRING)? {
+        [0, bytes @ ..] => Ok(bytes),
+        _ => Err(Malformed),
     }
 }
 

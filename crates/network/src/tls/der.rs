@@ -9,6 +9,7 @@ pub(super) struct Malformed;
 pub(super) mod tag {
     pub(in super::super) const BOOLEAN: u8 = 0x01;
     pub(in super::super) const INTEGER: u8 = 0x02;
+    pub(in super::super) const BIT_STRING: u8 = 0x03;
     pub(in super::super) const OCTET_STRING: u8 = 0x04;
     pub(in super::super) const OID: u8 = 0x06;
     pub(in super::super) const SEQUENCE: u8 = 0x30;

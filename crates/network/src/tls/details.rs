@@ -12,12 +12,12 @@ tokio::task_local! {
     static HANDSHAKE: Details;
 }
 
-/// What the client did when the broker asked for a certificate.
+/// What the client did when the broker requested a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     HasNone,
     Certificate,
-    /// The broker named so many authorities, none of which has issued the client's certificate.
+    /// The broker named this number of authorities, none of which issued the client's certificate.
     OtherAuthorities(usize),
 }
 
@@ -25,7 +25,7 @@ pub(super) enum Shown {
 pub(super) struct Notes {
     /// The broker's certificate, if the client refused it.
     pub(super) refused: Option<CertificateDer<'static>>,
-    /// `None`: the broker did not ask for a certificate.
+    /// `None`: the broker did not request a certificate.
     pub(super) client: Option<Shown>,
 }
 

@@ -119,7 +119,7 @@ impl Facts {
                 )
             }
             CertificateError::Other(_) if leaf.is_authority() => format!(
-                "the broker shows the certificate of an authority as its own (basicConstraints \
+                "the broker uses the certificate of an authority as its own (basicConstraints \
                  CA:TRUE). Issue a certificate for the broker, and put that of the authority into \
                  ssl_cafile: {who}"
             ),
@@ -128,22 +128,36 @@ impl Facts {
                  Issue one of version 3, with a subjectAltName: {who}",
                 leaf.version
             ),
+            CertificateError::BadSignature => format!(
+                "the broker's certificate ({who}) is not signed with the key of an authority that \
+                 has the name of its issuer. If the authority was replaced, put its current \
+                 certificate into {}",
+                self.where_authorities_are()
+            ),
             other => format!("the broker's certificate cannot be used: {other}. {who}"),
         }
     }
 
     fn unknown_issuer(&self, leaf: &Certificate<'_>, who: &str) -> String {
         let what = if leaf.issuer == leaf.subject {
-            "The certificate is its own issuer (self-signed), so add it"
+            "this self-signed certificate"
         } else {
-            "Add the certificate of its issuer"
+            "the certificate of its issuer"
         };
         format!(
-            "the client trusts no authority that has issued the broker's certificate, and its \
-             issuer is unknown. The trusted authorities are {}. {what} to ssl_cafile, if this is \
-             your broker: {who}",
-            self.authorities
+            "the client does not trust the broker's certificate ({who}): its issuer is unknown. \
+             The trusted authorities are {}. If this is your broker, add {what} to {}",
+            self.authorities,
+            self.where_authorities_are()
         )
+    }
+
+    fn where_authorities_are(&self) -> &'static str {
+        if self.from_context {
+            "ssl_context, with load_verify_locations()"
+        } else {
+            "ssl_cafile"
+        }
     }
 
     fn alert(&self, alert: AlertDescription, client: Option<Shown>) -> String {
@@ -156,12 +170,13 @@ impl Facts {
                 "{refused}. It may support nothing that the client offers: {}",
                 self.offer.describe()
             ),
+            AlertDescription::CertificateRevoked | AlertDescription::CertificateExpired => {
+                format!("{refused}. Get a new certificate for the client (ssl_certfile)")
+            }
             AlertDescription::HandshakeFailure
             | AlertDescription::NoCertificate
             | AlertDescription::BadCertificate
             | AlertDescription::UnsupportedCertificate
-            | AlertDescription::CertificateRevoked
-            | AlertDescription::CertificateExpired
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnknownCA
             | AlertDescription::AccessDenied
@@ -170,24 +185,25 @@ impl Facts {
         }
     }
 
-    /// Says which certificate the client has shown.
+    /// Says which certificate the client has sent.
     fn shown(&self, client: Option<Shown>) -> String {
         match (client, &self.own) {
-            (None, _) => "It did not ask for a certificate of the client".to_owned(),
+            (None, _) => "The broker did not request a client certificate".to_owned(),
             (Some(Shown::Certificate), Some((subject, issuer))) => format!(
-                "The client showed its certificate {subject}, issued by {issuer} (ssl_certfile). \
+                "The client sent its certificate {subject}, issued by {issuer} (ssl_certfile). \
                  Check that the broker trusts this authority"
             ),
             (Some(Shown::OtherAuthorities(count)), Some((subject, issuer))) => format!(
-                "The broker asks for a certificate of one of {count} authorities. The client did \
-                 not show its own, {subject}, because it is issued by another one: {issuer}"
+                "The broker requests a certificate of one of {count} authorities. The client did \
+                 not send its own, {subject}, because another authority issued it: {issuer}"
             ),
-            _ if self.from_context => "The broker asks for a certificate. A certificate in ssl_context \
-                                       cannot be used: give ssl_certfile and ssl_keyfile in place of \
-                                       ssl_context, or make the context with \
-                                       thalweg.helpers.create_ssl_context()"
-                .to_owned(),
-            _ => "The broker asks for a certificate, and the client has none: set ssl_certfile \
+            _ if self.from_context => {
+                "The broker requests a certificate. A certificate in ssl_context cannot be used: \
+                 give ssl_certfile and ssl_keyfile in place of ssl_context, or make the context \
+                 with thalweg.helpers.create_ssl_context()"
+                    .to_owned()
+            }
+            _ => "The broker requests a certificate, and the client has none: set ssl_certfile \
                   and ssl_keyfile"
                 .to_owned(),
         }
@@ -214,14 +230,16 @@ fn wrong_name(leaf: &Certificate<'_>, wanted: Option<&str>, who: &str) -> String
     let wanted = wanted.map_or_else(String::new, |name| format!(" {name:?}"));
     let names = leaf.names();
     let has = if names.is_empty() {
-        "It has only a common name, which does not count: issue one with a subjectAltName"
+        "It has only a common name, which the client ignores. Issue a certificate with a \
+         subjectAltName"
             .to_owned()
     } else {
-        format!("Its names are {}", names.join(", "))
+        let names = names.join(", ");
+        format!("Its names are {names}. Connect with a name that the certificate contains")
     };
     format!(
-        "the broker's certificate is not valid for name{wanted}. {has}. To accept any name, set \
-         ssl_check_hostname=False: {who}"
+        "the broker's certificate ({who}) is not valid for the host name{wanted}. {has}. To accept \
+         any name, set ssl_check_hostname=False"
     )
 }
 

@@ -52,13 +52,13 @@ fn exposure(file: &File) -> io::Result<Option<&'static str>> {
     let me = unsafe { libc::geteuid() };
     Ok(if found.uid() != me {
         Some(
-            "belongs to another user, who could read with it all that the client sends and \
-             receives. Remove the file, or name another one",
+            "belongs to another user, who could use it to decrypt everything that the client sends \
+             and receives. Remove the file, or name another one",
         )
     } else if found.mode() & 0o077 != 0 {
         Some(
-            "others may read it, and with it all that the client sends and receives. Run \
-             `chmod 600` on it",
+            "is readable for other users, who could use it to decrypt everything that the client \
+             sends and receives. Run `chmod 600` on it",
         )
     } else {
         None

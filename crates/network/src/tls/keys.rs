@@ -38,7 +38,10 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "contains no PEM private key (BEGIN PRIVATE KEY)",
-            Self::Malformed => "contains a private key that cannot be read",
+            Self::Malformed => {
+                "contains a private key that cannot be read. Convert it with `openssl pkcs8 -topk8 \
+                 -in old.key -out new.key`"
+            }
             Self::Unfinished => {
                 "a BEGIN line has no END line. Check that the text still has its line breaks"
             }

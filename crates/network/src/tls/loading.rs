@@ -131,18 +131,22 @@ impl Loader<'_> {
         text: &[u8],
     ) -> Result<PrivateKeyDer<'static>, ClientError> {
         let config = self.config;
-        let password = match (&config.password, &config.store_password) {
-            _ if !keys::is_encrypted(text) => None,
+        let (option, given) = match (&config.password, &config.store_password) {
             // Java, too, uses the password of the store if there is none of the key.
-            (None, store) => self.password(("ssl_keystore_password", store.as_ref()))?,
-            (key, _) => self.password(("ssl_password", key.as_ref()))?,
+            (None, Some(store)) => ("ssl_keystore_password", Some(store)),
+            (key, _) => ("ssl_password", key.as_ref()),
+        };
+        let password = if keys::is_encrypted(text) {
+            self.password((option, given))?
+        } else {
+            None
         };
         let password = password.as_ref().map(Secret::reveal);
         keys::private_key(text, password).map_err(|error| match error {
             KeyError::NoPassword => source.refuse(&format_args!("{error}: set ssl_password")),
-            KeyError::WrongPassword => {
-                source.refuse(&format_args!("{error} than that in ssl_password"))
-            }
+            KeyError::WrongPassword => source.refuse(&format_args!(
+                "the password in {option} does not decrypt the private key. Correct {option}"
+            )),
             other => source.refuse(&other),
         })
     }

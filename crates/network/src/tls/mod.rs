@@ -6,6 +6,7 @@
 //! Certificates and keys come from a file or inline (KIP-651), as PEM or PKCS#12. Without `ca` the
 //! client trusts the system's roots.
 
+mod anchors;
 mod certificate;
 mod client_auth;
 mod der;
@@ -30,19 +31,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::{ResolvesClientCert, VerifierBuilderError, WebPkiServerVerifier};
+use rustls::ClientConfig;
+use rustls::client::ResolvesClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::ClientError;
 use crate::sasl::{PasswordSource, Secret};
+use anchors::Anchors;
 use certificate::{Certificate, distinguished_name};
 use client_auth::{NamedAuthorities, NoCertificate};
 use keylog::KeyLogFile;
 use loading::Loader;
-use verifier::{Checks, Verifier};
+use verifier::Checks;
 
 pub(crate) use details::Details;
 pub(crate) use explain::Facts;
@@ -163,7 +165,10 @@ impl TlsConfig {
         let versions = self.offer.versions()?;
         let mut loader = Loader { config: self, ask };
         let crl = self.crl.as_ref().map(Loader::revocation_lists).transpose();
-        let (ca, identity) = (self.roots(&mut loader), loader.identity());
+        let (ca, identity) = (
+            Anchors::load(self, &mut loader, &provider),
+            loader.identity(),
+        );
         let (ca, crl, identity) = match (ca, crl, identity) {
             (Ok(ca), Ok(crl), Ok(identity)) => (ca, crl, identity),
             (ca, crl, identity) => {
@@ -172,12 +177,17 @@ impl TlsConfig {
             }
         };
         let facts = Facts {
-            authorities: self.describe(&ca),
+            authorities: ca.describe(self),
             offer: self.offer.clone(),
             from_context: self.from_context,
             own: identity.as_ref().and_then(|(chain, _)| own_names(chain)),
         };
-        let verifier = self.verifier(ca, crl, &provider)?;
+        let checks = match (self.verify, self.check_hostname) {
+            (false, _) => Checks::Nothing,
+            (true, false) => Checks::AnyHostname,
+            (true, true) => Checks::All,
+        };
+        let verifier = ca.verifier(crl.as_deref(), &provider, checks)?;
         let own = self.own(identity, &provider)?;
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
@@ -228,91 +238,12 @@ impl TlsConfig {
         Ok(Arc::new(NamedAuthorities { key: Arc::new(key) }))
     }
 
-    /// Says where the trusted authorities come from, for errors.
-    fn describe(&self, roots: &RootCertStore) -> String {
-        let count = roots.len();
-        let plural = if count == 1 { "" } else { "s" };
-        match &self.ca {
-            None => format!("the system's ({count} certificate{plural})"),
-            Some(Pem::Inline(_)) => {
-                format!("those in ssl_cafile ({count} certificate{plural})")
-            }
-            Some(Pem::File(path)) => {
-                format!(
-                    "those in ssl_cafile {} ({count} certificate{plural})",
-                    path.display()
-                )
-            }
-        }
-    }
-
     fn key_option(&self) -> &'static str {
         if self.key.is_some() {
             "ssl_keyfile"
         } else {
             "ssl_certfile"
         }
-    }
-
-    fn verifier(
-        &self,
-        roots: RootCertStore,
-        crl: Option<Vec<RevocationList>>,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Verifier, ClientError> {
-        let mut builder =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        if let Some(crl) = crl {
-            builder = builder
-                .with_crls(crl)
-                .only_check_end_entity_revocation()
-                // An expired list does not include certificates that were revoked since.
-                .enforce_revocation_expiration();
-        }
-        let inner = builder.build().map_err(|error| match error {
-            VerifierBuilderError::InvalidCrl(problem) => {
-                let text = format!("contains a revocation list that cannot be used: {problem:?}");
-                refuse("ssl_crlfile", &text)
-            }
-            other => refuse("ssl_cafile", &other),
-        })?;
-        Ok(Verifier {
-            inner,
-            algorithms: provider.signature_verification_algorithms,
-            checks: match (self.verify, self.check_hostname) {
-                (false, _) => Checks::Nothing,
-                (true, false) => Checks::AnyHostname,
-                (true, true) => Checks::All,
-            },
-        })
-    }
-
-    fn roots(&self, loader: &mut Loader<'_>) -> Result<RootCertStore, ClientError> {
-        let mut roots = RootCertStore::empty();
-        if let Some(ca) = &self.ca {
-            let (issuing, others): (Vec<_>, Vec<_>) = loader
-                .authorities(ca)?
-                .into_iter()
-                .partition(|each| Certificate::read(each).is_ok_and(|it| it.may_issue()));
-            if issuing.is_empty() && !others.is_empty() {
-                let problem = "contains no certificate of an authority (basicConstraints CA:TRUE), \
-                               and none that signed itself";
-                return Err(refuse("ssl_cafile", &problem));
-            }
-            for certificate in issuing {
-                roots
-                    .add(certificate)
-                    .map_err(|error| refuse("ssl_cafile", &error))?;
-            }
-            return Ok(roots);
-        }
-        // Some of a system's roots are always unreadable, but no root at all is an error.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if roots.is_empty() {
-            let problem = "this system has no trusted root certificates: set ssl_cafile";
-            return Err(ClientError::Configuration(problem.to_owned()));
-        }
-        Ok(roots)
     }
 }
 

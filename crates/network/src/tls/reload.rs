@@ -17,9 +17,9 @@ use crate::error::ClientError;
 use crate::log::{self, Level, Logger};
 use crate::sasl::{PasswordSource, Secret};
 
-/// A connection waits so long for new files, and then uses the old ones.
+/// How long a connection waits for new files. After that it uses the old ones.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// An application has so long to supply a password for new files.
+/// How long the client waits for an application to supply a password for new files.
 const PASSWORD_MAX: Duration = Duration::from_secs(30);
 
 /// The TLS of one client.
@@ -161,7 +161,8 @@ impl Tls {
         let outcome = changed.then(|| match stamps.iter().find(|each| each.is_special()) {
             // Reading it could block this thread for ever.
             Some(pipe) => Err(ClientError::Configuration(format!(
-                "{} is not a regular file",
+                "{} is not a regular file, so the client does not read it again. Replace it with a \
+                 regular file",
                 pipe.path.display()
             ))),
             None => files.config.load(&mut supplied),
@@ -173,7 +174,9 @@ impl Tls {
                 *locked(&self.loaded) = Arc::new(loaded);
                 (state.stamps, state.warned) = (stamps, None);
                 log::emit(Logger::Network, Level::Info, || {
-                    "the client uses the new certificates and keys in its files".to_owned()
+                    "certificate or key files have changed, and the client has read them again. \
+                     New connections use them"
+                        .to_owned()
                 });
             }
             Some(Err(error)) => state.warn(&error),
@@ -210,7 +213,10 @@ fn supplied(source: &PasswordSource) -> Result<Secret, String> {
     let deadline = Instant::now() + PASSWORD_MAX;
     match source.wait(deadline, &mut || false) {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no password came in {} s", PASSWORD_MAX.as_secs())),
+        Err(_) => Err(format!(
+            "the function returned no password within {} s",
+            PASSWORD_MAX.as_secs()
+        )),
     }
 }
 

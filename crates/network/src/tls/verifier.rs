@@ -20,12 +20,33 @@ pub(super) enum Checks {
     Nothing,
 }
 
+/// A certificate that is good only as a broker's own, and a verifier that trusts no other.
+#[derive(Debug)]
+pub(super) struct Pinned {
+    pub(super) certificate: CertificateDer<'static>,
+    pub(super) verifier: Arc<WebPkiServerVerifier>,
+}
+
 /// Verifies the certificate, and notes one that it refuses for the error.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    pub(super) inner: Arc<WebPkiServerVerifier>,
+    /// `None` if `ssl_cafile` has only pinned certificates.
+    pub(super) authorities: Option<Arc<WebPkiServerVerifier>>,
+    pub(super) pinned: Vec<Pinned>,
     pub(super) algorithms: WebPkiSupportedAlgorithms,
     pub(super) checks: Checks,
+}
+
+impl Verifier {
+    /// Returns the verifier for a broker that sends this certificate as its own.
+    fn of(&self, end_entity: &CertificateDer<'_>) -> Option<&WebPkiServerVerifier> {
+        let pinned = self.pinned.iter();
+        let own = pinned
+            .filter(|each| each.certificate == *end_entity)
+            .map(|each| &each.verifier)
+            .next();
+        own.or(self.authorities.as_ref()).map(AsRef::as_ref)
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -40,12 +61,17 @@ impl ServerCertVerifier for Verifier {
         if self.checks == Checks::Nothing {
             return Ok(ServerCertVerified::assertion());
         }
-        let verdict = self.inner.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
+        let verdict = self.of(end_entity).map_or_else(
+            || Err(CertificateError::UnknownIssuer.into()),
+            |verifier| {
+                verifier.verify_server_cert(
+                    end_entity,
+                    intermediates,
+                    server_name,
+                    ocsp_response,
+                    now,
+                )
+            },
         );
         match verdict {
             // The name is checked last, so everything else was accepted.

@@ -300,7 +300,7 @@ async fn a_listener_without_sasl_is_named() {
 }
 
 /// The time that one derivation of keys with the most iterations takes here, and a broker that
-/// asks for so many.
+/// asks for that number.
 fn slow_broker() -> (Duration, Broker) {
     let hash = ScramHash::Sha512;
     let began = std::time::Instant::now();

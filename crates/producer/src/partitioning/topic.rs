@@ -20,8 +20,8 @@ use crate::batch::compression_ratio::CompressionRatio;
 use crate::partitioning::partition_table::{PartitionEntry, PartitionTable};
 use crate::sync::lock;
 
-/// Draws of a partition before its load no longer counts. So many rejections mean that almost all
-/// queues are long.
+/// Draws of a partition before its load no longer counts. This number of rejections means that
+/// almost all queues are long.
 const DRAWS_MAX: usize = 16;
 
 /// A topic that records are appended to.

@@ -1,7 +1,11 @@
-//! Ends a sender: everything that is not done fails once, and the sender accepts nothing more.
+//! Ends a sender: everything that is not done fails once, and the sender accepts nothing more. Or ends
+//! what is queued for one topic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use thalweg_cluster::Metadata;
+use thalweg_protocol::{ApiKey, Str};
 
 use super::Sender;
 use crate::batch::open_batch::OpenBatch;
@@ -46,6 +50,29 @@ impl Sender {
         for _ in std::mem::take(&mut self.requests) {
             self.accumulator.metrics().request_done();
         }
+    }
+
+    /// Fails what is queued for a partition of a topic that the brokers do not describe to this user
+    /// any more. Batches in flight get a response of their own. A later record waits for newer
+    /// metadata.
+    pub(super) fn fail_if_refused(&mut self, index: usize, metadata: &Metadata) {
+        let slot = &mut self.slots[index];
+        let topic = slot.topic.name().clone();
+        let refused = metadata.topic_error(&topic);
+        let Some(code) = refused.filter(|code| !code.is_retriable()) else {
+            return;
+        };
+        let principal = &self.config.principal;
+        let message = principal.explained(code.message(), ApiKey::PRODUCE, code, &topic);
+        let (partition, message) = (slot.partition, Str::from(&*message));
+        self.outcomes
+            .fail_queued(slot, |batch| ProducerError::Broker {
+                topic: topic.clone(),
+                partition,
+                code,
+                message: message.clone(),
+                possibly_written: batch.maybe_written,
+            });
     }
 
     /// Fails the producer permanently.

@@ -211,6 +211,7 @@ impl Sender {
         }
         for index in self.active.clone() {
             self.look_up_leader(index, cluster);
+            self.fail_if_refused(index, metadata);
             self.reconsider(index, now);
         }
     }

@@ -159,6 +159,27 @@ impl Outcomes {
         }
     }
 
+    /// Fails all batches of a partition that are not in flight.
+    pub(crate) fn fail_queued(
+        &mut self,
+        slot: &mut Slot,
+        error: impl Fn(&ProducerBatch) -> ProducerError,
+    ) {
+        while let Some(batch) = slot.retry.pop_front() {
+            self.fail(&batch, error(&batch));
+            slot.give_up(&batch);
+        }
+        while let Some(prepared) = slot.prepared.pop_front() {
+            self.fail(&prepared.batch, error(&prepared.batch));
+        }
+        loop {
+            let open = lock(&slot.entry().queue).pop();
+            let Some(open) = open else { return };
+            let batch = ProducerBatch::close_uncompressed(open);
+            self.fail(&batch, error(&batch));
+        }
+    }
+
     fn too_old(
         &self,
         batch: &ProducerBatch,

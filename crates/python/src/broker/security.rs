@@ -7,7 +7,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_broker::{SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 use thalweg_security::Secret;
-use thalweg_security::acl::{Acl, Operation, PatternType, Permission, ResourceType};
+use thalweg_security::acl::{
+    Acl, Operation, PatternType, Permission, ResourceType, canonical_host,
+};
 use thalweg_security::oauthbearer::jwks::Jwks;
 
 use super::state::Shared;
@@ -44,6 +46,11 @@ impl BrokerSecurity {
         operation: &str,
         permission: &str,
     ) -> PyResult<()> {
+        let host = canonical_host(&host).ok_or_else(|| {
+            let problem =
+                format!("host must be an IP address, or '*' for every host, got {host:?}");
+            PyValueError::new_err(problem)
+        })?;
         let unknown = |word: &str| PyValueError::new_err(format!("unknown word {word:?}"));
         let acl = Acl {
             resource_type: ResourceType::from_name(resource_type)

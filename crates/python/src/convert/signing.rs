@@ -7,8 +7,8 @@ use thalweg_network::sasl::{self, JwtAlgorithm};
 
 /// Returns the signature of a JSON Web Token.
 ///
-/// `pem` has the private key, and `message` the header and the payload. A `ValueError` continues a
-/// sentence that begins with the name of the key.
+/// `pem` has the private key, and `message` the header and the payload. The text of a `ValueError`
+/// follows the name of an option and a colon.
 #[pyfunction]
 #[pyo3(signature = (algorithm, pem, passphrase, message))]
 pub(crate) fn sign_jwt<'py>(
@@ -19,7 +19,7 @@ pub(crate) fn sign_jwt<'py>(
     message: &[u8],
 ) -> PyResult<Bound<'py, PyBytes>> {
     let algorithm = JwtAlgorithm::named(algorithm)
-        .ok_or_else(|| PyValueError::new_err("is for an algorithm that is not supported"))?;
+        .ok_or_else(|| PyValueError::new_err("the algorithm is not supported"))?;
     // An RSA key takes milliseconds, and an encrypted one up to seconds.
     let signed = py.detach(|| sasl::sign_jwt(algorithm, pem, passphrase, message));
     match signed {

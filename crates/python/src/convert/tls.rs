@@ -31,9 +31,10 @@ pub(crate) fn prepare(py: Python<'_>, config: &mut ClientConfig) -> PyResult<()>
                     error.to_string()
                 }),
                 Err(Blocked::Interrupted) => Err("interrupted".to_owned()),
-                Err(Blocked::TimedOut) => {
-                    Err(format!("no password came in {} s", limit.as_secs_f64()))
-                }
+                Err(Blocked::TimedOut) => Err(format!(
+                    "the function returned no password within {} s",
+                    limit.as_secs_f64()
+                )),
             }
         })
     });

@@ -1,6 +1,6 @@
 //! [`AclFilter`]: selects rules, to describe or to delete them.
 
-use super::{Acl, Operation, PatternType, Permission, ResourceType, WILDCARD};
+use super::{Acl, Operation, PatternType, Permission, ResourceType, WILDCARD, canonical_host};
 
 /// Which patterns a filter selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,8 @@ impl AclFilter {
         Self {
             name,
             principal,
-            host,
+            // A text that is not an address selects nothing.
+            host: host.map(|text| canonical_host(&text).unwrap_or(text)),
             ..self
         }
     }

@@ -11,6 +11,8 @@ mod filter;
 mod kinds;
 mod store;
 
+use core::net::IpAddr;
+
 pub use filter::AclFilter;
 pub use kinds::{Operation, PatternType, Permission, ResourceType};
 pub use store::{ACLS_MAX, Acls, Who};
@@ -21,7 +23,17 @@ pub const CLUSTER_NAME: &str = "kafka-cluster";
 /// Stands for every name of a resource, for every user (`User:*`) and for every host.
 pub const WILDCARD: &str = "*";
 
-/// One rule.
+/// Returns a host in the form that is compared, or `None` if it is neither an address nor
+/// [`WILDCARD`]. `0:0:0:0:0:0:0:1`, as Java writes it, is `::1`.
+pub fn canonical_host(text: &str) -> Option<String> {
+    if text == WILDCARD {
+        return Some(text.to_owned());
+    }
+    let address: IpAddr = text.parse().ok()?;
+    Some(address.to_canonical().to_string())
+}
+
+/// An ACL: it allows or denies an operation on a resource to a principal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acl {
     pub resource_type: ResourceType,
@@ -29,6 +41,7 @@ pub struct Acl {
     pub name: String,
     /// `User:name`.
     pub principal: String,
+    /// In the form of [`canonical_host`].
     pub host: String,
     pub operation: Operation,
     pub permission: Permission,

@@ -111,7 +111,7 @@ fn prefixes_of<'a>(name: &'a str, prefixed: &'a Names) -> impl Iterator<Item = &
     })
 }
 
-/// Returns at most so many bytes of a text, without half a character.
+/// Returns at most `bytes` bytes of a text, without half a character.
 fn head(text: &str, mut bytes: usize) -> &str {
     while !text.is_char_boundary(bytes) {
         bytes -= 1;

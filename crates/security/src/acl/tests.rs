@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::acl::canonical_host;
 
 const ALICE: Who<'_> = Who {
     principal: "User:alice",
@@ -151,6 +152,41 @@ fn hosts_and_users_are_exact_or_a_star() {
     assert!(!with("User:Alice", "*"));
     assert!(!with("User:al*", "*"));
     assert!(!with("Group:*", "*"));
+}
+
+#[test]
+fn an_address_has_one_form_and_other_hosts_have_none() {
+    for (text, form) in [
+        ("*", "*"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("0:0:0:0:0:0:0:1", "::1"), // Java's form
+        ("::ffff:127.0.0.1", "127.0.0.1"),
+        ("2001:DB8::0001", "2001:db8::1"),
+    ] {
+        assert_eq!(canonical_host(text).as_deref(), Some(form), "{text}");
+    }
+    for text in [
+        "",
+        " ",
+        "localhost",
+        " 127.0.0.1",
+        "127.0.0.1/32",
+        "[::1]",
+        "**",
+    ] {
+        assert_eq!(canonical_host(text), None, "{text}");
+    }
+    let loopback = Acl {
+        host: "::1".to_owned(),
+        ..allow(Operation::Read, "t")
+    };
+    let wanted = |host: &str| {
+        let any = AclFilter::from_wire(1, 1, 1, 1).expect("known numbers");
+        any.with(None, None, Some(host.to_owned()))
+    };
+    assert!(wanted("0:0:0:0:0:0:0:1").matches(&loopback));
+    assert!(!wanted("localhost").matches(&loopback));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Verified {
     pub expires_at_ms: Option<i64>,
 }
 
-/// The JSON for a token that is refused. It gives no reason, as Kafka's.
+/// Returns the JSON for a token that is refused. Like Kafka, it gives no reason.
 pub fn refusal() -> Refusal {
     Refusal::new(r#"{"status":"invalid_token"}"#)
 }

@@ -46,7 +46,7 @@ pub(super) fn object(part: &str) -> Option<Map<String, Value>> {
 /// The seconds of a claim may have a fraction.
 pub(super) fn time_ms(seconds: &Value) -> Option<i64> {
     let ms = seconds.as_f64()? * 1000.0;
-    // Beyond this, the clock of no machine arrives.
+    // No real clock shows a later time.
     (ms.is_finite() && ms.abs() < 1e15).then_some(ms as i64)
 }
 

@@ -59,8 +59,8 @@ impl Credential {
         }
     }
 
-    /// Returns a credential that no password fits, for a user that does not exist. It is the same
-    /// each time, as that of a user who exists, so an answer does not tell which users exist.
+    /// Returns a credential that matches no password, for a user who does not exist. Each call
+    /// returns the same one, as for a real user. So a response does not reveal which users exist.
     pub fn of_nobody(hash: ScramHash, user: &str, salts: &Salts) -> Self {
         let name = user.as_bytes();
         // Nobody knows a value with this hash.

@@ -5,7 +5,8 @@
 //!   c=biws,r=..,p=proof ─▶ Challenged ─finish─▶ v=signature
 //! ```
 //! A broker keeps a [`Credential`] of each user, from which nobody can compute the password or
-//! log in. As Kafka, it knows no channel binding and does not normalize names and passwords.
+//! log in. Like Kafka, it does not support channel binding, and does not normalize names or
+//! passwords.
 
 mod credential;
 mod hash;

@@ -86,7 +86,7 @@ impl ClientFirst {
 #[derive(Debug, Clone)]
 pub struct Challenged {
     user: String,
-    /// What the client's last message must be before its proof.
+    /// The part of the client's last message that must precede its proof.
     without_proof: String,
     /// What the signatures cover, up to the client's last message.
     signed: String,

@@ -8,9 +8,9 @@ from typing import Any, Final
 from thalweg._config.aws_rules import has_botocore
 from thalweg._config.findings import Findings, InsecureConnectionWarning
 from thalweg._config.formats.pem import unreadable
-from thalweg._config.loopback import is_loopback
 from thalweg._config.oidc.metadata import azure_query, sts_settings
 from thalweg._config.secret import Secret, revealed
+from thalweg.auth.loopback import is_loopback
 
 __all__ = ["OIDC", "OidcRules", "extensions_of", "has_assertion", "is_jwt_bearer"]
 

@@ -56,12 +56,20 @@ def token_of(response: Response, sub_claim: str) -> Kept | Failure:
     """Returns the token of a response with status 200. No failure contains any of its body."""
     answer = _json(response.body)
     if answer is None:
-        return Failure("200, but the body is not a JSON object", status=200)
+        return Failure(
+            "status 200, but the body is not a JSON object. Check"
+            " sasl_oauthbearer_token_endpoint_url",
+            status=200,
+        )
     value = next((answer[key] for key in ("access_token", "id_token") if answer.get(key)), None)
     if not isinstance(value, str):
-        return Failure("200, but the answer has neither access_token nor id_token", status=200)
+        return Failure(
+            "status 200, but the response contains neither access_token nor id_token", status=200
+        )
     if not value.isascii():
-        return Failure("200, but the token has a character that is not ASCII", status=200)
+        return Failure(
+            "status 200, but the token contains a character that is not ASCII", status=200
+        )
     return kept(value, _seconds(answer.get("expires_in")), sub_claim)
 
 
@@ -86,7 +94,7 @@ def failure_of(response: Response, secrets: tuple[str, ...]) -> Failure:
     """
     status = response.status
     if 200 <= status < 300:  # the body may have a token
-        return Failure(f"{status}, and not 200", status=status)
+        return Failure(f"status {status} instead of 200", status=status)
     if 300 <= status < 400:
         target = _target(response.location)
         return Failure(

@@ -101,7 +101,8 @@ def _signed(
     try:
         signature = sign_jwt(settings.algorithm, pem, passphrase, message.encode())
     except ValueError as error:
-        return Failure(f"{_KEY} {error}")
+        hint = f"For an encrypted key, set {_PASSPHRASE} to its passphrase"
+        return Failure(f"{_KEY}: {error}. {hint}")
     return f"{message}.{_base64(signature)}"
 
 

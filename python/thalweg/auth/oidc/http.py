@@ -173,7 +173,10 @@ def _tunnel(
     response = HTTPResponse(cast("socket.socket", wire), method="CONNECT")
     response.begin()
     if response.status != 200:
-        return Failure(f"the proxy {proxy.address[0]}:{proxy.address[1]} says {response.status}")
+        return Failure(
+            f"the proxy {proxy.address[0]}:{proxy.address[1]} refused the connection with status"
+            f" {response.status}. Check its address, user name and password in HTTPS_PROXY"
+        )
     return None
 
 
@@ -192,7 +195,10 @@ def _converse(
     connection.request(request.method, target, request.body, headers)
     response = connection.getresponse()
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return Failure("the response is compressed, which the client did not ask for")
+        return Failure(
+            "the response is compressed, which the client does not accept. Switch compression off"
+            " at the token endpoint or the proxy"
+        )
     if response.length is not None and response.length > BODY_MAX:
         raise _TooLarge
     body = response.read(BODY_MAX + 1)

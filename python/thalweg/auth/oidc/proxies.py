@@ -1,18 +1,19 @@
 """The proxy for a URL, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY as the standard library reads them.
 
 No request to a link-local address goes through a proxy: such addresses belong to the machine, and
-their answers are its credentials.
+their answers are its credentials. Nor does a request without TLS to a loopback address: it contains
+the client's secret, which never leaves the machine.
 """
 
 import base64
-from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from thalweg.auth.loopback import is_loopback
 from thalweg.auth.oidc.error import Failure
 
-__all__ = ["Proxy", "is_link_local", "proxy_of"]
+__all__ = ["Proxy", "proxy_of"]
 
 
 class Proxy(NamedTuple):
@@ -27,7 +28,8 @@ class Proxy(NamedTuple):
 
 def proxy_of(scheme: str, host: str, port: int) -> Proxy | Failure | None:
     """Returns the proxy for requests to a host, or None."""
-    url = None if is_link_local(host) else getproxies().get(scheme)
+    is_near = is_loopback(host, link_local=True) and (scheme == "http" or not is_loopback(host))
+    url = None if is_near else getproxies().get(scheme)
     if not url or proxy_bypass(f"{host}:{port}"):
         return None
     try:
@@ -45,11 +47,3 @@ def proxy_of(scheme: str, host: str, port: int) -> Proxy | Failure | None:
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Proxy-Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
     return Proxy((found[0], found[1]), headers)
-
-
-def is_link_local(host: str) -> bool:
-    """Whether a host is a link-local address."""
-    try:
-        return ip_address(host).is_link_local
-    except ValueError:
-        return False

@@ -33,13 +33,15 @@ class AssertionSettings:
         algorithm: "RS256" or "ES256".
         private_key: The path of a PEM file, or its text.
         passphrase: The passphrase of the key, or None.
-        file: The path of a file with the complete assertion. Then nothing else matters.
+        file: The path of a file with the complete assertion. The client then ignores the other
+            fields.
         template_file: The path of a JSON file with a header and a payload.
         aud: The audience, or None.
         iss: The issuer, or None.
         sub: The subject, or None.
         exp_seconds: How long an assertion is valid.
-        nbf_seconds: How long before it was made it is valid, for clocks that differ.
+        nbf_seconds: How many seconds before its creation an assertion is already valid, because
+            clocks may differ.
         jti_include: Whether each assertion has an ID.
     """
 
@@ -118,5 +120,5 @@ def supplied(given: Supplied | None, name: str) -> str:
     if not isinstance(text, str):
         raise OidcError(f"the function in {name} must return a str, not {type(text).__name__}")
     if not is_encodable(text):
-        raise OidcError(f"{name} has a lone surrogate, which is not a character")
+        raise OidcError(f"{name} must be encodable as UTF-8")
     return text

@@ -20,8 +20,8 @@ from thalweg.auth.oidc.settings import Settings
 
 __all__ = ["SharedTokens", "shared"]
 
-# So long no client repeats a request that the identity provider has refused. Many lock a client
-# after a few wrong secrets, and each connection tries again about once a second.
+# For this long, no client repeats a request that the identity provider has refused. Many lock a
+# client after a few wrong secrets, and each connection tries again about once a second.
 _REFUSED_S: Final = 10.0
 # The native core gives up a call after a minute.
 _WAIT_S: Final = 60.0

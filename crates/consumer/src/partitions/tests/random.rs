@@ -26,7 +26,7 @@ enum Step {
     Arrive(i32, bool),
     Decode(i32),
     Take(Vec<i32>),
-    /// What is out is given back after so many records.
+    /// What is out is given back after this number of records.
     GiveBack(i64, bool),
     GiveUp,
     RunAhead,

@@ -95,7 +95,9 @@ impl Exchange {
                 return Err(self.untrusted("there was no mutual authentication"));
             }
             Progress::Continues if token.is_empty() => {
-                return Err(self.untrusted("its token leads to no next one"));
+                return Err(self.untrusted(
+                    "the Kerberos library returned no token in response to the broker's token",
+                ));
             }
             Progress::Continues => State::Initiating(context),
         };

@@ -53,7 +53,10 @@ pub(super) fn explain(
     let service = shown(service.as_str());
     let what = match (stage, &config.keytab) {
         (Stage::Credentials, Some(keytab)) => {
-            format!("the keytab {} gives no Kerberos credentials", shown(keytab))
+            format!(
+                "cannot get Kerberos credentials from the keytab {} (sasl_kerberos_keytab)",
+                shown(keytab)
+            )
         }
         (Stage::Credentials, None) => "there are no Kerberos credentials".to_owned(),
         (Stage::Ticket, _) => format!("there is no Kerberos ticket for the service {service}"),

@@ -214,7 +214,7 @@ fn a_broker_that_proves_nothing_is_refused() {
         (
             with([continues(), token(b"", Progress::Continues)]),
             vec![b"proof"],
-            "its token leads to no next one",
+            "the Kerberos library returned no token in response to the broker's token",
         ),
         (
             with([continues(), Err(failure(31))]),

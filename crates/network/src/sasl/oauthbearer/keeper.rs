@@ -69,7 +69,7 @@ impl Tokens {
     ) -> Self {
         Self {
             config,
-            client_id: client_id.unwrap_or("without client_id").to_owned(),
+            client_id: client_id.unwrap_or("client without client_id").to_owned(),
             wall_clock,
             keeper: OnceLock::new(),
         }
@@ -283,7 +283,11 @@ impl Keeper {
         if self.warned.as_ref() != Some(&words) {
             log::emit(Logger::Network, Level::Warning, || {
                 let client = &self.client_id;
-                format!("{client}: the token could not be refreshed: {error}. It still works")
+                format!(
+                    "{client}: cannot get a new token: {error}. The client uses the old token \
+                     until it expires, and tries again in {} s",
+                    RETRY.as_secs()
+                )
             });
             self.warned = Some(words);
         }
@@ -303,7 +307,8 @@ async fn answered(call: &mut Option<Call>) -> Result<Token, TokenError> {
         )),
         Err(_) => Err(TokenError::new(
             &format!(
-                "the token provider did not answer within {} s. Give its requests a timeout",
+                "the token provider did not return a token within {} s. Set a timeout for the \
+                 requests that it sends",
                 CALL_MAX.as_secs()
             ),
             None,

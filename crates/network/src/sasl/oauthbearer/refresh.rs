@@ -17,7 +17,7 @@ pub struct RefreshConfig {
     /// The part of a token's life that a random number may add to this.
     pub window_jitter: f64,
     pub min_period: Duration,
-    /// A token is refreshed at least so long before it expires.
+    /// The client refreshes a token at least this long before it expires.
     pub buffer: Duration,
 }
 

@@ -377,7 +377,7 @@ async fn a_call_that_hangs_is_given_up() {
     let start = clock::now();
     let error = tokens.get().await.expect_err("no answer");
     assert!(
-        error.reason.contains("did not answer within 60 s"),
+        error.reason.contains("did not return a token within 60 s"),
         "{error}"
     );
     assert!(clock::now() - start >= Duration::from_secs(60));

@@ -30,7 +30,9 @@ pub(super) fn client_first_bare(
     tokenauth: bool,
 ) -> Result<String, SaslError> {
     if username.contains('\0') {
-        return Err(refused("the user name contains a NUL character"));
+        return Err(refused(
+            "sasl_plain_username contains a NUL character. Remove it",
+        ));
     }
     // Equals signs first, because the escape of a comma contains one.
     let username = username.replace('=', "=3D").replace(',', "=2C");
@@ -80,7 +82,8 @@ impl<'a> ServerFirst<'a> {
         let added = nonce.strip_prefix(client_nonce).unwrap_or_default();
         if added.is_empty() || !nonce.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(refused(
-                "the broker's nonce does not continue the client's. It may be a replay",
+                "the broker's nonce does not extend the client's nonce. This may be a replay \
+                 attack. Check that the address belongs to a broker that you trust",
             ));
         }
         let salt = decoded(salt, "salt")?;

@@ -54,7 +54,7 @@ async fn an_unknown_issuer_is_named_with_the_authorities_that_are_trusted() {
             "broker:9092 ",
             "its issuer is unknown",
             "those in ssl_cafile (1 certificate)",
-            "Add the certificate of its issuer to ssl_cafile",
+            "add the certificate of its issuer to ssl_cafile",
             "issuer CN=their authority",
             "CN=kafka 1",
             &format!("SHA-256 {fingerprint}"),
@@ -72,6 +72,34 @@ async fn an_unknown_issuer_is_named_with_the_authorities_that_are_trusted() {
         &error,
         &[&format!("ssl_cafile {} (2 certificates)", path.display())],
     );
+    // The options come from an `ssl.SSLContext`, beside which `ssl_cafile` is refused.
+    let of_context = TlsConfig {
+        from_context: true,
+        ..trusting(&authority("ours"))
+    };
+    let error = refusal(&broker, of_context).await;
+    contains(
+        &error,
+        &[
+            "those in ssl_context (1 certificate)",
+            "to ssl_context, with load_verify_locations()",
+        ],
+    );
+    assert!(!error.contains("ssl_cafile"), "{error}");
+}
+
+/// Embedded brokers, and an authority that was created again, have the same name and another key.
+#[tokio::test(start_paused = true)]
+async fn an_authority_with_another_key_is_explained() {
+    let broker = broker(server(&authority("the authority"), "broker", None));
+    let error = refusal(&broker, trusting(&authority("the authority"))).await;
+    contains(
+        &error,
+        &[
+            "is not signed with the key of an authority that has the name of its issuer",
+            "put its current certificate into ssl_cafile",
+        ],
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,10 +109,7 @@ async fn a_self_signed_certificate_is_named_as_such() {
     let own = params.self_signed(&key).expect("signed").pem();
     let broker = broker(Server::of((own, key)).acceptor());
     let error = refusal(&broker, trusting(&authority("ours"))).await;
-    contains(
-        &error,
-        &["its own issuer (self-signed), so add it to ssl_cafile"],
-    );
+    contains(&error, &["add this self-signed certificate to ssl_cafile"]);
 }
 
 /// Scenario 53.
@@ -107,7 +132,7 @@ async fn a_wrong_name_is_reported_with_the_names_in_the_certificate() {
     contains(
         &error,
         &[
-            "not valid for name \"broker\"",
+            "not valid for the host name \"broker\"",
             &names.join(", "),
             "ssl_check_hostname=False",
         ],
@@ -116,7 +141,7 @@ async fn a_wrong_name_is_reported_with_the_names_in_the_certificate() {
     let error = refusal(&broker, trusting(&ca)).await;
     contains(
         &error,
-        &["only a common name, which does not count", "CN=kafka 1"],
+        &["only a common name, which the client ignores", "CN=kafka 1"],
     );
 }
 
@@ -194,7 +219,7 @@ async fn a_refused_client_learns_which_certificate_it_showed() {
             &error,
             &[
                 "one of 1 authorities",
-                "did not show its own",
+                "did not send its own",
                 "CN=kafka 1",
                 "CN=ours",
             ],
@@ -203,7 +228,7 @@ async fn a_refused_client_learns_which_certificate_it_showed() {
         contains(
             &error,
             &[
-                "showed its certificate",
+                "sent its certificate",
                 "CN=kafka 1",
                 "CN=ours",
                 "ssl_certfile",

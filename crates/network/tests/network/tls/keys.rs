@@ -321,7 +321,7 @@ fn wrong_passwords_and_stores_are_named_and_not_shown() {
         (
             with_key("scrypt.key", wrong()),
             "ssl_keyfile",
-            "with another password than that in ssl_password",
+            "the password in ssl_password does not decrypt the private key. Correct ssl_password",
         ),
         (
             with_key("scrypt.key", None),
@@ -441,7 +441,10 @@ fn a_password_may_be_supplied_when_it_is_needed() {
             Some(Err("the function raised ValueError")),
             "ssl_password: the function raised ValueError",
         ),
-        (None, "ssl_password: no password came in 0.05 s"),
+        (
+            None,
+            "ssl_password: the function returned no password within 0.05 s",
+        ),
     ] {
         let (_supply, password) = supplied(answer);
         let error = Parts::new(&settings("chain.pem", Some("scrypt.key"), password)).err();

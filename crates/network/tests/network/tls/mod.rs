@@ -56,6 +56,15 @@ pub(super) fn leaf_that_signs(ca: &Ca) -> Ca {
     CertifiedIssuer::signed_by(params, KeyPair::generate().expect("a key"), ca).expect("a leaf")
 }
 
+/// Makes a certificate that has signed itself, and does not say that it is an authority.
+pub(super) fn self_signed(host: &str) -> Ca {
+    let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a host name");
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, host);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a pair")
+}
+
 /// Makes a certificate and its key for a host, signed by `ca`.
 pub(super) fn certificate(ca: &Ca, host: &str, serial: u8) -> (String, KeyPair) {
     let key = KeyPair::generate().expect("a key");

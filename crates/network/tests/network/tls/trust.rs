@@ -1,15 +1,16 @@
 //! Which brokers the client trusts, and how it shows its own certificate.
 
 use rcgen::{
-    CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd,
+    CertificateRevocationListParams, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber,
+    date_time_ymd,
 };
 use thalweg_cluster::Address;
 use thalweg_network::tls::{Pem, TlsConfig};
 use thalweg_network::{ClientConfig, ClientError, SecurityProtocol};
 
 use super::{
-    Ca, Seen, authority, broker, certificate, heartbeat_of, leaf_that_signs, outcome, refusal,
-    refused_settings, seeing_at, server, trusting,
+    Ca, Seen, Server, authority, broker, certificate, heartbeat_of, leaf_that_signs, outcome,
+    refusal, refused_settings, seeing_at, self_signed, server, trusting,
 };
 use crate::broker::{Broker, Reaction};
 
@@ -81,7 +82,7 @@ async fn names_are_matched_as_in_browsers() {
         let (seen, error) = connected(&ca, host, name).await;
         assert!(seen.is_none(), "{host} with {name}");
         let shown = host.trim_end_matches('.');
-        let wanted = format!("not valid for name \"{shown}\"");
+        let wanted = format!("not valid for the host name \"{shown}\"");
         assert!(
             error.contains(&wanted) && error.contains(name),
             "{host}: {error}"
@@ -125,6 +126,55 @@ async fn a_certificate_that_is_no_authority_cannot_issue_others() {
     };
     let error = refused_settings(alone);
     assert!(error.contains("no certificate of an authority"), "{error}");
+}
+
+/// The key of a broker whose certificate is pinned must not issue certificates for others.
+#[tokio::test(start_paused = true)]
+async fn a_pinned_certificate_is_good_only_as_the_brokers_own() {
+    let pinned = self_signed("broker");
+    let key = KeyPair::from_pem(&pinned.key().serialize_pem()).expect("its own key");
+    let own = broker(Server::of((pinned.pem(), key)).acceptor());
+    outcome(&own, trusting(&pinned))
+        .await
+        .expect("it is the broker's own");
+    // Names and dates count as usual.
+    let elsewhere = self_signed("elsewhere");
+    let key = KeyPair::from_pem(&elsewhere.key().serialize_pem()).expect("its own key");
+    let other = broker(Server::of((elsewhere.pem(), key)).acceptor());
+    let error = refusal(&other, trusting(&elsewhere)).await;
+    assert!(error.contains("elsewhere"), "{error}");
+    let any_name = TlsConfig {
+        check_hostname: false,
+        ..trusting(&elsewhere)
+    };
+    outcome(&other, any_name).await.expect("any name");
+    // What it has signed is refused, whatever else the client trusts and does not check.
+    let forged = broker(server(&pinned, "broker", None));
+    let both = format!("{}{}", pinned.pem(), authority("ca").pem());
+    for ca in [pinned.pem(), both] {
+        for check_hostname in [true, false] {
+            let tls = TlsConfig {
+                ca: Some(Pem::Inline(ca.clone())),
+                check_hostname,
+                ..trusting(&pinned)
+            };
+            let error = refusal(&forged, tls).await;
+            assert!(
+                error.contains("issuer is unknown") && error.contains("cannot issue others"),
+                "{error}"
+            );
+        }
+    }
+}
+
+/// A certificate may have the name of the authority that issued it.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_with_the_name_of_its_issuer_is_no_authority() {
+    let ca = authority("a leaf");
+    let leaf = leaf_that_signs(&ca);
+    let broker = broker(server(&leaf, "broker", None));
+    let error = refusal(&broker, trusting(&leaf)).await;
+    assert!(error.contains("issuer is unknown"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,7 +99,7 @@ impl MemoryCache {
         Err(Failure {
             major: 0,
             minor: code.cast_unsigned(),
-            text: format!("the Kerberos library cannot start (error {code})"),
+            text: format!("cannot initialize the Kerberos library (error {code}). Check krb5.conf"),
         })
     }
 }
