@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = []
     for part in parts(parser.parse_args(arguments).pip_audit):
         result, output = part.run()
-        if result != PASSED:
+        if result == FAILED:
             print(f"{part.checks}:\n{output}", file=sys.stderr)
         results.append((part.checks, result))
     width = max(len(checks) for checks, _ in results)

@@ -198,6 +198,26 @@ def source(spark: SparkSession) -> Source:
     return Source(spark)
 
 
+def finish(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Starts a query and waits for its end, which may be an error.
+
+    Spark gives each of its Python processes ten seconds to start, and no option changes that. On a
+    busy machine this is too short, so the query is then started again, as an operator would do.
+    """
+    for is_last in (False, True):
+        query = start()
+        try:
+            query.awaitTermination(120)
+        except Exception as error:
+            if is_last or "Python worker failed to connect back" not in str(error):
+                raise
+        else:
+            return query
+        finally:
+            query.stop()
+    raise AssertionError("the last try returns or raises")
+
+
 class Stream:
     """A query that collects its batches in the test's process. It restarts from its checkpoint."""
 
@@ -213,9 +233,7 @@ class Stream:
 
     def run(self) -> StreamingQuery:
         """Runs until all records that exist now are read (Trigger.AvailableNow)."""
-        query = self.start(availableNow=True)
-        query.awaitTermination(120)
-        return query
+        return finish(lambda: self.start(availableNow=True))
 
     def start(self, **trigger: Any) -> StreamingQuery:
         """Starts the query."""

@@ -106,7 +106,7 @@ def test_a_wrong_key_is_refused_in_the_brokers_words(front: MskFront) -> None:
     with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaProducer(**options(front, sasl_aws_credentials=wrong))
     text = str(caught.value)
-    assert "AWS_MSK_IAM: Access denied. Check that the AWS credentials" in text
+    assert "AWS_MSK_IAM: Access denied. Check the AWS credentials" in text
     assert "hunter9" not in text + repr(caught.value)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from pyspark.sql import functions as f
 
-from tests.spark.conftest import Source, Topics, texts
+from tests.spark.conftest import Source, Topics, finish, texts
 from tests.support.brokers import Broker
 from thalweg import KafkaConsumer, TopicPartition
 
@@ -59,11 +59,7 @@ class Copy:
 
     def run(self, *given: Any, **named: Any) -> None:
         """Copies all records that exist now. The arguments are those of `start`."""
-        query = self.start(*given, **named)
-        try:
-            query.awaitTermination(120)
-        finally:
-            query.stop()
+        finish(lambda: self.start(*given, **named))
 
     def seen(self, isolation: str = "read_committed") -> list[str]:
         """Returns what a reader sees, sorted."""

@@ -179,7 +179,10 @@ def refused(options: dict[str, Any]) -> str:
         ({"sasl_kerberos_service_name": "kafcar"}, "Server kafcar/localhost@"),
         ({"sasl_kerberos_domain_name": "elsewhere"}, "sasl_kerberos_domain_name"),
         ({"sasl_kerberos_name": "kafka/localhost@OTHER.TEST"}, "domain_realm in krb5.conf"),
-        ({"sasl_kerberos_principal": "mallory"}, "as user 'mallory': the keytab "),
+        (
+            {"sasl_kerberos_principal": "mallory"},
+            "as user 'mallory': cannot get Kerberos credentials from the keytab ",
+        ),
         ({"sasl_kerberos_principal": "alice@OTHER.TEST"}, "the keytab "),
         ({"sasl_kerberos_principal": "a@b@c"}, "Malformed representation of principal"),
     ],
