@@ -50,7 +50,7 @@ class Part:
                 check=False,
             )
         except FileNotFoundError:
-            return FAILED, f"there is no program {self.command[0]}"
+            return FAILED, f"{self.command[0]} is not installed"
         except subprocess.TimeoutExpired:
             return FAILED, f"it did not end within {LIMIT_S} s"
         if ended.returncode == 0:

@@ -40,15 +40,6 @@ def connector_jars() -> list[str]:
     return jars
 
 
-# Spark's usual way to write the files of a checkpoint starts several programs for each file.
-# Without them, a micro-batch takes half the time. Tests with programs of their own use the usual
-# way.
-CHECKPOINTS_WITHOUT_PROGRAMS = (
-    "spark.sql.streaming.checkpointFileManagerClass",
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-)
-
-
 @pytest.fixture(scope="session")
 def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session's Spark: two cores of this machine, without manual registration."""
@@ -63,7 +54,6 @@ def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
         .config("spark.sql.shuffle.partitions", "2")
-        .config(*CHECKPOINTS_WITHOUT_PROGRAMS)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

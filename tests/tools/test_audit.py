@@ -73,4 +73,4 @@ def test_a_database_out_of_reach_does_not_count_as_passed(audit, capsys):
 def test_a_missing_program_fails_it(audit, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert audit() == 1
-    assert "there is no program cargo" in capsys.readouterr().err
+    assert "cargo is not installed" in capsys.readouterr().err

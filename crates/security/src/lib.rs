@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+mod address;
 pub mod aws;
 pub mod certificate;
 pub mod fuzzing;
@@ -26,6 +27,7 @@ pub mod scram;
 mod secret;
 mod token_key;
 
+pub use address::canonical_address;
 pub use nonces::{Nonces, SEED_BYTES, Salts};
 pub use secret::Secret;
 pub use token_key::{TokenHmac, TokenKey};

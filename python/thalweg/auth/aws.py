@@ -131,6 +131,7 @@ class Identity:
 
     def _opened(self) -> Any:
         """Returns the session of botocore, which keeps what it has found."""
+        self._own_lock()  # after a fork, the parent's session is dropped
         if self._session is None:
             self._session = _botocore().session.Session(profile=self._profile)
         return self._session

@@ -119,7 +119,7 @@ class _Worker:
             reply.failed(self._told(error), error)
 
     def _told(self, error: BaseException) -> str:
-        """Returns why there is no answer. Even reading an error may raise, with some classes."""
+        """Returns why the call failed. With some classes, even reading an error raises."""
         try:
             _drop_our_frames(error)
             return self._reason(error)

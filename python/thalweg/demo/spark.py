@@ -68,7 +68,6 @@ def run(bootstrap: str, topics: Topics, report: Report, view: Any) -> list[dict[
 
 def session() -> SparkSession:
     """Returns a local Spark session whose workers use this Python interpreter."""
-    import pyspark
     from pyspark.sql import SparkSession
 
     # By default, Spark starts its workers with the python3 on PATH.
@@ -82,20 +81,10 @@ def session() -> SparkSession:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        # For a checkpoint on a local disk: Spark's default starts several programs for each file.
-        .config(
-            "spark.sql.streaming.checkpointFileManagerClass", _file_manager(pyspark.__version__)
-        )
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-
-
-def _file_manager(version: str) -> str:
-    """Returns the class of a PySpark version that writes the files of checkpoints in its JVM."""
-    package = "streaming" if version.startswith("4.0.") else "streaming.checkpointing"
-    return f"org.apache.spark.sql.execution.{package}.FileSystemBasedCheckpointFileManager"
 
 
 def _read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import calendar
 import json
+import os
 import queue
 import threading
 import time
@@ -195,6 +196,14 @@ def test_a_source_that_hangs_does_not_delay_the_next_login():
     assert first.answers.empty()
     end.set()
     assert first.answers.get(timeout=10)
+
+
+def test_a_child_does_not_wait_for_a_lock_that_its_parent_held(monkeypatch):
+    identity = Identity(credentials=KEYS)
+    with identity._own_lock():
+        parent = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+        assert identity._own_lock().acquire(timeout=5)
 
 
 def test_no_repr_and_no_frame_shows_a_credential():

@@ -10,10 +10,11 @@ use thalweg_protocol::messages::alter_client_quotas::{
     EntityData, OpData,
 };
 use thalweg_protocol::{ErrorCode, Str};
+use thalweg_security::canonical_address;
 
 use crate::error::ApiError;
 use crate::quotas::QuotaKind;
-use crate::quotas::table::{ENTITIES_MAX, Entity, Name, canonical_ip};
+use crate::quotas::table::{ENTITIES_MAX, Entity, Name};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -117,13 +118,13 @@ fn entity(parts: &[EntityData]) -> Result<Entity, ApiError> {
         None if is_of_client => Ok(entity),
         Some(name) if !is_of_client => {
             if let Name::Of(ip) = name {
-                let Some(canonical) = canonical_ip(ip) else {
+                let Some(canonical) = canonical_address(ip) else {
                     return Err(invalid(format!(
                         "{} is not a valid IP or resolvable host.",
                         ip.as_str()
                     )));
                 };
-                *ip = canonical;
+                *ip = canonical.into();
             }
             Ok(entity)
         }

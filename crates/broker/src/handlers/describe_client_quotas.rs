@@ -9,9 +9,10 @@ use thalweg_protocol::messages::describe_client_quotas::{
     EntryData, ValueData,
 };
 use thalweg_protocol::{ErrorCode, Str};
+use thalweg_security::canonical_address;
 
 use crate::error::ApiError;
-use crate::quotas::table::{Entity, Name, canonical_ip};
+use crate::quotas::table::{Entity, Name};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -105,8 +106,8 @@ fn filter(components: Vec<ComponentData>) -> Result<BTreeMap<String, Match>, Api
         let named = component.match_;
         let wanted = match (component.match_type, named) {
             (EXACT, Some(name)) => {
-                let ip = (kind == "ip").then(|| canonical_ip(&name)).flatten();
-                Match::Exactly(Name::Of(ip.unwrap_or(name)))
+                let ip = (kind == "ip").then(|| canonical_address(&name)).flatten();
+                Match::Exactly(Name::Of(ip.map_or(name, Str::from)))
             }
             (EXACT, None) => {
                 let words = "Request specified MATCH_TYPE_EXACT, but set match string to null.";

@@ -1,7 +1,6 @@
 //! [`QuotaTable`]: the quotas that are set, and which one applies (KIP-546).
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use thalweg_protocol::Str;
 
@@ -30,12 +29,6 @@ impl Name {
             Self::Of(name) => Some(name.clone()),
         }
     }
-}
-
-/// Returns an IP address in the form that clients are compared with, because it has several.
-pub(crate) fn canonical_ip(text: &str) -> Option<Str> {
-    let address: IpAddr = text.parse().ok()?;
-    Some(address.to_canonical().to_string().into())
 }
 
 /// Who a quota is for.

@@ -40,11 +40,9 @@ pub(super) struct Verifier {
 impl Verifier {
     /// Returns the verifier for a broker that sends this certificate as its own.
     fn of(&self, end_entity: &CertificateDer<'_>) -> Option<&WebPkiServerVerifier> {
-        let pinned = self.pinned.iter();
-        let own = pinned
-            .filter(|each| each.certificate == *end_entity)
-            .map(|each| &each.verifier)
-            .next();
+        let mut pinned = self.pinned.iter();
+        let own = pinned.find(|each| each.certificate == *end_entity);
+        let own = own.map(|each| &each.verifier);
         own.or(self.authorities.as_ref()).map(AsRef::as_ref)
     }
 }

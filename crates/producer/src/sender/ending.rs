@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use thalweg_cluster::Metadata;
-use thalweg_protocol::{ApiKey, Str};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use super::Sender;
 use crate::batch::open_batch::OpenBatch;
@@ -56,23 +56,26 @@ impl Sender {
     /// any more. Batches in flight get a response of their own. A later record waits for newer
     /// metadata.
     pub(super) fn fail_if_refused(&mut self, index: usize, metadata: &Metadata) {
+        let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
         let slot = &mut self.slots[index];
         let topic = slot.topic.name().clone();
-        let refused = metadata.topic_error(&topic);
-        let Some(code) = refused.filter(|code| !code.is_retriable()) else {
+        if metadata.topic_error(&topic) != Some(code) {
             return;
-        };
+        }
         let principal = &self.config.principal;
         let message = principal.explained(code.message(), ApiKey::PRODUCE, code, &topic);
         let (partition, message) = (slot.partition, Str::from(&*message));
-        self.outcomes
-            .fail_queued(slot, |batch| ProducerError::Broker {
+        self.outcomes.fail_queued(
+            slot,
+            |_| true,
+            |batch| ProducerError::Broker {
                 topic: topic.clone(),
                 partition,
                 code,
                 message: message.clone(),
                 possibly_written: batch.maybe_written,
-            });
+            },
+        );
     }
 
     /// Fails the producer permanently.

@@ -120,31 +120,36 @@ impl Outcomes {
             // It stays in flight until its request is over, so that later batches are not sent as
             // if it were gone.
             batch.abandoned = true;
-            let error = self.too_old(batch, true, unreachable);
+            let error = too_old(batch, delivery_timeout, true, unreachable);
             self.fail(batch, error);
             slot.sequences.lose(batch.order);
         }
-        while slot
-            .retry
-            .front()
-            .is_some_and(|batch| is_over(batch.created))
+        self.fail_queued(slot, is_over, |batch| {
+            too_old(batch, delivery_timeout, batch.maybe_written, unreachable)
+        });
+    }
+
+    /// Fails the batches of a partition that are not in flight: in each queue the first ones whose
+    /// creation `is_over`.
+    pub(crate) fn fail_queued(
+        &mut self,
+        slot: &mut Slot,
+        is_over: impl Fn(Instant) -> bool,
+        error: impl Fn(&ProducerBatch) -> ProducerError,
+    ) {
+        while let Some(batch) = slot.retry.front()
+            && is_over(batch.created)
         {
             let batch = slot.retry.pop_front().expect("the queue has a first batch");
-            let error = self.too_old(&batch, batch.maybe_written, unreachable);
-            self.fail(&batch, error);
+            self.fail(&batch, error(&batch));
             slot.give_up(&batch);
         }
-        while slot
-            .prepared
-            .front()
-            .is_some_and(|prepared| is_over(prepared.batch.created))
+        while let Some(prepared) = slot.prepared.front()
+            && is_over(prepared.batch.created)
         {
-            let prepared = slot
-                .prepared
-                .pop_front()
-                .expect("the queue has a first batch");
-            let error = self.too_old(&prepared.batch, false, unreachable);
-            self.fail(&prepared.batch, error);
+            let first = slot.prepared.pop_front();
+            let batch = first.expect("the queue has a first batch").batch;
+            self.fail(&batch, error(&batch));
         }
         loop {
             let open = {
@@ -154,45 +159,7 @@ impl Outcomes {
             };
             let Some(open) = open else { return };
             let batch = ProducerBatch::close_uncompressed(open);
-            let error = self.too_old(&batch, false, unreachable);
-            self.fail(&batch, error);
-        }
-    }
-
-    /// Fails all batches of a partition that are not in flight.
-    pub(crate) fn fail_queued(
-        &mut self,
-        slot: &mut Slot,
-        error: impl Fn(&ProducerBatch) -> ProducerError,
-    ) {
-        while let Some(batch) = slot.retry.pop_front() {
             self.fail(&batch, error(&batch));
-            slot.give_up(&batch);
-        }
-        while let Some(prepared) = slot.prepared.pop_front() {
-            self.fail(&prepared.batch, error(&prepared.batch));
-        }
-        loop {
-            let open = lock(&slot.entry().queue).pop();
-            let Some(open) = open else { return };
-            let batch = ProducerBatch::close_uncompressed(open);
-            self.fail(&batch, error(&batch));
-        }
-    }
-
-    fn too_old(
-        &self,
-        batch: &ProducerBatch,
-        possibly_written: bool,
-        unreachable: Option<&ConnectionError>,
-    ) -> ProducerError {
-        let unreachable = || unreachable.map(|error| Arc::from(error.to_string()));
-        ProducerError::DeliveryTimeout {
-            topic: batch.completion.topic().clone(),
-            partition: batch.completion.partition(),
-            timeout: self.delivery_timeout,
-            possibly_written,
-            cause: batch.last_error.clone().or_else(unreachable),
         }
     }
 
@@ -255,5 +222,21 @@ impl Outcomes {
         if let Some(exhausted) = slot.sequences.bump() {
             producer_id.exhausted(exhausted);
         }
+    }
+}
+
+fn too_old(
+    batch: &ProducerBatch,
+    timeout: Duration,
+    possibly_written: bool,
+    unreachable: Option<&ConnectionError>,
+) -> ProducerError {
+    let unreachable = || unreachable.map(|error| Arc::from(error.to_string()));
+    ProducerError::DeliveryTimeout {
+        topic: batch.completion.topic().clone(),
+        partition: batch.completion.partition(),
+        timeout,
+        possibly_written,
+        cause: batch.last_error.clone().or_else(unreachable),
     }
 }

@@ -11,7 +11,7 @@ mod filter;
 mod kinds;
 mod store;
 
-use core::net::IpAddr;
+use crate::address::canonical_address;
 
 pub use filter::AclFilter;
 pub use kinds::{Operation, PatternType, Permission, ResourceType};
@@ -23,14 +23,13 @@ pub const CLUSTER_NAME: &str = "kafka-cluster";
 /// Stands for every name of a resource, for every user (`User:*`) and for every host.
 pub const WILDCARD: &str = "*";
 
-/// Returns a host in the form that is compared, or `None` if it is neither an address nor
-/// [`WILDCARD`]. `0:0:0:0:0:0:0:1`, as Java writes it, is `::1`.
+/// Returns a host in the form that is compared, or `None` if it is neither an IP address nor
+/// [`WILDCARD`].
 pub fn canonical_host(text: &str) -> Option<String> {
     if text == WILDCARD {
         return Some(text.to_owned());
     }
-    let address: IpAddr = text.parse().ok()?;
-    Some(address.to_canonical().to_string())
+    canonical_address(text)
 }
 
 /// An ACL: it allows or denies an operation on a resource to a principal.

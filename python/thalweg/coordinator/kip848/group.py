@@ -204,7 +204,11 @@ class ConsumerGroup:
         member = self._told(before, request)
         # Nothing has changed so far. After this line, nothing is refused.
         self._exists = True
-        resubscribed = (before.topics, before.regex) != (member.topics, member.regex)
+        resubscribed = (before.topics, before.regex, before.matching) != (
+            member.topics,
+            member.regex,
+            member.matching,
+        )
         self.epoch += resubscribed
         self.roster.put(member)
         self._assign(now)

@@ -72,13 +72,17 @@ class ConsumerGroupMember:
             "regex": body.get("SubscribedTopicRegex"),
         }
         changes: dict[str, Any] = {key: each for key, each in fields.items() if each is not None}
-        for name in ("client_id", "client_host", "principal"):
-            changes[name] = getattr(request, name)
         if body["RebalanceTimeoutMs"] != -1:
             changes["rebalance_timeout_ms"] = body["RebalanceTimeoutMs"]
         if body["SubscribedTopicNames"] is not None:
             changes["topics"] = frozenset(body["SubscribedTopicNames"])
-        return replace(self, **changes)
+        return replace(
+            self,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            principal=request.principal,
+            **changes,
+        )
 
 
 class ConsumerRoster:
