@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from tests.support.builds import Builds
 from tests.support.paths import CACHE, ROOT, made
 
 SOURCES = ROOT / "tests" / "support" / "java"
@@ -108,20 +109,14 @@ def compiled(source: str, version: str = "4.3", *, jars: str | None = None) -> P
     """
     path = SOURCES / f"{source}.java"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    target = CACHE / "java-classes" / f"{source}-{version}-{digest}"
-    if not (target / f"{source}.class").exists():
-        target.mkdir(parents=True, exist_ok=True)
-        command = [
-            tool("javac"),
-            "-Xlint:all",
-            "-cp",
-            jars or class_path(version),
-            "-d",
-            str(target),
-            str(path),
-        ]
+
+    def build(folder: Path) -> None:
+        needed = jars or class_path(version)
+        command = [tool("javac"), "-Xlint:all", "-cp", needed, "-d", str(folder), str(path)]
         subprocess.run(command, check=True)
-    return target
+
+    # Several processes run tests at once: none may load a class that another is still writing.
+    return Builds(CACHE / "java-classes").get(f"{source}-{version}", digest, build)
 
 
 def command(

@@ -64,7 +64,8 @@ class UnsecuredTokens:
         """Returns a new token."""
         now = time.time()
         expires_at = now + self._life
-        claims = {**self._claims, **self._scope, "iat": now, "exp": expires_at}
+        # Kafka rounds a time to the nearest millisecond, and refuses a token from the future.
+        claims = {**self._claims, **self._scope, "iat": int(now), "exp": expires_at}
         value = f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
         return Token(value, expires_at, self._principal, self._extensions)
 

@@ -67,7 +67,11 @@ class Realm:
     def __enter__(self) -> Realm:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.write_conf(self.conf)
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(
