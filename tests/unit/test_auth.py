@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from thalweg import Secret
 from thalweg.auth import AbstractTokenProvider, Token
 from thalweg.auth.provider import TokenSource
 from thalweg.auth.token import read
@@ -60,6 +61,8 @@ def answer(provider: Any, *rest: Any) -> Any:
         (("t", 5, "alice", {"a": "b"}), Token("t", 5, "alice", {"a": "b"})),
         (("t", None), Token("t")),
         (Token("t", 5), Token("t", 5)),
+        (Secret("t"), Token("t")),
+        ((Secret("t"), 5), Token("t", 5)),
     ],
 )
 def test_a_token_has_many_shapes(returned, expected):

@@ -162,6 +162,11 @@ def test_a_host_alone_is_no_command(arguments, capsys):
         (["--nodes", "100000000000"], "nodes must be from 1 to 65535, got 100000000000"),
         (["--users", "/nowhere"], "--users cannot read /nowhere: No such file or directory"),
         (
+            ["--security-protocol", "SASL_SSL"],
+            "--security-protocol SASL_SSL needs --users FILE, because nobody could log in without"
+            " users",
+        ),
+        (
             ["--sasl-mechanism", "PLAIN"],
             "sasl_mechanisms has no effect with security_protocol='PLAINTEXT': set"
             " security_protocol to 'SASL_PLAINTEXT' or 'SASL_SSL'",

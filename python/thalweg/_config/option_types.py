@@ -193,6 +193,7 @@ class ProducerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
+    sasl_login_class: Any
     ssl_protocol: str | None
     ssl_engine_factory_class: Any
     ssl_keymanager_algorithm: Any
@@ -374,6 +375,7 @@ class ConsumerConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
+    sasl_login_class: Any
     ssl_protocol: str | None
     ssl_engine_factory_class: Any
     ssl_keymanager_algorithm: Any
@@ -523,6 +525,7 @@ class AdminConfig(TypedDict, total=False):
     sasl_oauthbearer_scope_claim_name: Any
     security_providers: Any
     ssl_provider: Any
+    sasl_login_class: Any
     ssl_protocol: str | None
     ssl_engine_factory_class: Any
     ssl_keymanager_algorithm: Any

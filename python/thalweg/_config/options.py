@@ -1685,6 +1685,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     ),
     _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
+    _object("sasl_login_class", "pca", "Java class that logs in.", ignored=_JVM),
     _text(
         "ssl_protocol",
         "pca",

@@ -8,6 +8,7 @@ client needs it, and caches and refreshes what it finds.
 """
 
 import base64
+import inspect
 import json
 import os
 import re
@@ -301,6 +302,12 @@ def _current(source: Any, words: Callable[[Exception], str]) -> Credentials:
     """
     if callable(source):
         source = source()
+    if inspect.iscoroutine(source):
+        source.close()
+        raise AwsError(
+            "AWS: sasl_aws_credentials is an async function, or one that returns a coroutine. Give"
+            " a function that returns the credentials itself"
+        )
     if hasattr(source, "get_frozen_credentials"):
         source = _frozen(source, words)
     access_key = getattr(source, "access_key", None)

@@ -86,6 +86,20 @@ def _users(path: str) -> dict[str, str]:
     return users
 
 
+def _check_users(arguments: argparse.Namespace) -> None:
+    """Checks that somebody can log in. A token of OAUTHBEARER needs no user in the file."""
+    has_sasl = arguments.security_protocol.startswith("SASL_")
+    if (
+        has_sasl
+        and arguments.users is None
+        and "OAUTHBEARER" not in (arguments.sasl_mechanism or ())
+    ):
+        raise ValueError(
+            f"--security-protocol {arguments.security_protocol} needs --users FILE, because nobody"
+            " could log in without users"
+        )
+
+
 def _write_ca(path: str, pem: str | None) -> None:
     if pem is None:
         raise ValueError(
@@ -102,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the broker until a signal arrives."""
     from thalweg.broker import EmbeddedBroker
 
+    _check_users(arguments)
     stop = threading.Event()
 
     def on_signal(number: int, frame: Any) -> None:

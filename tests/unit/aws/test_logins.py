@@ -159,6 +159,10 @@ def test_each_login_uses_the_credentials_of_its_moment():
         assert json.loads(answer(identity))["x-amz-credential"].startswith(f"{name}/")
 
 
+async def later() -> Credentials:
+    return KEYS
+
+
 @pytest.mark.parametrize(
     "given, words",
     [
@@ -166,6 +170,7 @@ def test_each_login_uses_the_credentials_of_its_moment():
         (lambda: ("hunter2", "hunter3"), "need an access_key and a secret_key"),
         (Credentials("A", "hunter2\udc80"), "must be encodable as UTF-8"),
         (Credentials("A", "hunter2", "hunter3\udc80"), "must be encodable as UTF-8"),
+        (later, "sasl_aws_credentials is an async function"),
         (Frozen(None), "need an access_key and a secret_key"),
         (Frozen(OSError("hunter2")), "no credentials: sasl_aws_credentials raised OSError"),
         (lambda: int("hunter2"), "sasl_aws_credentials raised ValueError"),

@@ -12,6 +12,8 @@ pub(super) struct Bucket {
     /// Less than 0: the client must wait.
     tokens: f64,
     filled: Instant,
+    /// The bound at that time, in tokens per second.
+    bound: f64,
 }
 
 impl Bucket {
@@ -19,6 +21,7 @@ impl Bucket {
         Self {
             tokens: bound * BURST_S,
             filled: now,
+            bound,
         }
     }
 
@@ -36,16 +39,33 @@ impl Bucket {
         milliseconds(-self.tokens / bound)
     }
 
+    /// Whether a new bucket would be the same.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        let seconds = now.saturating_duration_since(self.filled).as_secs_f64();
+        self.tokens + self.bound * seconds >= self.bound * BURST_S
+    }
+
     fn fill(&mut self, bound: f64, now: Instant) {
         let seconds = now.saturating_duration_since(self.filled).as_secs_f64();
         self.tokens = (self.tokens + bound * seconds).min(bound * BURST_S);
         self.filled = now;
+        self.bound = bound;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bucket_is_full_again_after_its_debt_and_its_burst() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(2.0, start);
+        assert!(bucket.is_full(start));
+        bucket.take(30.0, 2.0, start);
+        assert!(!bucket.is_full(start + Duration::from_millis(14_999)));
+        assert!(bucket.is_full(start + Duration::from_secs(15)));
+    }
 
     #[test]
     fn a_bucket_goes_into_debt_and_fills_again() {

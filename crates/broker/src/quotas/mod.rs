@@ -126,11 +126,7 @@ impl Quotas {
         let Some((bound, level)) = self.table.limit(QuotaKind::Mutation, payer) else {
             return Ok(Duration::ZERO);
         };
-        let is_known = self.buckets.contains_key(&level);
-        let is_other = !is_known && self.buckets.len() >= RATES_MAX;
-        let level = if is_other { Level::of_others() } else { level };
-        let bucket = self.buckets.entry(level);
-        let bucket = bucket.or_insert_with(|| Bucket::full(bound, now));
+        let bucket = self.bucket(level, bound, now);
         let before = bucket.wait(bound, now);
         if is_strict && !before.is_zero() {
             return Err(before);
@@ -167,5 +163,17 @@ impl Quotas {
             key.1 = Level::of_others();
         }
         self.rates.entry(key).or_default()
+    }
+
+    fn bucket(&mut self, mut level: Level, bound: f64, now: Instant) -> &mut Bucket {
+        if self.buckets.len() >= RATES_MAX {
+            self.buckets.retain(|_, bucket| !bucket.is_full(now));
+        }
+        let is_known = self.buckets.contains_key(&level);
+        if !is_known && (self.buckets.len() >= RATES_MAX || level.len() > NAME_BYTES_MAX) {
+            level = Level::of_others();
+        }
+        let bucket = self.buckets.entry(level);
+        bucket.or_insert_with(|| Bucket::full(bound, now))
     }
 }

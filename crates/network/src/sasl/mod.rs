@@ -146,14 +146,23 @@ impl Mechanism {
     pub(crate) fn advice(&self) -> String {
         let options = "Check sasl_plain_username and sasl_plain_password";
         match self {
-            Self::Plain { .. } => options.to_owned(),
+            Self::Plain { login, .. } => {
+                let (username, password) = &*locked(login);
+                format!("{options}{}", space_around(username, password))
+            }
             Self::Scram { credentials, .. } if locked(credentials).config.tokenauth => {
                 "Check that the delegation token has not expired, and that the brokers know it"
                     .to_owned()
             }
-            Self::Scram { .. } => {
-                let name = self.name();
-                format!("{options}, and that the user has a credential for {name} on the brokers")
+            Self::Scram { credentials, .. } => {
+                let config = &locked(credentials).config;
+                let (name, space) = (
+                    config.hash.mechanism(),
+                    space_around(&config.username, &config.password),
+                );
+                format!(
+                    "{options}, and that the user has a credential for {name} on the brokers{space}"
+                )
             }
             Self::OAuthBearer { .. } => {
                 "Check the token (of sasl_oauth_token_provider or of the token endpoint) against what \
@@ -296,6 +305,16 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// Returns what to add to advice: who reads a password from a file often keeps its line break.
+fn space_around(username: &str, password: &Secret) -> &'static str {
+    let has_space = |text: &str| text.trim().len() != text.len();
+    match (has_space(username), has_space(password.reveal())) {
+        (_, true) => ". The password begins or ends with a space or a line break",
+        (true, false) => ". The user name begins or ends with a space or a line break",
+        (false, false) => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +325,29 @@ mod tests {
         assert_eq!(shown(&"x".repeat(SHOWN_CHARS_MAX)).len(), SHOWN_CHARS_MAX);
         let cut = shown(&"x".repeat(1_000_000));
         assert_eq!(cut.len(), SHOWN_CHARS_MAX + "...".len());
+    }
+
+    #[test]
+    fn advice_mentions_a_space_that_nobody_sees() {
+        let advice = |username: &str, password: &str| {
+            let (username, password) = (username.to_owned(), Secret::new(password));
+            let scram = ScramConfig::new(ScramHash::Sha256, &username, password.clone());
+            let plain = SaslConfig::Plain { username, password };
+            [plain, SaslConfig::Scram(scram)].map(|config| {
+                Mechanism::new(&config, None, None, WallClock::default())
+                    .expect("this system lacks nothing")
+                    .advice()
+            })
+        };
+        for text in advice("alice", "s3cret\n") {
+            assert!(text.ends_with("The password begins or ends with a space or a line break"));
+        }
+        for text in advice(" alice", "s3cret") {
+            assert!(text.ends_with("The user name begins or ends with a space or a line break"));
+        }
+        for text in advice("alice", "s3 cret") {
+            assert!(!text.contains("space"));
+        }
     }
 
     #[test]
