@@ -1,6 +1,6 @@
 """`Token`, and how to read it from whatever a provider returns.
 
-'eyJ...', Secret, (token, expiry), (token, expiry, principal, extensions), Token ──> read() ──> Token
+str, Secret, (token, expiry), (token, expiry, principal, extensions), Token ──> read() ──> Token
 """
 
 import base64
