@@ -193,7 +193,7 @@ def connect() -> KafkaProducer[bytes, bytes]:
 Use `"module:name"` for the command line and for Spark. Spark's executors must be able to import the
 module.
 
-A provider returns the token as a str or `Secret`, as a `thalweg.auth.Token`, or as a tuple
+A provider returns the token as a str, as a `thalweg.auth.Token`, or as a tuple
 `(token, expiry, principal, extensions)`. The tuple may end after the expiry or the principal.
 `token()` and the function may be `async`. The expiry is in seconds since 1970. If you do not give
 the expiry and the token is a JWT, the client reads the expiry from the token.

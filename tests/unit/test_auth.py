@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from thalweg import Secret
 from thalweg.auth import AbstractTokenProvider, Token
 from thalweg.auth.provider import TokenSource
 from thalweg.auth.token import read
@@ -61,8 +60,6 @@ def answer(provider: Any, *rest: Any) -> Any:
         (("t", 5, "alice", {"a": "b"}), Token("t", 5, "alice", {"a": "b"})),
         (("t", None), Token("t")),
         (Token("t", 5), Token("t", 5)),
-        (Secret("t"), Token("t")),
-        ((Secret("t"), 5), Token("t", 5)),
     ],
 )
 def test_a_token_has_many_shapes(returned, expected):

@@ -1,6 +1,6 @@
 """`Token`, and how to read it from whatever a provider returns.
 
-str, Secret, (token, expiry), (token, expiry, principal, extensions), Token ──> read() ──> Token
+'eyJ...', (token, expiry), (token, expiry, principal, extensions), Token ──> read() ──> Token
 """
 
 import base64
@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-
-from thalweg._config.secret import Secret, revealed
 
 __all__ = ["Token", "TokenProviderError", "claims", "is_encodable", "read"]
 
@@ -61,13 +59,12 @@ def read(returned: object, name: str) -> Token:
     match returned:
         case Token():
             token = returned
-        case str() | Secret():
-            token = Token(revealed(returned))
+        case str():
+            token = Token(returned)
         case tuple() | list() if 2 <= len(returned) <= 4:
             token = Token(*returned)
         case _:
             raise TypeError(f"{name} {_EXPECTED}, not {type(returned).__name__}")
-    token = replace(token, value=revealed(token.value))
     _check(token, name)
     found = claims(token.value)
     if token.expires_at is None and _is_number(found.get("exp")):

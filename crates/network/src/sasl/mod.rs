@@ -305,7 +305,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// Returns what to add to advice: who reads a password from a file often keeps its line break.
+/// Returns what to add to advice. A password from a file often ends with the line break of the file.
 fn space_around(username: &str, password: &Secret) -> &'static str {
     let has_space = |text: &str| text.trim().len() != text.len();
     match (has_space(username), has_space(password.reveal())) {
