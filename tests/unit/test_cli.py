@@ -15,6 +15,7 @@ import thalweg
 from thalweg import cli
 from thalweg.cli import consume, produce
 from thalweg.cli.options import pairs
+from thalweg.errors import SaslAuthenticationFailedError
 
 
 def test_the_version_is_printed_without_loading_a_client():
@@ -232,6 +233,39 @@ def test_what_the_clients_warn_of_is_on_stderr(monkeypatch, capsys):
     assert cli.main(["topics", "list"]) == 0
     log.warning("after its end")
     assert capsys.readouterr().err == "thalweg topics: no brokers available: h:1\n"
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_an_error_that_was_logged_is_shown_once(logged, monkeypatch, capsys):
+    from thalweg.cli import topics
+
+    refused = "h:1: authentication failed: PLAIN as user 'alice'"
+
+    def refuse(arguments: Any) -> int:
+        if logged:
+            logging.getLogger("thalweg.network").error("the connection failed: %s", refused)
+        raise SaslAuthenticationFailedError(refused)
+
+    monkeypatch.setattr(topics, "run", refuse)
+    assert cli.main(["topics", "list"]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("thalweg topics: ")
+    assert shown.count(refused) == shown.count("\n") == 1
+
+
+def test_an_error_with_a_text_of_its_own_follows_the_log(monkeypatch, capsys):
+    from thalweg.cli import topics
+
+    def fail(arguments: Any) -> int:
+        logging.getLogger("thalweg.network").warning("no broker answers on port 1")
+        raise ValueError("1")
+
+    monkeypatch.setattr(topics, "run", fail)
+    assert cli.main(["topics", "list"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "thalweg topics: no broker answers on port 1",
+        "thalweg topics: 1",
+    ]
 
 
 def test_warnings_have_no_path(monkeypatch, capsys):

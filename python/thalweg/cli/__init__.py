@@ -17,7 +17,9 @@ import logging
 import os
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from thalweg._version import __version__
 
@@ -74,8 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog=f"thalweg {head.command}", description=f"{about[0].upper()}{about[1:]}."
     )
     command.add_arguments(own)
+    shown = _Warnings(head.command)
     try:
-        with _warnings_on_stderr(head.command):
+        with shown.on_stderr():
             status: int = command.run(_own_arguments(own, given[rest:], head.bootstrap))
     except KeyboardInterrupt:
         return 130
@@ -85,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, RuntimeError, ValueError) as error:  # KafkaError is a RuntimeError
-        print(f"thalweg {head.command}: {error}", file=sys.stderr)
+        if not shown.include(error):
+            print(f"thalweg {head.command}: {error}", file=sys.stderr)
         return 1
     return status
 
@@ -114,26 +118,39 @@ def _own_arguments(
     return own.parse_args(given)
 
 
-@contextlib.contextmanager
-def _warnings_on_stderr(command: str) -> Iterator[None]:
+class _Warnings(logging.StreamHandler[TextIO]):
     """Shows the clients' warnings, for example that no broker has responded yet."""
-    handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))
 
-    def show(message: Warning | str, *_: object, **__: object) -> None:
-        # Python's own format shows a path and a line of this package.
-        handler.handle(_record(message))
+    def __init__(self, command: str) -> None:
+        super().__init__()
+        self.setLevel(logging.WARNING)
+        self.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))
+        self._messages: deque[str] = deque(maxlen=16)
 
-    logger = logging.getLogger("thalweg")
-    logger.addHandler(handler)
-    try:
-        with warnings.catch_warnings():
-            setattr(warnings, "showwarning", show)  # noqa: B010 (it takes only what it needs)
-            yield
-    finally:
-        logger.removeHandler(handler)
+    def emit(self, record: logging.LogRecord) -> None:
+        self._messages.append(record.getMessage())
+        super().emit(record)
 
+    def include(self, error: Exception) -> bool:
+        """Says whether a warning had the text of `error`: a refused login is logged and raised."""
+        text = error.args[0] if error.args else None
+        return isinstance(text, str) and any(
+            message.endswith(f": {text}") for message in self._messages
+        )
 
-def _record(message: object) -> logging.LogRecord:
-    return logging.makeLogRecord({"levelno": logging.WARNING, "msg": str(message)})
+    @contextlib.contextmanager
+    def on_stderr(self) -> Iterator[None]:
+        """Shows log messages and Python's warnings until the block ends."""
+
+        def show(message: Warning | str, *_: object, **__: object) -> None:
+            # Python's own format shows a path and a line of this package.
+            self.handle(logging.makeLogRecord({"levelno": logging.WARNING, "msg": str(message)}))
+
+        logger = logging.getLogger("thalweg")
+        logger.addHandler(self)
+        try:
+            with warnings.catch_warnings():
+                setattr(warnings, "showwarning", show)  # noqa: B010 (it takes only what it needs)
+                yield
+        finally:
+            logger.removeHandler(self)
