@@ -17,7 +17,6 @@ import logging
 import os
 import sys
 import warnings
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
@@ -32,6 +31,9 @@ COMMANDS = {
     "produce": "send lines of standard input as records",
     "consume": "print records as lines",
 }
+
+# Lines on stderr that are compared with the error that ends a command.
+_LINES_KEPT = 16
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,18 +127,18 @@ class _Warnings(logging.StreamHandler[TextIO]):
         super().__init__()
         self.setLevel(logging.WARNING)
         self.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))
-        self._messages: deque[str] = deque(maxlen=16)
+        # A tuple, because the thread of the log may add a line while `include` reads.
+        self._lines: tuple[str, ...] = ()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._messages.append(record.getMessage())
-        super().emit(record)
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        self._lines = (*self._lines[1 - _LINES_KEPT :], line)
+        return line
 
     def include(self, error: Exception) -> bool:
         """Says whether a warning had the text of `error`: a refused login is logged and raised."""
         text = error.args[0] if error.args else None
-        return isinstance(text, str) and any(
-            message.endswith(f": {text}") for message in self._messages
-        )
+        return isinstance(text, str) and any(line.endswith(f": {text}") for line in self._lines)
 
     @contextlib.contextmanager
     def on_stderr(self) -> Iterator[None]:
