@@ -189,11 +189,11 @@ impl RangeReader {
             (partition.clone(), OffsetSpec::Earliest),
             (partition.clone(), OffsetSpec::Latest),
         ];
-        let limit = match reason {
-            Reason::TimedOut(_) => self.limits.timeout.min(PATIENCE),
-            Reason::OutOfRange(_) => self.limits.timeout,
+        let until = match reason {
+            Reason::TimedOut(_) => now + self.limits.timeout.min(PATIENCE),
+            // After a while without an answer, the partition may be found deleted.
+            Reason::OutOfRange(_) => self.fails_at().min(now + PATIENCE),
         };
-        let until = now + limit;
         self.stage = Stage::Resolving {
             pending: self.consumer.list_offsets(targets, until),
             reason,
@@ -314,6 +314,7 @@ impl RangeReader {
             self.position = self.range.start;
             self.answers_before = None;
         }
+        self.went_on(now);
         self.resolve(Reason::OutOfRange(offset), now);
         self.resolved(waker, now)?;
         Ok(RangeStep::Pending)
@@ -412,12 +413,16 @@ impl RangeReader {
         };
         let reason = *reason;
         let listed = match (listed, reason) {
-            (Err(_), Reason::TimedOut(at)) if self.is_deleted() => {
+            (Err(_), Reason::OutOfRange(at) | Reason::TimedOut(at)) if self.is_deleted() => {
                 self.lose(at, self.range.end, "the topic was deleted")?;
                 self.finish();
                 return Ok(());
             }
             (Err(_), Reason::TimedOut(_)) => return Err(self.timed_out()),
+            (Err(ConsumerError::Timeout { .. }), _) if now < self.fails_at() => {
+                self.resolve(reason, now);
+                return self.resolved(waker, now);
+            }
             (listed, _) => listed?,
         };
         let [earliest, latest] = listed.as_slice() else {

@@ -11,8 +11,7 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
 from tests.spark.conftest import Topics
@@ -22,7 +21,7 @@ from tests.support.waiting import wait_until
 
 LAX = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
 # A task that reads a deleted topic, and a trigger that sees old offsets, wait only shortly.
-QUICK = {"kafkaConsumer.pollTimeoutMs": "1500", "fetchOffset.retryIntervalMs": "20"}
+QUICK = {"kafkaConsumer.pollTimeoutMs": "3000", "fetchOffset.retryIntervalMs": "20"}
 
 
 class Chaos:
@@ -62,32 +61,49 @@ class Chaos:
         self._topics.delete(name)
 
 
-@contextmanager
-def running(query: Engine) -> Iterator[threading.RLock]:
-    """Runs triggers in a thread. With the lock, no trigger runs."""
-    lock, stop = threading.RLock(), threading.Event()
-    failures: list[BaseException] = []
+class Running:
+    """A thread that runs triggers. While a test holds the lock, no trigger runs."""
 
-    def work() -> None:
+    def __init__(self, query: Engine) -> None:
+        self.lock = threading.RLock()
+        self._query = query
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work)
+
+    def __enter__(self) -> Running:
+        self._query.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(120)
+        self._query.stop()
+        self.check()
+
+    def check(self) -> None:
+        """Raises the error that ended the query, if one did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def wait_for(self, condition: Callable[[], bool], limit: float, what: str) -> None:
+        """Waits until the query has read something, or raises its error."""
+
+        def is_met() -> bool:
+            self.check()
+            return condition()
+
+        wait_until(is_met, limit, what=what)
+
+    def _work(self) -> None:
         try:
-            while not stop.is_set():
-                with lock:
-                    query.trigger()
-                stop.wait(0.01)  # lets another thread take the lock
+            while not self._stop.is_set():
+                with self.lock:
+                    self._query.trigger()
+                self._stop.wait(0.01)  # lets another thread take the lock
         except BaseException as failure:
-            failures.append(failure)
-
-    query.start()
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield lock
-    finally:
-        stop.set()
-        thread.join(120)
-        query.stop()
-    if failures:
-        raise failures[0]
+            self._failure = failure
 
 
 def test_parity_64_topics_and_partitions_come_and_go(both: Topics) -> None:
@@ -101,7 +117,7 @@ def test_parity_64_topics_and_partitions_come_and_go(both: Topics) -> None:
         found = Counter(query.values())
         return all(found[value] for name in names for value in chaos.sent[name])
 
-    with running(query) as lock:
+    with Running(query) as running:
         for _ in range(scaled(600, minimum=40)):
             action = chaos.random.random()
             name = chaos.random.choice(living)
@@ -113,13 +129,13 @@ def test_parity_64_topics_and_partitions_come_and_go(both: Topics) -> None:
                 living.append(chaos.create())
             elif action < 0.9 and len(living) > 1:
                 # Its records are read first, so that none of them is lost.
-                wait_until(partial(is_read, [name]), 60, what=f"the records of {name}")
+                running.wait_for(partial(is_read, [name]), 60, f"the records of {name}")
                 living.remove(name)
                 chaos.delete(name)
             else:
-                with lock:
+                with running.lock:
                     query.start()  # a restart
-        wait_until(lambda: is_read(living), 120, what=f"all records (seed {chaos.seed})")
+        running.wait_for(lambda: is_read(living), 120, f"all records (seed {chaos.seed})")
     sent = Counter(value for values in chaos.sent.values() for value in values)
     assert Counter(query.values()) == sent, f"seed {chaos.seed}"
 
@@ -130,7 +146,7 @@ def test_parity_87_topics_are_deleted_and_created_again(both: Topics) -> None:
     kept = chaos.create()
     living, deleted = [chaos.create(), chaos.create()], []
     query = Engine(both, subscribePattern=f"{chaos.prefix}-.*", **LAX, **QUICK)
-    with running(query) as lock:
+    with Running(query) as running:
         for _ in range(scaled(400, minimum=40)):
             action = chaos.random.random()
             if action < 0.5:
@@ -144,12 +160,12 @@ def test_parity_87_topics_are_deleted_and_created_again(both: Topics) -> None:
             elif action < 0.95:
                 living.append(chaos.create())
             else:
-                with lock:
+                with running.lock:
                     query.start()
-        wait_until(
+        running.wait_for(
             lambda: set(chaos.sent[kept]) <= set(query.values()),
             120,
-            what=f"all records of the topic that was never deleted (seed {chaos.seed})",
+            f"all records of the topic that was never deleted (seed {chaos.seed})",
         )
     found = Counter(query.values())
     sent = {value for values in chaos.sent.values() for value in values}

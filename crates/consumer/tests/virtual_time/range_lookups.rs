@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_consumer::{ConsumerError, IsolationLevel, RangeReader, RangeStep};
+use thalweg_consumer::{ConsumerError, IsolationLevel, RangeLimits, RangeReader, RangeStep};
 
-use crate::ranges::{STRICT, forty, range, world};
+use crate::ranges::{STRICT, TOLERANT, forty, lost, range, world};
 use crate::world::{Collected, noop};
 
 #[test]
@@ -26,16 +26,66 @@ fn a_lookup_without_a_response_is_no_busy_loop() {
             Ok(step) => assert_eq!(step, RangeStep::Pending),
             Err(error) => break error,
         }
+        // The fetch was out of range, so this is the lookup.
+        world.broker.silent = true;
         let wait = reader.deadline().saturating_duration_since(world.now);
-        // Only for a lookup does it wait for long: the fetch was out of range.
-        world.broker.silent |= wait > Duration::from_secs(10);
         world.advance(wait.max(Duration::from_millis(1)));
     };
     assert!(
-        world.broker.silent && !matches!(error, ConsumerError::DataLoss { .. }),
+        matches!(
+            error,
+            ConsumerError::Timeout {
+                what: "list_offsets",
+                ..
+            }
+        ),
         "{error}"
     );
     let took = world.now - begun;
     assert!(took + Duration::from_secs(1) >= STRICT.timeout, "{took:?}");
-    assert!(polls < 20, "{polls} polls");
+    assert!(polls < 40, "{polls} polls");
+}
+
+/// A topic may be created again, shorter, and be deleted again: first the offset is out of range,
+/// then no broker has the partition.
+#[test]
+fn a_partition_that_is_deleted_during_a_lookup_is_lost() {
+    for (limits, timeout_s) in [(STRICT, 120), (TOLERANT, 120), (STRICT, 1), (TOLERANT, 1)] {
+        let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
+            forty(broker);
+            broker.log("t", 0).log_start = 25;
+        });
+        let begun = world.now;
+        let limits = RangeLimits {
+            timeout: Duration::from_secs(timeout_s),
+            ..limits
+        };
+        let consumer = Arc::clone(&world.consumer);
+        let mut reader =
+            RangeReader::new(consumer, vec![range(5, 30)], limits, begun).expect("a range");
+        world.run();
+        // The fetch was out of range, so this starts the lookup.
+        let step = reader.poll(&mut Collected::default(), noop(), world.now);
+        assert_eq!(step, Ok(RangeStep::Pending));
+        world.broker.delete("t");
+        let result = loop {
+            world.advance(Duration::from_millis(100));
+            match reader.poll(&mut Collected::default(), noop(), world.now) {
+                Ok(RangeStep::Pending) => {}
+                Ok(step) => break Ok(step),
+                Err(error) => break Err(error),
+            }
+        };
+        match result {
+            Err(ConsumerError::DataLoss { from, to, .. }) if limits.fail_on_data_loss => {
+                assert_eq!((from, to), (5, 30));
+            }
+            Ok(RangeStep::Done) if !limits.fail_on_data_loss => {
+                assert_eq!(reader.lost(), [lost(5, 30)]);
+            }
+            other => panic!("{other:?}"),
+        }
+        let took = world.now - begun;
+        assert!(took < Duration::from_secs(10), "{took:?}");
+    }
 }

@@ -42,7 +42,7 @@ fn of(partition: i32, start: i64, end: i64) -> Range {
     }
 }
 
-fn lost(from: i64, to: i64) -> LostRange {
+pub(crate) fn lost(from: i64, to: i64) -> LostRange {
     LostRange {
         partition: tp(0),
         from,
@@ -54,7 +54,7 @@ pub(crate) const STRICT: RangeLimits = RangeLimits {
     fail_on_data_loss: true,
     timeout: Duration::from_secs(120),
 };
-const TOLERANT: RangeLimits = RangeLimits {
+pub(crate) const TOLERANT: RangeLimits = RangeLimits {
     fail_on_data_loss: false,
     ..STRICT
 };

@@ -88,7 +88,17 @@ impl Broker {
             let mut partitions = Vec::new();
             for asked in &topic.partitions {
                 let error = self.list_errors.pop_front();
-                let log = &self.logs[&(topic.name.to_string(), asked.partition_index)];
+                let place = (topic.name.to_string(), asked.partition_index);
+                let Some(log) = self.logs.get(&place) else {
+                    partitions.push(ListOffsetsPartitionResponse {
+                        partition_index: asked.partition_index,
+                        error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0,
+                        offset: -1,
+                        timestamp: -1,
+                        leader_epoch: -1,
+                    });
+                    continue;
+                };
                 let end = if request.isolation_level == 1 {
                     log.last_stable
                 } else {
