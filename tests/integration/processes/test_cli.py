@@ -99,6 +99,7 @@ def test_a_broker_with_logins_acls_and_tls(tmp_path: Path) -> None:
             status, _, errors = produce("admin", "wrong-secret")
             assert status == 1
             assert "wrong-secret" not in errors
+            assert errors.count("authentication failed: SCRAM-SHA-512 as user 'admin'") == 1
         finally:
             broker.kill()
 

@@ -178,7 +178,7 @@ impl<R: Role> Actor<R> {
     }
 
     /// Logs once why no broker has answered, while the client keeps trying: the caller that made it
-    /// may wait for long.
+    /// may wait for long. After a fatal error calls do not wait, and [`Self::note`] has logged it.
     fn tell_of_bootstrap(&mut self, now: Instant) {
         let Some(at) = self.bootstrap_notice_at else {
             return;
@@ -188,7 +188,12 @@ impl<R: Role> Actor<R> {
             return;
         }
         self.bootstrap_notice_at = None;
-        if !answered {
+        if !answered
+            && !self
+                .cluster
+                .fatal_error()
+                .is_some_and(|error| error.is_fatal())
+        {
             log::emit(Logger::Network, Level::Warning, || {
                 format!(
                     "client {}: {}. The client keeps trying",

@@ -182,7 +182,7 @@ async fn an_unknown_host_is_named() {
     );
 }
 
-fn sasl_config(broker: &Broker) -> ClientConfig {
+pub(crate) fn sasl_config(broker: &Broker) -> ClientConfig {
     let plain = SaslConfig::Plain {
         username: "alice".to_owned(),
         password: Secret::new("s3cret"),
@@ -195,7 +195,7 @@ fn sasl_config(broker: &Broker) -> ClientConfig {
 }
 
 /// A broker with SASL that has one user, alice.
-fn sasl_broker() -> Broker {
+pub(crate) fn sasl_broker() -> Broker {
     Broker::start(|got| match got.key {
         ApiKey::SASL_HANDSHAKE => {
             let request: SaslHandshakeRequest = got.decode();

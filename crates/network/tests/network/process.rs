@@ -7,11 +7,13 @@ use thalweg_cluster::Idle;
 use thalweg_network::admin::AdminClient;
 use thalweg_network::log::{self, Level, Logger};
 use thalweg_network::producer::{MaxBlock, ProducerClient};
+use thalweg_network::sasl::{SaslConfig, Secret};
 use thalweg_network::{Client, ClientConfig, ClientError, Parts, RequestTarget, Runtime};
 use thalweg_producer::{ProducerConfig, ProducerError};
 use thalweg_protocol::Str;
 
 use crate::broker::{Broker, Reaction};
+use crate::handshake::{sasl_broker, sasl_config};
 use crate::requests::heartbeat;
 use crate::support::blocking;
 
@@ -230,26 +232,47 @@ fn a_runtime_stops_and_fails_its_clients() {
     assert!(stops);
 }
 
+/// The logged messages that contain a text. Only one test may take them from the log.
+fn logged(lines: &[log::Event], text: &str) -> Vec<String> {
+    let ours = lines.iter().filter(|line| line.message.contains(text));
+    ours.map(|line| line.message.clone()).collect()
+}
+
 #[tokio::test(start_paused = true)]
-async fn why_no_broker_answers_is_told_once_for_all_addresses() {
+async fn why_no_broker_answers_is_told_once_for_all_addresses_and_a_refused_login_by_itself() {
     log::set_level(Logger::Network, Level::Warning as u8);
     let broker = Broker::new(|_| Reaction::Usual);
     let mut config = broker.config();
     let named = |n: usize| thalweg_cluster::Address::new(format!("unheard-of-{n}"), 9092);
     config.bootstrap_servers = vec![named(1), named(2)];
     let parts = Parts::with_transport(&config, std::sync::Arc::new(broker.network.clone()));
-    let client = Client::start_here(parts.expect("a good config"), Idle);
+    let waiting = Client::start_here(parts.expect("a good config"), Idle);
+
+    let strict = sasl_broker();
+    let mut config = sasl_config(&strict);
+    config.client_id = Some("stranger".to_owned());
+    config.sasl = Some(SaslConfig::Plain {
+        username: "alice".to_owned(),
+        password: Secret::new("wrong"),
+    });
+    let refused = Client::start_here(strict.parts(&config), Idle);
+
     tokio::time::sleep(Duration::from_secs(25)).await;
-    drop(client);
+    drop((waiting, refused));
     let lines = log::drain(None);
-    let ours: Vec<_> = lines
-        .iter()
-        .filter(|line| line.message.contains("unheard-of"))
-        .collect();
-    let [line] = ours.as_slice() else {
-        panic!("{ours:?}")
+    let [line] = &logged(&lines, "unheard-of")[..] else {
+        panic!("{lines:?}")
     };
     for part in ["unheard-of-1", "unheard-of-2", "keeps trying"] {
-        assert!(line.message.contains(part), "{}", line.message);
+        assert!(line.contains(part), "{line}");
+    }
+    // The line of the failed connection may come again, because the client connects again.
+    let refusals = logged(&lines, "stranger");
+    assert!(!refusals.is_empty(), "{lines:?}");
+    for line in refusals {
+        assert!(
+            line.contains("authentication failed") && !line.contains("keeps trying"),
+            "{line}"
+        );
     }
 }
