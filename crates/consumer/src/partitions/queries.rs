@@ -9,7 +9,6 @@ use super::state::{FetchPosition, HandedOut, PartitionState, Phase};
 use super::{PARTITIONS_PER_LOCK, Partitions};
 use crate::error::ConsumerError;
 use crate::offset_spec::IsolationLevel;
-use crate::positions::absence::AbsenceNote;
 use crate::topic_partition::TopicPartition;
 
 impl Partitions {
@@ -150,7 +149,7 @@ impl Partitions {
     pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
         let assigned = self.settled();
         let state = assigned.get(partition);
-        state.is_some_and(|state| state.absence == AbsenceNote::Told)
+        state.is_some_and(|state| state.absence.is_confirmed())
     }
 
     pub(crate) fn awaiting_committed(&self) -> Vec<TopicPartition> {

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use indexmap::IndexMap;
 use thalweg_cluster::NodeId;
@@ -386,8 +387,9 @@ impl Assigned {
         partition: &TopicPartition,
         absent: bool,
         version: u64,
+        now: Instant,
     ) -> bool {
         let state = self.partitions.get_mut(partition);
-        state.is_some_and(|state| state.absence.look(absent, version))
+        state.is_some_and(|state| state.absence.look(absent, version, now))
     }
 }

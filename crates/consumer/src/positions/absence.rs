@@ -4,6 +4,7 @@
 //! absence is not an error. It causes a warning, and explains why a position is not known in time.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use thalweg_cluster::Metadata;
 use thalweg_protocol::{ErrorCode, Str};
@@ -61,6 +62,10 @@ impl fmt::Display for Absence {
     }
 }
 
+/// A cluster may need this long to create the topic that a consumer asks for. Only then is its
+/// absence worth a warning.
+const WARN_AFTER: Duration = Duration::from_secs(1);
+
 /// Whether the absence of an assigned partition is confirmed and reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AbsenceNote {
@@ -68,21 +73,40 @@ pub(crate) enum AbsenceNote {
     Present,
     /// Absent in this version of the metadata. That response may be older than the partition, or
     /// be the one that creates the topic. So only a later response confirms the absence.
-    Since(u64),
+    Since { version: u64, at: Instant },
+    /// Absent since `at` in at least two responses.
+    Confirmed { at: Instant },
+    /// Confirmed, and the application was warned.
     Told,
 }
 
 impl AbsenceNote {
     /// Updates the note from new metadata. Returns true if the application must be warned.
-    pub(crate) fn look(&mut self, absent: bool, version: u64) -> bool {
-        let (next, told) = match *self {
-            _ if !absent => (Self::Present, false),
-            Self::Present => (Self::Since(version), false),
-            Self::Since(first) if version > first => (Self::Told, true),
-            same => (same, false),
+    pub(crate) fn look(&mut self, absent: bool, version: u64, now: Instant) -> bool {
+        let absent_since = match *self {
+            _ if !absent => {
+                *self = Self::Present;
+                return false;
+            }
+            Self::Present => {
+                *self = Self::Since { version, at: now };
+                return false;
+            }
+            Self::Since { version: first, .. } if version <= first => return false,
+            Self::Told => return false,
+            Self::Since { at, .. } | Self::Confirmed { at } => at,
         };
-        *self = next;
-        told
+        let warns = now.saturating_duration_since(absent_since) >= WARN_AFTER;
+        *self = if warns {
+            Self::Told
+        } else {
+            Self::Confirmed { at: absent_since }
+        };
+        warns
+    }
+
+    pub(crate) fn is_confirmed(self) -> bool {
+        matches!(self, Self::Confirmed { .. } | Self::Told)
     }
 }
 
@@ -93,13 +117,30 @@ mod tests {
     #[test]
     fn an_absence_is_told_once_and_again_after_a_presence() {
         let mut note = AbsenceNote::default();
-        assert!(!note.look(true, 3), "it may be older than the partition");
-        assert!(!note.look(true, 3), "the same answer");
-        assert!(note.look(true, 4));
-        assert!(!note.look(true, 5), "once");
-        assert!(!note.look(false, 6));
-        assert!(!note.look(true, 7));
-        assert!(note.look(true, 8), "it went again");
+        let now = Instant::now();
+        let late = now + WARN_AFTER;
+        assert!(
+            !note.look(true, 3, now),
+            "it may be older than the partition"
+        );
+        assert!(!note.look(true, 3, late), "the same answer");
+        assert!(!note.is_confirmed());
+        assert!(note.look(true, 4, late) && note.is_confirmed());
+        assert!(!note.look(true, 5, late), "once");
+        assert!(!note.look(false, 6, late) && !note.is_confirmed());
+        assert!(!note.look(true, 7, late));
+        assert!(note.look(true, 8, late + WARN_AFTER), "it went again");
+    }
+
+    #[test]
+    fn an_absence_is_confirmed_at_once_and_told_later() {
+        let mut note = AbsenceNote::default();
+        let now = Instant::now();
+        assert!(!note.look(true, 1, now));
+        let soon = now + Duration::from_millis(100);
+        assert!(!note.look(true, 2, soon) && note.is_confirmed());
+        assert!(!note.look(true, 3, soon), "the topic may be created now");
+        assert!(note.look(true, 4, now + WARN_AFTER) && note.is_confirmed());
     }
 
     #[test]

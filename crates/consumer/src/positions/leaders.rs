@@ -100,7 +100,7 @@ impl Fetcher {
         }
         let answered = metadata.version != self.seen_metadata;
         self.seen_metadata = metadata.version;
-        let leaderless = self.take_metadata(&metadata);
+        let leaderless = self.take_metadata(&metadata, now);
         self.nodes
             .retain(|id, node| metadata.node(*id).is_some() || node.is_used());
         if answered && leaderless {
@@ -112,7 +112,7 @@ impl Fetcher {
     }
 
     /// Checks the due topics. Returns true if a partition has no leader.
-    fn take_metadata(&mut self, metadata: &Metadata) -> bool {
+    fn take_metadata(&mut self, metadata: &Metadata, now: Instant) -> bool {
         let mut found = Found::default();
         let mut leaders = std::mem::take(&mut self.leaders);
         let mut looks = 0;
@@ -125,7 +125,7 @@ impl Fetcher {
             watched.incomplete = false;
             for piece in watched.partitions.chunks(PARTITIONS_PER_LOCK) {
                 looks += piece.len() as u64;
-                let lacking = self.take_piece(piece, topic, metadata, &mut found);
+                let lacking = self.take_piece(piece, topic, metadata, now, &mut found);
                 watched.incomplete |= lacking;
                 found.leaderless |= lacking;
             }
@@ -146,6 +146,7 @@ impl Fetcher {
         piece: &[TopicPartition],
         topic: Option<&Arc<Topic>>,
         metadata: &Metadata,
+        now: Instant,
         found: &mut Found,
     ) -> bool {
         let mut lacking = false;
@@ -171,7 +172,7 @@ impl Fetcher {
                 Some(_) => None,
                 None => Absence::of(partition, metadata),
             };
-            if assigned.note_absence(partition, absence.is_some(), metadata.version) {
+            if assigned.note_absence(partition, absence.is_some(), metadata.version, now) {
                 absent.extend(absence);
             }
         }

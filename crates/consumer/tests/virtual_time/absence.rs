@@ -83,8 +83,9 @@ fn a_topic_that_comes_is_found_within_seconds_and_is_nothing_to_warn_of() {
     let late = TopicPartition::new("late", 0);
     let mut world = World::new(config(), Broker::new(&[1]));
     world.consumer.assign(std::slice::from_ref(&late));
-    // One response is not enough: it may be the one that creates the topic.
+    // The first response may be the one that creates the topic, which takes the cluster a moment.
     world.run();
+    world.advance(Duration::from_millis(800));
     world.broker.create("late", 1, 1);
     world.advance(Duration::from_secs(3));
     let position = world.consumer.partitions().position(&late);
