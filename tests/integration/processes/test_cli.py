@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,14 @@ from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, KafkaProducer
 
 LIMIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def _programs_take_ctrl_c() -> Iterator[None]:
+    """A shell's background jobs ignore SIGINT, and so do the programs that they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _has_produced(broker: EmbeddedBroker, count: int) -> bool:
