@@ -202,7 +202,7 @@ def test_iteration_passes_through_the_chain(broker: Broker, clients: Clients) ->
     topic = broker.create_topic("iterated")
     fill(clients, broker, topic, 10)
     consumer = clients.consumer(
-        broker, topic, interceptor_classes=[Dropping()], consumer_timeout_ms=1500
+        broker, topic, interceptor_classes=[Dropping()], consumer_timeout_ms=4000
     )
     assert [record.offset for record in consumer] == [0, 2, 4, 6, 8]
 

@@ -94,7 +94,7 @@ def test_iteration_steps_over_aborted_records(kafka: Broker, clients: Clients) -
     topic = kafka.create_topic("iterated")
     _transactions(kafka, topic, "abort:5", "commit:1", "abort:5", "commit:1")
     consumer = clients.consumer(
-        kafka, topic, isolation_level="read_committed", consumer_timeout_ms=2000
+        kafka, topic, isolation_level="read_committed", consumer_timeout_ms=4000
     )
     assert [record.value for record in consumer] == [b"commit-5", b"commit-11"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -190,8 +191,8 @@ def test_iteration_moves_the_position_record_by_record(broker: Broker, clients: 
 def test_iteration_ends_after_consumer_timeout_ms(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("timeout")
     values = fill(clients, broker, topic, 10)
-    consumer = clients.consumer(broker, topic, consumer_timeout_ms=1000)
-    with within(15, at_least_s=0.9):
+    consumer = clients.consumer(broker, topic, consumer_timeout_ms=4000)
+    with within(20, at_least_s=3.9):
         assert [record.value for record in consumer] == values
     fill(clients, broker, topic, 2)
     assert [record.offset for record in consumer] == [10, 11]  # the consumer works again
@@ -236,7 +237,7 @@ def test_pausing_within_iteration_hands_out_nothing_more(broker: Broker, clients
     topic = broker.create_topic("pauseiter", 2)
     for partition in (0, 1):
         fill(clients, broker, topic, 50, partition=partition)
-    consumer = clients.consumer(broker, topic, (0, 1), consumer_timeout_ms=1500)
+    consumer = clients.consumer(broker, topic, (0, 1), consumer_timeout_ms=4000)
     paused = TopicPartition(topic, next(consumer).partition)
     consumer.pause(paused)
     assert {record.partition for record in consumer} == {1 - paused.partition}
@@ -369,13 +370,13 @@ def test_the_next_fetch_is_under_way_while_records_are_handled(
     consumer = clients.consumer(broker, "pipelined", max_partition_fetch_bytes=1000)
     read(consumer, 1)
     with broker.faults.on("Fetch").then_delay(300, times=None):
-        waited = 0.0
-        for _ in range(4):
+        waits = []
+        for _ in range(5):
             time.sleep(0.5)  # the application's work
             start = time.monotonic()
             assert consumer.poll(5000)
-            waited += time.monotonic() - start
-    assert waited < 0.6
+            waits.append(time.monotonic() - start)
+    assert statistics.median(waits) < 0.15, waits
 
 
 @one_real_broker

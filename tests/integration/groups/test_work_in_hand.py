@@ -270,13 +270,13 @@ def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> 
 def test_each_step_through_a_batch_counts_as_a_poll(group: Group) -> None:
     send_a_batch_each(group)
     heard = Heard()
-    limits = {"max_poll_interval_ms": 1_000, "enable_auto_commit": False}
+    limits = {"max_poll_interval_ms": 2_500, "enable_auto_commit": False}
     member = group.join(heard, consumer_timeout_ms=30_000, **limits)
     for _ in range(10):
         next(member)
         time.sleep(0.4)
     assert heard.events == [("assigned", list(range(PARTITIONS)))]
-    time.sleep(2)
+    time.sleep(4)
     for _ in range(20):
         next(member)
     assert ("lost", list(range(PARTITIONS))) in heard.events

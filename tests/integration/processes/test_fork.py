@@ -80,7 +80,7 @@ def work():
             assert "fork" in str(error), error
         else:
             raise AssertionError(name + " worked in the child")
-        assert time.monotonic() - began < 2, name
+        assert time.monotonic() - began < 15, name
     print("child done", flush=True)
 
 assert in_child(work) == 0
@@ -133,7 +133,7 @@ def work():
             assert "fork" in str(error), error
         else:
             raise AssertionError("a call worked in the child")
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 15
     assert not one.is_done and not many.is_done
 
 assert in_child(work) == 0
@@ -180,7 +180,7 @@ def closed():
         with each:
             pass
         each.close()
-        assert time.monotonic() - began < 2, each
+        assert time.monotonic() - began < 15, each
 
 def collected():
     clients.clear()

@@ -17,7 +17,7 @@ from tests.support.ports import free_port
 from tests.support.selection import one_real_broker
 from thalweg import ConsumerInterceptor, EmbeddedBroker, TopicPartition
 
-PROMPT_S = 2.0
+PROMPT_S = 15.0
 
 # Each of these calls blocks for far longer than the test waits.
 CONSUMER = """
@@ -48,8 +48,8 @@ SOURCE = """
 # As a shell has it for a job in the foreground; a test runner may have it ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 {setup}
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     {call}
 except KeyboardInterrupt:
     print("interrupted", flush=True)

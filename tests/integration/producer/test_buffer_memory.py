@@ -28,7 +28,12 @@ import psutil
 
 memory = int(sys.argv[2])
 producer = KafkaProducer(bootstrap_servers=sys.argv[1], buffer_memory=memory, max_block_ms=50)
-producer.partitions_for("full")
+while True:
+    try:
+        producer.partitions_for("full")
+        break
+    except errors.KafkaTimeoutError:
+        pass  # 50 ms were too short for metadata
 process, full = psutil.Process(), threading.Event()
 sizes = [process.memory_info().rss]
 
@@ -258,13 +263,13 @@ def test_what_metadata_took_of_the_budget_is_gone_for_memory(
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("full")
     broker.create_topic("later")
-    producer = _small(clients, broker, max_block_ms=2000, request_timeout_ms=60_000)
+    producer = _small(clients, broker, max_block_ms=6000, request_timeout_ms=60_000)
     broker.faults.on("Produce").then_silence(times=None)
     while _available(producer) > 100_000:
         producer.send("full", bytes(10_000))
-    broker.faults.on("Metadata").then_delay(1200, times=None)
-    # 1.2 s pass for metadata, then 0.8 s are left. Two limits of 2 s would take 3.2 s.
-    with within(2.9, at_least_s=1.9), pytest.raises(BufferExhaustedError):
+    broker.faults.on("Metadata").then_delay(5000, times=None)
+    # 5 s pass for metadata, then 1 s is left. Two limits of 6 s would take 11 s.
+    with within(10.5, at_least_s=5.9), pytest.raises(BufferExhaustedError):
         producer.send("later", bytes(200_000))
     producer.close(timeout=0)
 

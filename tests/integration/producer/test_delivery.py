@@ -216,11 +216,11 @@ def _exception(future: Any) -> Any:
 
 
 def test_delivery_timeout_ends_the_retries(broker: EmbeddedBroker, clients: Clients) -> None:
-    producer = _sender(clients, broker, delivery_timeout_ms=1500, request_timeout_ms=500)
+    producer = _sender(clients, broker, delivery_timeout_ms=6000, request_timeout_ms=4000)
     producer.send("t", b"first", partition=0).get(20)
     with (
         broker.faults.on("Produce").then_fail("NOT_LEADER_OR_FOLLOWER", times=None),
-        within(10, at_least_s=1.2),
+        within(20, at_least_s=5),
         pytest.raises(
             KafkaTimeoutError, match=r"NOT_LEADER|not the leader|delivery_timeout_ms"
         ) as caught,
@@ -237,7 +237,7 @@ def test_an_expired_batch_never_makes_later_ones_double_or_reorder(
 ) -> None:
     """Batch 2 of 4 expires while it is in flight. Batch 3 was sent after it. Scenario 14."""
     producer = _sender(
-        clients, broker, delivery_timeout_ms=2000, request_timeout_ms=800, linger_ms=0
+        clients, broker, delivery_timeout_ms=8000, request_timeout_ms=3500, linger_ms=0
     )
     producer.send("t", b"0", partition=0).get(20)
     produce = broker.faults.on("Produce")
@@ -245,7 +245,7 @@ def test_an_expired_batch_never_makes_later_ones_double_or_reorder(
         produce.apply_then_disconnect()
     with produce.then_silence(times=None) as silence:
         expiring = producer.send("t", b"1", partition=0)
-        wait_until(lambda: silence.hits >= 2, 20)  # after about a second: batch 3 expires later
+        wait_until(lambda: silence.hits >= 2, 20)  # after about 4 s: batch 3 expires later
         third = producer.send("t", b"2", partition=0)
         with pytest.raises(KafkaTimeoutError) as caught:
             expiring.get(20)
