@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use thalweg_consumer::{ConsumerError, IsolationLevel, RangeLimits, RangeReader, RangeStep};
 
-use crate::ranges::{STRICT, TOLERANT, forty, lost, range, world};
+use crate::batches::plain;
+use crate::ranges::{STRICT, TOLERANT, forty, lost, of, range, world};
 use crate::world::{Collected, noop};
 
 #[test]
@@ -88,4 +89,40 @@ fn a_partition_that_is_deleted_during_a_lookup_is_lost() {
         let took = world.now - begun;
         assert!(took < Duration::from_secs(10), "{took:?}");
     }
+}
+
+/// Both ranges are out of range, and both partitions are deleted during the first lookup.
+#[test]
+fn two_partitions_that_are_deleted_during_a_lookup_are_both_lost() {
+    let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
+        broker.create("t", 2, 1);
+        for partition in 0..2 {
+            broker.append("t", partition, 10, plain(0, 10));
+            broker.log("t", partition).log_start = 8;
+        }
+    });
+    let begun = world.now;
+    let ranges = (0..2).map(|partition| of(partition, 5, 9)).collect();
+    let consumer = Arc::clone(&world.consumer);
+    let mut reader = RangeReader::new(consumer, ranges, TOLERANT, begun).expect("two ranges");
+    world.run();
+    let step = reader.poll(&mut Collected::default(), noop(), world.now);
+    assert_eq!(step, Ok(RangeStep::Pending));
+    world.broker.delete("t");
+    loop {
+        world.advance(Duration::from_millis(100));
+        match reader.poll(&mut Collected::default(), noop(), world.now) {
+            Ok(RangeStep::Done) => break,
+            step => assert_eq!(step, Ok(RangeStep::Pending)),
+        }
+    }
+    let mut lost: Vec<_> = reader
+        .lost()
+        .iter()
+        .map(|lost| (lost.partition.partition, lost.from, lost.to))
+        .collect();
+    lost.sort_unstable();
+    assert_eq!(lost, [(0, 5, 9), (1, 5, 9)]);
+    let took = world.now - begun;
+    assert!(took < Duration::from_secs(15), "{took:?}");
 }

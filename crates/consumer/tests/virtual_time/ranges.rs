@@ -34,7 +34,7 @@ pub(crate) fn range(start: i64, end: i64) -> Range {
     of(0, start, end)
 }
 
-fn of(partition: i32, start: i64, end: i64) -> Range {
+pub(crate) fn of(partition: i32, start: i64, end: i64) -> Range {
     Range {
         partition: tp(partition),
         start,
