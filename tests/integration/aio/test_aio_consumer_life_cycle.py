@@ -51,6 +51,33 @@ def test_stopping_ends_loops_and_waits(broker: Broker, clients: Clients) -> None
     run(program())
 
 
+def test_a_call_that_begins_while_the_consumer_stops_says_so(start_embedded: Any) -> None:
+    """Each call checks whether the client is closed. A stop may come at any point of the check."""
+    broker = start_embedded()
+    broker.create_topic("stopped")
+    partition = TopicPartition("stopped", 0)
+
+    async def ask_for_ever(consumer: AIOKafkaConsumer[Any, Any]) -> None:
+        while True:
+            for _ in range(100):
+                # The public calls look at a flag of Python first.
+                await consumer._calls.position(partition, 1000)
+            await asyncio.sleep(0)
+
+    async def program() -> None:
+        for _ in range(300):
+            consumer = made(broker)
+            await consumer.start()
+            consumer.assign([partition])
+            await consumer.position(partition)
+            stopping = asyncio.ensure_future(consumer.stop())
+            with pytest.raises(ConsumerStoppedError):
+                await ask_for_ever(consumer)
+            await stopping
+
+    run(program())
+
+
 def test_a_stop_that_is_cancelled_goes_on(broker: Broker, clients: Clients) -> None:
     topic = filled(broker, clients, 3)
 

@@ -49,6 +49,13 @@ impl Consumer {
         self.0.get()
     }
 
+    /// Whether the consumer was opened and then closed. To explain an error, ask after it: the
+    /// consumer may be closed while a call begins.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.opened()
+            .is_some_and(|core| core.client.view().is_closed())
+    }
+
     /// Stores the core, once a bootstrap server has responded.
     pub(crate) fn open_with(&self, py: Python<'_>, core: Core) -> PyResult<()> {
         self.0
@@ -130,12 +137,10 @@ impl Consumer {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let core = match self.0.get() {
+        let core = match self.core(py) {
             // Iteration over a closed consumer ends.
-            Some(core) if core.client.view().is_closed() => {
-                return Err(PyStopIteration::new_err(()));
-            }
-            _ => self.core(py)?,
+            Err(_) if self.is_closed() => return Err(PyStopIteration::new_err(())),
+            core => core?,
         };
         let deadline = core
             .consumer_timeout

@@ -278,30 +278,29 @@ impl Polling {
     /// Returns the core, or an error if the poll cannot continue, for example after a stop.
     fn core<'a>(consumer: &'a Py<Consumer>, what: &What, py: Python<'_>) -> PyResult<&'a Core> {
         let consumer = consumer.get();
-        let stopped = consumer
-            .opened()
-            .is_some_and(|core| core.client.view().is_closed());
+        let core = consumer.core(py);
+        core.map_err(|error| Self::explained(consumer, what, py, error))
+    }
+
+    /// Returns the error to raise instead, if the consumer was stopped.
+    fn explained(consumer: &Consumer, what: &What, py: Python<'_>, error: PyErr) -> PyErr {
         match what {
+            _ if !consumer.is_closed() => error,
             What::One {
                 iterating: true, ..
-            } if stopped => Err(PyStopAsyncIteration::new_err(())),
-            _ if stopped => Err(errors::raise(
-                py,
-                "ConsumerStoppedError",
-                "the consumer was stopped",
-            )),
-            _ => consumer.core(py),
+            } => PyStopAsyncIteration::new_err(()),
+            _ => errors::raise(py, "ConsumerStoppedError", "the consumer was stopped"),
         }
     }
 
     /// Checks once what is available. A stop during the check is reported as one before it.
     fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
         self.look_at(py, core).map_err(|error| {
-            if !errors::is_illegal_state(py, &error) {
-                return error;
+            if errors::is_illegal_state(py, &error) {
+                Self::explained(self.consumer.get(), &self.what, py, error)
+            } else {
+                error
             }
-            let stopped = Self::core(&self.consumer, &self.what, py).err();
-            stopped.unwrap_or(error)
         })
     }
 
