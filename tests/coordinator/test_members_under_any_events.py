@@ -88,7 +88,7 @@ class App:
             PollExpired,
             OldHeartbeatsAnswered,
             lambda: CommitAnswered(code, some.choice((epoch, epoch - 1))),
-            lambda: HeartbeatAnswered(None, KafkaConnectionError("lost")),
+            lambda: HeartbeatAnswered(None, KafkaConnectionError("lost"), some.random() < 0.5),
             lambda: HeartbeatAnswered(self._beaten(code), None, some.random() < 0.8),
         ]
         events += [OldHeartbeatsAnswered] * 4

@@ -122,8 +122,8 @@ class HeartbeatAnswered:
     Attributes:
         body: The answer, or None if there is none.
         error: Why there is no answer.
-        is_current: Whether the heartbeat was one of those in force. Of replaced or stopped ones
-            only good answers are reported.
+        is_current: Whether the heartbeat was one of those in force. Of replaced or stopped ones,
+            refusals are not reported. Good and lost answers are.
     """
 
     body: Mapping[str, Any] | None

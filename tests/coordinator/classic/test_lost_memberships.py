@@ -134,6 +134,7 @@ def test_a_heartbeat_to_a_coordinator_that_moved_changes_nothing_else(code):
     assert bench.tell(HeartbeatAnswered(None, KafkaConnectionError("gone"))) == [
         ForgetCoordinator()
     ]
+    assert bench.tell(HeartbeatAnswered(None, KafkaConnectionError("gone"), False)) == []
     assert bench.beat(LOADING) == []
     assert bench.poll() == []
     assert bench.member.state is MemberState.STABLE

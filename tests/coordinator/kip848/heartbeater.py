@@ -82,7 +82,7 @@ class Heartbeater:
             and (answer["MemberEpoch"] != sent["MemberEpoch"] or answer["Assignment"] is not None)
         )
         current = generation == self._generation
-        if news and (good or current):
+        if news and (good or current or answer is None):
             self._notable = [*self._notable[-15:], (answer, error, generation)]
         if self.order is None:
             return

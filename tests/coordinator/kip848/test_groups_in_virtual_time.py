@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 
 from tests.coordinator.kip848.broker import AWAY
@@ -104,6 +104,16 @@ def a_static_member_returns(world: World) -> None:
     delay_ms=st.sampled_from([5.0, 300.0]),
     assignor=st.sampled_from([None, "range"]),
     assignment_interval_ms=st.sampled_from([0, 1_000]),
+)
+# The answer to a repeated report is lost. It had the assignment, after the report was answered.
+@example(
+    seed=10176,
+    members=12,
+    shakes=0,
+    breaks=0.2,
+    delay_ms=300.0,
+    assignor="range",
+    assignment_interval_ms=1_000,
 )
 def test_no_partition_has_two_owners_and_the_group_converges(
     seed, members, shakes, breaks, delay_ms, assignor, assignment_interval_ms

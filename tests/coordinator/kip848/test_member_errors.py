@@ -9,10 +9,12 @@ from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
     Answered,
+    Assign,
     CallbacksDone,
     Closed,
     Fail,
     ForgetCoordinator,
+    HeartbeatAnswered,
     Heartbeats,
     Lose,
     Polled,
@@ -124,6 +126,32 @@ def test_a_coordinator_that_moves_costs_nothing(code, forgets):
     talk.answers(2, "T0")
     assert talk.polls() == []
     assert talk.member.assignment == partitions("t0")
+
+
+def test_a_lost_answer_to_a_replaced_heartbeat_is_asked_for_again():
+    """It may have had an assignment, which the broker says only once unless it gets a report."""
+    talk = joined("T0")
+    lost = HeartbeatAnswered(None, errors.KafkaConnectionError("broken"), is_current=False)
+    assert talk.step(lost) == [ForgetCoordinator()]
+    talk.now += 100
+    assert kinds(talk.step(Ticked())) == [StopHeartbeats, Send, Heartbeats]
+    assert talk.body["TopicPartitions"] == rows("T0")
+    assert talk.step(lost) == [], "the report that is under way gets the assignment"
+    talk.answers(2, "T0 T1")
+    assert [each for each in talk.polls() if isinstance(each, Assign)] == [
+        Assign(partitions("t0 t1"), partitions("t1"))
+    ]
+
+
+def test_a_lost_answer_from_before_a_fence_changes_nothing():
+    talk = joined("T0")
+    talk.hears(code=110)
+    talk.polls()
+    talk.step(CallbacksDone())
+    assert talk.is_in(ConsumerMemberState.JOINING)
+    lost = HeartbeatAnswered(None, errors.KafkaConnectionError("broken"), is_current=False)
+    assert talk.step(lost) == []
+    assert talk.is_in(ConsumerMemberState.JOINING)
 
 
 def test_tries_are_further_and_further_apart():

@@ -2,9 +2,9 @@
 //! expiry.
 //!
 //! Orders go to the I/O thread as calls. So responses may still arrive for heartbeats that Python
-//! has replaced or stopped meanwhile. Each order starts a new generation. Of an old generation only
-//! good responses are passed on, because the broker reports an assignment only once. The refusal of
-//! an old epoch is not passed on.
+//! has replaced or stopped meanwhile. Each order starts a new generation. Of an old generation good
+//! responses are passed on, because the broker reports an assignment only once. So are lost ones,
+//! because the lost response may have had an assignment. The refusal of an old epoch is not passed on.
 //!
 //! A generation ends at once, before the I/O thread learns of the new order: that thread asks here
 //! before it sends, under the same lock. So the caller that gives an order learns whether a
@@ -89,13 +89,13 @@ impl Notable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a new order and returns its generation. Failures from before are dropped. `and` runs
+    /// Starts a new order and returns its generation. Refusals from before are dropped. `and` runs
     /// before the current order can [expire](Self::expire).
     pub(crate) fn renew(&self, and: impl FnOnce()) -> u64 {
         let mut state = self.lock();
         and();
         state.generation += 1;
-        state.outcomes.retain(|(_, outcome)| is_good(outcome));
+        state.outcomes.retain(|(_, outcome)| !is_refusal(outcome));
         state.generation
     }
 
@@ -136,7 +136,7 @@ impl Notable {
     pub(crate) fn tell(&self, generation: u64, outcome: HeartbeatOutcome) {
         {
             let mut state = self.lock();
-            if state.generation != generation && !is_good(&outcome) {
+            if state.generation != generation && is_refusal(&outcome) {
                 return;
             }
             if state.outcomes.len() == NOTABLE_MAX {
@@ -180,10 +180,11 @@ impl Notable {
 }
 
 impl State {
-    /// The newest assignment stays, whatever came after it: the coordinator does not repeat it.
+    /// The newest assignment stays, whatever came after it: the coordinator does not repeat it. The
+    /// same applies to a lost response, which may have had an assignment.
     fn drop_oldest(&mut self) {
         let mut outcomes = self.outcomes.iter();
-        let assignment = outcomes.rposition(|(_, outcome)| has_assignment(outcome));
+        let assignment = outcomes.rposition(|(_, it)| has_assignment(it) || is_lost(it));
         let oldest = usize::from(assignment == Some(0));
         self.outcomes.remove(oldest);
     }
@@ -195,6 +196,15 @@ fn has_assignment(outcome: &HeartbeatOutcome) -> bool {
 
 fn is_good(outcome: &HeartbeatOutcome) -> bool {
     matches!(outcome, Ok(body) if Answer::read(body).code == ErrorCode::NONE)
+}
+
+/// Whether the coordinator may have handled the heartbeat, although there is no response.
+fn is_lost(outcome: &HeartbeatOutcome) -> bool {
+    matches!(outcome, Err(error) if error.is_retriable())
+}
+
+fn is_refusal(outcome: &HeartbeatOutcome) -> bool {
+    !is_good(outcome) && !is_lost(outcome)
 }
 
 #[cfg(test)]
@@ -269,17 +279,43 @@ mod tests {
     }
 
     #[test]
-    fn a_new_order_forgets_failures_and_keeps_good_news() {
+    fn a_new_order_forgets_refusals_and_keeps_good_and_lost_responses() {
         let notable = notable();
         let generation = notable.renew(|| {});
-        notable.tell(generation, Ok(answer(22)));
-        notable.tell(generation, Err(ClientError::Closed));
-        notable.tell(generation, Ok(answer(0)));
+        let all = [
+            Ok(answer(22)),
+            Err(ClientError::Closed),
+            lost(),
+            Ok(answer(0)),
+        ];
+        for outcome in all.clone() {
+            notable.tell(generation, outcome);
+        }
         notable.renew(|| {});
-        notable.tell(generation, Ok(answer(25)));
-        notable.tell(generation, Ok(answer(0)));
-        let both = [news(answer(0), false), news(answer(0), false)];
-        assert_eq!(notable.take(), both);
+        for outcome in all {
+            notable.tell(generation, outcome);
+        }
+        let kept = [lost(), Ok(answer(0)), lost(), Ok(answer(0))];
+        let kept = kept.map(|outcome| HeartbeatNews {
+            outcome,
+            is_current: false,
+        });
+        assert_eq!(notable.take(), kept);
+    }
+
+    fn lost() -> HeartbeatOutcome {
+        Err(ClientError::TimedOut("no response".to_owned()))
+    }
+
+    #[test]
+    fn a_lost_response_is_kept_whatever_comes_after_it() {
+        let notable = notable();
+        let generation = notable.renew(|| {});
+        notable.tell(generation, lost());
+        for epoch in 0..3 * NOTABLE_MAX as i32 {
+            notable.tell(generation, Ok(moved_on(epoch)));
+        }
+        assert_eq!(notable.take()[0].outcome, lost());
     }
 
     #[test]

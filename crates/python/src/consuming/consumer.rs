@@ -49,8 +49,8 @@ impl Consumer {
         self.0.get()
     }
 
-    /// Whether the consumer was opened and then closed. To explain an error, ask after it: the
-    /// consumer may be closed while a call begins.
+    /// Whether the consumer was opened and then closed. A call checks this only after an error, to
+    /// explain it: another thread may close the consumer at any moment, also after a check.
     pub(crate) fn is_closed(&self) -> bool {
         self.opened()
             .is_some_and(|core| core.client.view().is_closed())

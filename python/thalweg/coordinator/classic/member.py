@@ -127,7 +127,8 @@ class ClassicMember:
                 pass  # a retry may be due, see below
             case Answered():
                 self._answered(event, now)
-            case HeartbeatAnswered(body, error):
+            # A lost answer to a replaced heartbeat says nothing: no answer has an assignment.
+            case HeartbeatAnswered(body, error, is_current) if is_current or error is None:
                 self._heartbeat_answered(body, error)
             case CommitAnswered(code, generation):
                 self._commit_answered(code, generation)
