@@ -20,10 +20,11 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::NodeId;
-use thalweg_records::RecordRef;
+use thalweg_protocol::Str;
 
 use crate::consumer::Consumer;
-use crate::draining::sink::{BatchInfo, Offer, RecordSink};
+use crate::draining::bounded::Bounded;
+use crate::draining::sink::RecordSink;
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetSpec};
 use crate::pending::Pending;
@@ -109,6 +110,8 @@ pub struct RangeReader {
     /// The node that is asked for the current range, and the number of its responses when this was
     /// first looked at after the last progress.
     answers_before: Option<(NodeId, u64)>,
+    /// The topic of the range that was last found deleted.
+    deleted: Option<Str>,
     lost: Vec<LostRange>,
 }
 
@@ -139,6 +142,7 @@ impl RangeReader {
             progress_at: now,
             look_at: now + PATIENCE,
             answers_before: None,
+            deleted: None,
             lost: Vec::new(),
         })
     }
@@ -155,7 +159,12 @@ impl RangeReader {
 
     fn went_on(&mut self, now: Instant) {
         self.progress_at = now;
-        self.look_at = now + PATIENCE;
+        // One wait for a topic is enough.
+        self.look_at = if self.was_deleted() {
+            now
+        } else {
+            now + PATIENCE
+        };
     }
 
     /// Returns when to poll again if nothing arrives.
@@ -254,11 +263,7 @@ impl RangeReader {
         waker: &Waker,
         now: Instant,
     ) -> Result<RangeStep, ConsumerError> {
-        let mut bounded = Bounded {
-            sink,
-            end: self.range.end,
-            reached: false,
-        };
+        let mut bounded = Bounded::new(sink, self.range.end);
         let drained = match self
             .consumer
             .drain_ahead(&self.range.partition, &mut bounded)
@@ -274,7 +279,7 @@ impl RangeReader {
             ) => return self.out_of_range(&partition, offset, waker, now),
             Err(error) => return Err(error),
         };
-        let reached = bounded.reached;
+        let reached = bounded.reached();
         let position = self.consumer.partitions().position(&self.range.partition)?;
         if let Some(position) = position
             && position.offset > self.position
@@ -315,6 +320,10 @@ impl RangeReader {
             self.answers_before = None;
         }
         self.went_on(now);
+        if self.was_deleted() && self.is_deleted() {
+            self.topic_deleted(offset)?;
+            return Ok(RangeStep::Done);
+        }
         self.resolve(Reason::OutOfRange(offset), now);
         self.resolved(waker, now)?;
         Ok(RangeStep::Pending)
@@ -326,8 +335,7 @@ impl RangeReader {
         if now >= self.look_at {
             self.look_at = now + PATIENCE;
             if self.is_deleted() {
-                self.lose(self.position, self.range.end, "the topic was deleted")?;
-                self.finish();
+                self.topic_deleted(self.position)?;
             } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
                 // The leader returned nothing at the position although its log continues:
                 // compaction has removed the last records.
@@ -355,8 +363,20 @@ impl RangeReader {
         }
     }
 
+    /// Whether another range of the topic was lost because the topic was deleted.
+    fn was_deleted(&self) -> bool {
+        self.deleted.as_ref() == Some(&self.range.partition.topic)
+    }
+
     fn is_deleted(&self) -> bool {
         self.consumer.partitions().is_absent(&self.range.partition)
+    }
+
+    fn topic_deleted(&mut self, position: i64) -> Result<(), ConsumerError> {
+        self.lose(position, self.range.end, "the topic was deleted")?;
+        self.deleted = Some(self.range.partition.topic.clone());
+        self.finish();
+        Ok(())
     }
 
     fn log_ends_early(&mut self, position: i64) -> Result<(), ConsumerError> {
@@ -414,9 +434,7 @@ impl RangeReader {
         let reason = *reason;
         let listed = match (listed, reason) {
             (Err(_), Reason::OutOfRange(at) | Reason::TimedOut(at)) if self.is_deleted() => {
-                self.lose(at, self.range.end, "the topic was deleted")?;
-                self.finish();
-                return Ok(());
+                return self.topic_deleted(at);
             }
             (Err(_), Reason::TimedOut(_)) => return Err(self.timed_out()),
             (Err(ConsumerError::Timeout { .. }), _) if now < self.fails_at() => {
@@ -465,31 +483,5 @@ impl RangeReader {
             to,
         });
         Ok(())
-    }
-}
-
-/// Refuses records beyond the range.
-struct Bounded<'a, S> {
-    sink: &'a mut S,
-    end: i64,
-    reached: bool,
-}
-
-impl<S: RecordSink> RecordSink for Bounded<'_, S> {
-    fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
-        self.sink.begin_batch(batch)
-    }
-
-    #[inline]
-    fn record(&mut self, record: &RecordRef<'_>) -> Offer {
-        if record.offset >= self.end {
-            self.reached = true;
-            return Offer::Refused;
-        }
-        self.sink.record(record)
-    }
-
-    fn end_batch(&mut self) {
-        self.sink.end_batch();
     }
 }

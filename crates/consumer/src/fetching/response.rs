@@ -72,7 +72,9 @@ impl Fetcher {
         self.note_latency(&sent, &response, now);
         let code = ErrorCode(response.error_code);
         if code != ErrorCode::NONE {
-            self.session_refused(node, code, now);
+            if self.session_refused(node, code, now) {
+                cluster.request_update();
+            }
             return;
         }
         // While a quota is exceeded, responses are empty even if the log has records (KIP-219).
@@ -135,9 +137,11 @@ impl Fetcher {
         self.give_up_closer_replica(node, now);
     }
 
-    fn session_refused(&mut self, node: NodeId, code: ErrorCode, now: Instant) {
+    /// Returns whether the metadata may be outdated: the node also refuses a full request, or it
+    /// does not know a topic's ID.
+    fn session_refused(&mut self, node: NodeId, code: ErrorCode, now: Instant) -> bool {
         let Some(entry) = self.nodes.get_mut(&node) else {
-            return;
+            return false;
         };
         entry.session.refused(code);
         self.shared.metrics.fetch_session_reopened_total.add(1);
@@ -146,6 +150,7 @@ impl Fetcher {
             entry.retry_at = Some(now + self.backoff.after(entry.failures - 1));
         }
         entry.failures += 1;
+        entry.failures > 1 || code.is_invalid_metadata()
     }
 
     /// Returns true if a poll would find something.

@@ -124,5 +124,39 @@ fn two_partitions_that_are_deleted_during_a_lookup_are_both_lost() {
     lost.sort_unstable();
     assert_eq!(lost, [(0, 5, 9), (1, 5, 9)]);
     let took = world.now - begun;
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(7), "{took:?}");
+}
+
+/// The reader waits a while before it believes that a topic is gone. One wait for each of many
+/// partitions would take minutes.
+#[test]
+fn ranges_of_a_topic_that_is_deleted_are_all_lost_after_one_wait() {
+    let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
+        broker.create("t", 50, 1);
+        for partition in 0..50 {
+            broker.append("t", partition, 10, plain(0, 10));
+        }
+    });
+    let begun = world.now;
+    let ranges = (0..50).map(|partition| of(partition, 5, 20)).collect();
+    let consumer = Arc::clone(&world.consumer);
+    let mut reader = RangeReader::new(consumer, ranges, TOLERANT, begun).expect("ranges");
+    world.run();
+    world.broker.delete("t");
+    let mut sink = Collected::default();
+    loop {
+        match reader.poll(&mut sink, noop(), world.now) {
+            Ok(RangeStep::Done) => break,
+            Ok(RangeStep::Pending) => world.advance(Duration::from_millis(100)),
+            step => assert!(matches!(step, Ok(RangeStep::Records(_))), "{step:?}"),
+        }
+    }
+    let lost: usize = reader
+        .lost()
+        .iter()
+        .map(|lost| (lost.to - lost.from) as usize)
+        .sum();
+    assert_eq!(sink.records.len() + lost, 50 * 15, "{lost} lost");
+    let took = world.now - begun;
+    assert!(took < Duration::from_secs(8), "{took:?}");
 }

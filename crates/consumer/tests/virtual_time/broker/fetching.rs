@@ -71,11 +71,13 @@ impl Broker {
         let mut first = true;
         let mut responses: Vec<FetchableTopicResponse> = Vec::new();
         for ((name, index), asked) in partitions {
-            let topic_id = self.topic_ids.get(name).copied().unwrap_or_default();
-            let Some(log) = self.logs.get_mut(&(name.clone(), *index)) else {
-                continue;
+            let topic_id = self.topic_ids.get(name);
+            let topic_id = topic_id.or_else(|| self.deleted_ids.get(name));
+            let topic_id = topic_id.copied().unwrap_or_default();
+            let mut data = match self.logs.get_mut(&(name.clone(), *index)) {
+                Some(log) => read_partition(log, node, asked, request, &mut left, &mut first),
+                None => unknown(asked.partition, version),
             };
-            let mut data = read_partition(log, node, asked, request, &mut left, &mut first);
             if let (Some(cut), Some(records)) = (self.cut_at, &mut data.records) {
                 records.truncate(cut);
             }
@@ -126,6 +128,21 @@ impl Broker {
             node_endpoints,
             ..Default::default()
         }
+    }
+}
+
+/// A session may still contain partitions of a deleted topic.
+fn unknown(partition_index: i32, version: i16) -> PartitionData {
+    let error = if version >= 13 {
+        ErrorCode::UNKNOWN_TOPIC_ID
+    } else {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+    };
+    PartitionData {
+        partition_index,
+        error_code: error.0,
+        high_watermark: -1,
+        ..Default::default()
     }
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Broker {
     pub(crate) down: BTreeMap<i32, ConnectionError>,
     pub(crate) logs: BTreeMap<(String, i32), PartitionLog>,
     pub(crate) topic_ids: BTreeMap<String, Uuid>,
+    /// The IDs that deleted topics had.
+    pub(crate) deleted_ids: BTreeMap<String, Uuid>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) held: Vec<Held>,
     pub(crate) max_versions: BTreeMap<i16, i16>,
@@ -120,6 +122,7 @@ impl Broker {
             down: BTreeMap::new(),
             logs: BTreeMap::new(),
             topic_ids: BTreeMap::new(),
+            deleted_ids: BTreeMap::new(),
             seen: Vec::new(),
             held: Vec::new(),
             max_versions: BTreeMap::new(),
@@ -161,7 +164,9 @@ impl Broker {
     }
 
     pub(crate) fn delete(&mut self, topic: &str) {
-        self.topic_ids.remove(topic);
+        if let Some(id) = self.topic_ids.remove(topic) {
+            self.deleted_ids.insert(topic.to_owned(), id);
+        }
         self.logs.retain(|(name, _), _| name != topic);
     }
 
