@@ -14,7 +14,7 @@
 //! While one fetch of a range is drained, the next one is under way, and so are those of the ranges
 //! that follow. Nothing after the end of a range is requested.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -110,8 +110,8 @@ pub struct RangeReader {
     /// The node that is asked for the current range, and the number of its responses when this was
     /// first looked at after the last progress.
     answers_before: Option<(NodeId, u64)>,
-    /// The topic of the range that was last found deleted.
-    deleted: Option<Str>,
+    /// Topics that were found deleted.
+    deleted: BTreeSet<Str>,
     lost: Vec<LostRange>,
 }
 
@@ -142,7 +142,7 @@ impl RangeReader {
             progress_at: now,
             look_at: now + PATIENCE,
             answers_before: None,
-            deleted: None,
+            deleted: BTreeSet::new(),
             lost: Vec::new(),
         })
     }
@@ -365,7 +365,7 @@ impl RangeReader {
 
     /// Whether another range of the topic was lost because the topic was deleted.
     fn was_deleted(&self) -> bool {
-        self.deleted.as_ref() == Some(&self.range.partition.topic)
+        self.deleted.contains(&self.range.partition.topic)
     }
 
     fn is_deleted(&self) -> bool {
@@ -374,7 +374,7 @@ impl RangeReader {
 
     fn topic_deleted(&mut self, position: i64) -> Result<(), ConsumerError> {
         self.lose(position, self.range.end, "the topic was deleted")?;
-        self.deleted = Some(self.range.partition.topic.clone());
+        self.deleted.insert(self.range.partition.topic.clone());
         self.finish();
         Ok(())
     }

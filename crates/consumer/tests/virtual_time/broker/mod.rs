@@ -89,6 +89,7 @@ pub(crate) struct Broker {
     pub(crate) down: BTreeMap<i32, ConnectionError>,
     pub(crate) logs: BTreeMap<(String, i32), PartitionLog>,
     pub(crate) topic_ids: BTreeMap<String, Uuid>,
+    topics_created: u8,
     /// The IDs that deleted topics had.
     pub(crate) deleted_ids: BTreeMap<String, Uuid>,
     pub(crate) seen: Vec<Seen>,
@@ -122,6 +123,7 @@ impl Broker {
             down: BTreeMap::new(),
             logs: BTreeMap::new(),
             topic_ids: BTreeMap::new(),
+            topics_created: 0,
             deleted_ids: BTreeMap::new(),
             seen: Vec::new(),
             held: Vec::new(),
@@ -142,7 +144,8 @@ impl Broker {
     }
 
     pub(crate) fn create(&mut self, topic: &str, partitions: i32, leader: i32) {
-        let id = Uuid([self.topic_ids.len() as u8 + 1; 16]);
+        self.topics_created += 1;
+        let id = Uuid([self.topics_created; 16]);
         self.topic_ids.insert(topic.to_owned(), id);
         for partition in 0..partitions {
             let log = PartitionLog {
