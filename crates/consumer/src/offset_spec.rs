@@ -13,12 +13,17 @@ pub enum OffsetSpec {
     Timestamp(i64),
     /// The record with the largest timestamp (KIP-734).
     MaxTimestamp,
+    /// The first offset that is not only in tiered storage (KIP-405).
+    EarliestLocal,
 }
 
 impl OffsetSpec {
     pub(crate) const EARLIEST_TIMESTAMP: i64 = -2;
     pub(crate) const LATEST_TIMESTAMP: i64 = -1;
     pub(crate) const MAX_TIMESTAMP: i64 = -3;
+    pub(crate) const EARLIEST_LOCAL_TIMESTAMP: i64 = -4;
+    /// The first `ListOffsets` version of a broker that may have tiered storage.
+    const TIERED_STORAGE_VERSION: i16 = 8;
 
     /// Returns the number that encodes this description in requests.
     pub fn wire_timestamp(self) -> i64 {
@@ -26,7 +31,17 @@ impl OffsetSpec {
             Self::Earliest => Self::EARLIEST_TIMESTAMP,
             Self::Latest => Self::LATEST_TIMESTAMP,
             Self::MaxTimestamp => Self::MAX_TIMESTAMP,
+            Self::EarliestLocal => Self::EARLIEST_LOCAL_TIMESTAMP,
             Self::Timestamp(ms) => ms,
+        }
+    }
+
+    /// Returns what to ask a broker that supports `ListOffsets` up to this version. The complete
+    /// log of an older broker is local.
+    pub(crate) fn as_known_in(self, version: i16) -> Self {
+        match self {
+            Self::EarliestLocal if version < Self::TIERED_STORAGE_VERSION => Self::Earliest,
+            spec => spec,
         }
     }
 

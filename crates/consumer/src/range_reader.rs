@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::NodeId;
 use thalweg_protocol::Str;
 
 use crate::consumer::Consumer;
@@ -78,6 +77,8 @@ enum Reason {
     OutOfRange(i64),
     /// Nothing arrived at this position within the timeout.
     TimedOut(i64),
+    /// The leader has no records from this position on, although its log continues.
+    NothingFound(i64),
 }
 
 #[derive(Debug)]
@@ -107,9 +108,6 @@ pub struct RangeReader {
     progress_at: Instant,
     /// When to check again whether records can arrive.
     look_at: Instant,
-    /// The node that is asked for the current range, and the number of its responses when this was
-    /// first looked at after the last progress.
-    answers_before: Option<(NodeId, u64)>,
     /// Topics that were found deleted.
     deleted: BTreeSet<Str>,
     lost: Vec<LostRange>,
@@ -141,7 +139,6 @@ impl RangeReader {
             next,
             progress_at: now,
             look_at: now + PATIENCE,
-            answers_before: None,
             deleted: BTreeSet::new(),
             lost: Vec::new(),
         })
@@ -187,19 +184,23 @@ impl RangeReader {
         self.position = next.start;
         self.range = next;
         self.stage = Stage::Reading;
-        self.answers_before = None;
         self.went_on(now);
         true
     }
 
     fn resolve(&mut self, reason: Reason, now: Instant) {
         let partition = &self.range.partition;
+        let first = match reason {
+            Reason::NothingFound(_) => OffsetSpec::EarliestLocal,
+            _ => OffsetSpec::Earliest,
+        };
         let targets = vec![
-            (partition.clone(), OffsetSpec::Earliest),
+            (partition.clone(), first),
             (partition.clone(), OffsetSpec::Latest),
         ];
         let until = match reason {
             Reason::TimedOut(_) => now + self.limits.timeout.min(PATIENCE),
+            Reason::NothingFound(_) => self.fails_at().min(now + PATIENCE),
             // After a while without an answer, the partition may be found deleted.
             Reason::OutOfRange(_) => self.fails_at().min(now + PATIENCE),
         };
@@ -286,7 +287,6 @@ impl RangeReader {
         {
             self.position = position.offset;
             self.went_on(now);
-            self.answers_before = None;
         }
         if reached || self.position >= self.range.end {
             self.finish();
@@ -317,7 +317,6 @@ impl RangeReader {
             current.start = self.position;
             self.next.push_front(current);
             self.position = self.range.start;
-            self.answers_before = None;
         }
         self.went_on(now);
         if self.was_deleted() && self.is_deleted() {
@@ -337,12 +336,14 @@ impl RangeReader {
             if self.is_deleted() {
                 self.topic_deleted(self.position)?;
             } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
-                // The leader returned nothing at the position although its log continues:
-                // compaction has removed the last records.
-                self.finish();
+                // Compaction may have removed the last records. But a leader also returns nothing
+                // while its tiered storage is slow, which it does not use for compacted topics.
+                self.resolve(Reason::NothingFound(self.position), now);
             }
-            if let Stage::Done = self.stage {
-                return Ok(RangeStep::Done);
+            match self.stage {
+                Stage::Done => return Ok(RangeStep::Done),
+                Stage::Resolving { .. } => return Ok(RangeStep::Pending),
+                Stage::Reading => {}
             }
         }
         if now < self.fails_at() {
@@ -395,20 +396,11 @@ impl RangeReader {
         }
     }
 
-    /// Returns the end of the log, if the leader has responded to a fetch at this position. The
-    /// second response after the last progress is one.
+    /// Returns the end of the log, if the leader has found nothing at this position twice.
     fn log_end(&mut self) -> Result<Option<i64>, ConsumerError> {
         let partitions = self.consumer.partitions();
-        let Some((node, answers)) = partitions.answers_of(&self.range.partition) else {
+        if partitions.empty_fetches(&self.range.partition, self.position) < 2 {
             return Ok(None);
-        };
-        match self.answers_before {
-            Some((asked, before)) if asked == node && answers >= before + 2 => {}
-            Some((asked, _)) if asked == node => return Ok(None),
-            _ => {
-                self.answers_before = Some((node, answers));
-                return Ok(None);
-            }
         }
         // A broker that is no longer the leader responds too, with an error.
         if !partitions.is_answered_well(&self.range.partition) {
@@ -433,7 +425,9 @@ impl RangeReader {
         };
         let reason = *reason;
         let listed = match (listed, reason) {
-            (Err(_), Reason::OutOfRange(at) | Reason::TimedOut(at)) if self.is_deleted() => {
+            (Err(_), Reason::OutOfRange(at) | Reason::TimedOut(at) | Reason::NothingFound(at))
+                if self.is_deleted() =>
+            {
                 return self.topic_deleted(at);
             }
             (Err(_), Reason::TimedOut(_)) => return Err(self.timed_out()),
@@ -448,6 +442,15 @@ impl RangeReader {
             return Err(ConsumerError::Closed);
         };
         let (earliest, latest) = (earliest.offset, latest.offset);
+        if let Reason::NothingFound(at) = reason {
+            if at >= earliest {
+                self.finish();
+            } else {
+                self.stage = Stage::Reading;
+                self.look_at = now + PATIENCE;
+            }
+            return Ok(());
+        }
         self.went_on(now);
         match reason {
             Reason::OutOfRange(at) | Reason::TimedOut(at) if at < earliest => {
@@ -462,7 +465,7 @@ impl RangeReader {
                 self.finish();
             }
             Reason::TimedOut(at) if latest <= at => self.log_ends_early(at)?,
-            Reason::TimedOut(_) => return Err(self.timed_out()),
+            Reason::TimedOut(_) | Reason::NothingFound(_) => return Err(self.timed_out()),
         }
         Ok(())
     }

@@ -80,7 +80,9 @@ impl Fetcher {
         // While a quota is exceeded, responses are empty even if the log has records (KIP-219).
         if response.throttle_time_ms <= 0 {
             self.shared.metrics.fetch_answered_total.add(1);
-            self.shared.partitions.lock().answered(node);
+            if !has_records(&response) {
+                self.note_empty(node);
+            }
         }
         let empty = !has_news(&response);
         if let Some(entry) = self.nodes.get_mut(&node) {
@@ -94,6 +96,19 @@ impl Fetcher {
         if self.take_answer(node, response, &frame, cluster, now) {
             self.served(node);
             self.shared.partitions.wake();
+        }
+    }
+
+    /// The node read all requested partitions, and found nothing.
+    fn note_empty(&self, node: NodeId) {
+        let mut assigned = self.shared.partitions.lock();
+        let Some((handle, offset)) = assigned.watched.at(node) else {
+            return;
+        };
+        let state = assigned.by_handle(handle);
+        let wanted = state.and_then(|(_, state)| self.still_wanted(node, state));
+        if wanted.is_some_and(|position| position.offset == offset) {
+            assigned.watched.found_empty();
         }
     }
 
@@ -360,6 +375,14 @@ impl Fetcher {
         self.shared.metrics.stale_results_total.add(1);
         Outcome::Nothing
     }
+}
+
+fn has_records(response: &FetchResponse) -> bool {
+    let mut answered = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partitions);
+    answered.any(|data| data.records.as_ref().is_some_and(|bytes| !bytes.is_empty()))
 }
 
 /// Whether a response has records or errors. Without a session it lists all requested partitions.

@@ -36,6 +36,7 @@ mod steps;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use thalweg_cluster::NodeId;
 use thalweg_protocol::planted::{Bug, is_planted};
 
 use super::state::{FetchPosition, HandedOut, PartitionState, Phase};
@@ -138,11 +137,6 @@ impl Partitions {
         let assigned = self.settled();
         let state = assigned.get(partition);
         state.is_some_and(|s| s.valid_position().is_some() && s.attempts == 0 && !s.blocked)
-    }
-
-    /// See [`super::Assigned::answers_of`].
-    pub(crate) fn answers_of(&self, partition: &TopicPartition) -> Option<(NodeId, u64)> {
-        self.settled().answers_of(partition)
     }
 
     /// Whether two metadata responses in a row have lacked the partition.

@@ -20,6 +20,7 @@ use crate::decoding::completed_fetch::CompletedFetch;
 use crate::partitions::handing_out::TakenRecords;
 use crate::partitions::serving::ServingOrder;
 use crate::partitions::state::{Ahead, Current, Leader, PartitionState, Phase};
+use crate::partitions::watched::Watched;
 use crate::topic_partition::TopicPartition;
 
 /// A revoked partition that the fetcher still has to remove from its nodes.
@@ -65,8 +66,7 @@ pub(crate) struct Assigned {
     pub(crate) taken: Vec<TakenRecords>,
     /// Handles of partitions that a drain asked for by name and found no records of.
     pub(crate) asked_for: BTreeSet<u32>,
-    /// The successful responses to fetches, by node.
-    answers: BTreeMap<NodeId, u64>,
+    pub(crate) watched: Watched,
     paused: usize,
     last_turn: u64,
     last_stamp: u64,
@@ -304,17 +304,6 @@ impl Assigned {
     pub(crate) fn serve(&mut self, partition: &TopicPartition) -> bool {
         let state = self.partitions.get(partition);
         state.is_some_and(|state| self.asked_for.remove(&state.handle))
-    }
-
-    /// Counts a successful response to a fetch from this node.
-    pub(crate) fn answered(&mut self, node: NodeId) {
-        *self.answers.entry(node).or_default() += 1;
-    }
-
-    /// Returns the node whose fetches include the partition, and how often it has responded.
-    pub(crate) fn answers_of(&self, partition: &TopicPartition) -> Option<(NodeId, u64)> {
-        let node = self.get(partition)?.in_session?;
-        Some((node, self.answers.get(&node).copied().unwrap_or(0)))
     }
 
     /// Returns the last place in the rotation.

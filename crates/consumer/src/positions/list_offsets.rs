@@ -336,6 +336,7 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
         if !cluster.is_ready(node, Purpose::General, now) {
             continue;
         }
+        let version = cluster.api_version(node, ApiKey::LIST_OFFSETS);
         let metadata = cluster.metadata();
         let targets: Vec<_> = indexes
             .iter()
@@ -344,7 +345,7 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
                 let leader_epoch = metadata
                     .partition(&partition.topic, partition.partition)
                     .map_or(-1, |p| p.leader_epoch);
-                let timestamp = spec.wire_timestamp();
+                let timestamp = spec.as_known_in(version.unwrap_or(-1)).wire_timestamp();
                 ListTarget {
                     partition: partition.clone(),
                     leader_epoch,
@@ -357,7 +358,7 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
             .map(|&i| lookup.targets[i].1.min_version())
             .max()
             .unwrap_or(1);
-        match cluster.api_version(node, ApiKey::LIST_OFFSETS) {
+        match version {
             Some(version) if version >= needed => {
                 let outgoing =
                     Outgoing::new(&request(config, &targets), version, config.request_timeout)

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_consumer::{
-    ConsumerError, IsolationLevel, Range, RangeLimits, RangeReader, RangeStep, TopicPartition,
+    ConsumerConfig, ConsumerError, IsolationLevel, Range, RangeLimits, RangeReader, RangeStep,
+    TopicPartition,
 };
+use thalweg_protocol::ApiKey;
 
 use crate::batches::plain;
-use crate::ranges::{STRICT, TOLERANT, forty, lost, of, range, world};
-use crate::world::{Collected, noop};
+use crate::broker::Broker;
+use crate::ranges::{STRICT, TOLERANT, config, forty, lost, of, range, world};
+use crate::world::{Collected, World, noop};
 
 #[test]
 fn a_lookup_without_a_response_is_no_busy_loop() {
@@ -169,4 +172,77 @@ fn ranges_of_topics_that_are_deleted_are_all_lost_after_one_wait_each() {
     assert_eq!(sink.records.len() + lost, 50 * 15, "{lost} lost");
     let took = world.now - begun;
     assert!(took < Duration::from_secs(13), "{took:?}");
+}
+
+/// A fetch session leaves out partitions for which others left no room. On a slow link this lasts
+/// longer than the reader's patience, and must not look as if compaction had removed the records.
+#[test]
+fn a_range_that_waits_for_its_turn_is_read_to_its_end() {
+    for fetch_max_bytes in [200, 400, 1_000, 3_000] {
+        for delay_ms in [1_000, 1_500, 2_300, 3_300, 6_000] {
+            let mut broker = Broker::new(&[1]);
+            broker.create("t", 12, 1);
+            for partition in 0..12 {
+                for batch in 0..6 {
+                    let next_offset = (batch + 1) * 10;
+                    broker.append("t", partition, next_offset, plain(batch * 10, 10));
+                }
+            }
+            let config = ConsumerConfig {
+                fetch_max_bytes,
+                max_partition_fetch_bytes: fetch_max_bytes / 2,
+                fetch_buffer_memory_bytes: 4 * fetch_max_bytes as usize,
+                ..config(IsolationLevel::ReadUncommitted)
+            };
+            let mut world = World::new(config, broker);
+            let ranges = (0..12).map(|partition| of(partition, 0, 60)).collect();
+            let consumer = Arc::clone(&world.consumer);
+            let mut reader = RangeReader::new(consumer, ranges, STRICT, world.now).expect("ranges");
+            let mut sink = Collected::default();
+            loop {
+                match reader.poll(&mut sink, noop(), world.now).expect("no loss") {
+                    RangeStep::Done => break,
+                    RangeStep::Pending => {
+                        world.advance(Duration::from_millis(delay_ms));
+                        world.deliver_held();
+                    }
+                    step => assert!(matches!(step, RangeStep::Records(_)), "{step:?}"),
+                }
+            }
+            let read = sink.records.len();
+            assert_eq!(read, 12 * 60, "{fetch_max_bytes} bytes, {delay_ms} ms");
+        }
+    }
+}
+
+/// A broker returns nothing while it waits for its tiered storage (KIP-405).
+#[test]
+fn a_range_in_slow_tiered_storage_is_not_given_up() {
+    for list_offsets_version in [11, 7] {
+        let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
+            forty(broker);
+            broker.log("t", 0).local_start = 30;
+            let api = ApiKey::LIST_OFFSETS.0;
+            broker.max_versions.insert(api, list_offsets_version);
+        });
+        let consumer = Arc::clone(&world.consumer);
+        let ranges = vec![range(5, 35)];
+        let mut reader = RangeReader::new(consumer, ranges, STRICT, world.now).expect("a range");
+        let begun = world.now;
+        let mut sink = Collected::default();
+        let result = loop {
+            if world.now - begun > Duration::from_secs(60) {
+                world.broker.log("t", 0).local_start = 0;
+            }
+            match reader.poll(&mut sink, noop(), world.now) {
+                Ok(RangeStep::Pending) => world.advance(Duration::from_millis(200)),
+                Ok(RangeStep::Records(_)) => {}
+                other => break other,
+            }
+        };
+        assert_eq!(result, Ok(RangeStep::Done));
+        // Brokers of this version have no tiered storage, so this one has nothing at the position.
+        let expected = if list_offsets_version < 8 { 0 } else { 30 };
+        assert_eq!(sink.records.len(), expected);
+    }
 }

@@ -15,7 +15,7 @@ use crate::batches::{compacted, marker, plain, transactional};
 use crate::broker::Broker;
 use crate::world::{Collected, World, noop, tp};
 
-fn config(isolation_level: IsolationLevel) -> ConsumerConfig {
+pub(crate) fn config(isolation_level: IsolationLevel) -> ConsumerConfig {
     ConsumerConfig {
         isolation_level,
         auto_offset_reset: OffsetReset::None,

@@ -182,6 +182,13 @@ impl World {
         any
     }
 
+    /// Delivers the responses that are held, and holds those to the requests that follow.
+    pub(crate) fn deliver_held(&mut self) {
+        self.hold_answers = true;
+        self.events |= self.deliver();
+        self.run();
+    }
+
     fn fetch_connection(&self, node: NodeId) -> ConnectionId {
         // A held fetch arrived on the newest connection to its node.
         *self

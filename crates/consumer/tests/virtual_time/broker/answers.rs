@@ -107,6 +107,7 @@ impl Broker {
                 let (offset, timestamp) = match asked.timestamp {
                     -2 => (log.log_start, -1),
                     -1 => (end, -1),
+                    -4 => (log.local_start.max(log.log_start), -1),
                     -3 => log
                         .timestamps
                         .iter()

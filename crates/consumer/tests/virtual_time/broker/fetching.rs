@@ -199,6 +199,9 @@ fn read_partition(
     } else {
         log.high_watermark
     };
+    if asked.fetch_offset < log.local_start {
+        return data;
+    }
     let mut records = Vec::new();
     let room = (*left).min(asked.partition_max_bytes.max(0) as usize);
     for batch in &log.batches {

@@ -35,6 +35,8 @@ pub(crate) struct PartitionLog {
     pub(crate) leader_epoch: i32,
     pub(crate) batches: Vec<Stored>,
     pub(crate) log_start: i64,
+    /// Records before it are in tiered storage, which is so slow that fetches return nothing.
+    pub(crate) local_start: i64,
     pub(crate) high_watermark: i64,
     pub(crate) last_stable: i64,
     pub(crate) aborted: Vec<(i64, i64)>,
@@ -153,6 +155,7 @@ impl Broker {
                 leader_epoch: 1,
                 batches: Vec::new(),
                 log_start: 0,
+                local_start: 0,
                 high_watermark: 0,
                 last_stable: 0,
                 aborted: Vec::new(),
