@@ -354,6 +354,7 @@ impl Fetcher {
     ) -> Outcome {
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
         state.fetched_at = Some(now);
+        state.fetched_from = state.topic_id;
         if let Some(distances) = &mut state.distances {
             distances.settle(self.shared.config.metrics, now);
         }

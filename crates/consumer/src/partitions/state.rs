@@ -138,6 +138,10 @@ pub(crate) struct PartitionState {
     /// Epoch of the last leader under which the position was valid.
     pub(crate) last_leader_epoch: Option<i32>,
     pub(crate) topic_id: Uuid,
+    /// The topic ID under which the position, or one before it, was fetched. Zero if nothing was
+    /// fetched since a seek or reset: then the position may already be meant for a newer topic
+    /// than the metadata knows.
+    pub(crate) fetched_from: Uuid,
     pub(crate) absence: AbsenceNote,
     /// The closer replica, and until when it is used (KIP-392).
     pub(crate) preferred_replica: Option<(i32, Instant)>,
@@ -179,6 +183,7 @@ impl PartitionState {
             leader: None,
             last_leader_epoch: None,
             topic_id: Uuid::ZERO,
+            fetched_from: Uuid::ZERO,
             absence: AbsenceNote::default(),
             preferred_replica: None,
             high_watermark: None,

@@ -260,6 +260,7 @@ impl Assigned {
         if let Some(state) = self.partitions.get_mut(partition) {
             state.moved_at = state.stamp;
             state.handed_out = None;
+            state.fetched_from = Uuid::ZERO;
         }
         entered
     }
@@ -358,15 +359,17 @@ impl Assigned {
         }
     }
 
-    /// Returns true if the topic was deleted and created again under the same name.
+    /// Returns true if the position belongs to a topic that was deleted and created again under the
+    /// same name.
     pub(crate) fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) -> bool {
         if id == Uuid::ZERO || self.get(partition).is_none_or(|state| state.topic_id == id) {
             return false;
         }
-        let before = self
-            .edit(partition)
-            .map(|state| std::mem::replace(&mut state.topic_id, id));
-        before.is_some_and(|before| before != Uuid::ZERO)
+        let Some(state) = self.edit(partition) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut state.topic_id, id);
+        before != Uuid::ZERO && state.fetched_from == before
     }
 
     /// Notes whether this version of the metadata lacks the partition. Returns true if a warning

@@ -191,6 +191,44 @@ fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
     assert_eq!(got.offsets(0), (15..20).collect::<Vec<_>>());
 }
 
+/// The topic is created again before the client knows. A position that the application sets then is
+/// meant for the new topic, also if the metadata still has the old one.
+#[test]
+fn a_seek_that_is_newer_than_the_metadata_is_kept() {
+    for policy in [
+        OffsetReset::Earliest,
+        OffsetReset::Latest,
+        OffsetReset::None,
+    ] {
+        for assigned_again in [false, true] {
+            let mut broker = Broker::new(&[1]);
+            broker.create("t", 1, 1);
+            ten(&mut broker);
+            let mut world = World::new(with_reset(policy), broker);
+            world.assign_all(1);
+            let _ = world.drain(1);
+            world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+            world.advance(Duration::from_secs(1));
+            assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+            if assigned_again {
+                world.consumer.assign(&[]);
+                world.run();
+            }
+            world.broker.create("t", 1, 1);
+            world.broker.append("t", 0, 20, plain(0, 20));
+            world.broker.held.clear();
+            if assigned_again {
+                world.consumer.assign(&[tp(0)]);
+            }
+            world.consumer.seek(&tp(0), 15, -1).expect("assigned");
+            world.disconnect();
+            world.advance(Duration::from_secs(5));
+            let got = world.drain(100).expect("records of the new topic");
+            assert_eq!(got.offsets(0), (15..20).collect::<Vec<_>>(), "{policy:?}");
+        }
+    }
+}
+
 #[test]
 fn a_leader_that_refuses_this_client_is_told_of_and_the_others_are_read() {
     let mut broker = Broker::new(&[1, 2]);
