@@ -19,8 +19,6 @@ use crate::request::NodeId;
 /// A known topic survives fewer than this many responses that omit it (a restarting broker omits
 /// topics).
 const MISSING_ANSWERS_MAX: u32 = 3;
-/// A broker does not lag behind more deletions of one topic than this.
-const FORMER_IDS_MAX: usize = 16;
 
 /// Which topics a response covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,10 +169,6 @@ fn insert(new: &mut Metadata, known: Option<&Arc<Topic>>, topic: Topic) {
 }
 
 fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -> Topic {
-    // A broker that lags behind may still report a topic that was deleted and created again.
-    if let Some(known) = known.filter(|known| known.former_ids.contains(&told.topic_id)) {
-        return known.clone();
-    }
     // A different id means a different topic. Its epochs start again, so the old ones must not be
     // compared. A broker that is too old for ids sends ZERO. Then only the epochs decide, as before
     // ids existed.
@@ -200,16 +194,9 @@ fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -
         Some(topic) if told.topic_id == Uuid::ZERO => topic.id,
         _ => told.topic_id,
     };
-    let mut former_ids = known.map_or_else(Vec::new, |topic| topic.former_ids.clone());
-    if let Some(gone) = known.filter(|topic| topic.id != id && topic.id != Uuid::ZERO) {
-        former_ids.push(gone.id);
-        let excess = former_ids.len().saturating_sub(FORMER_IDS_MAX);
-        former_ids.drain(..excess);
-    }
     Topic {
         name: name.clone(),
         id,
-        former_ids,
         is_internal: told.is_internal,
         partitions,
         missing_answers: 0,

@@ -41,9 +41,6 @@ pub struct Topic {
     pub name: Str,
     /// `Uuid::ZERO` if the broker is too old to report it.
     pub id: Uuid,
-    /// The IDs of deleted topics with this name, the last one last. A broker that lags behind may
-    /// still report them.
-    pub former_ids: Vec<Uuid>,
     pub is_internal: bool,
     /// Sorted by index. Every index is less than the number of partitions in the broker's response.
     pub partitions: Vec<Partition>,

@@ -178,22 +178,6 @@ fn bug_7_a_recreated_topic_starts_with_its_own_epochs() {
     );
 }
 
-/// A broker that lags behind reports the deleted topic once more, with higher epochs.
-#[test]
-fn the_id_of_a_deleted_topic_does_not_return() {
-    let mut bench = knowing(&[topic("t", 1, &[(1, 50)])]);
-    update(&mut bench, &[topic("t", 8, &[(2, 7)])]);
-    update(&mut bench, &[topic("t", 9, &[(3, 0)])]);
-    for former in [1, 8] {
-        update(&mut bench, &[topic("t", former, &[(1, 50)])]);
-        let metadata = bench.cluster.metadata();
-        let known = metadata.topic("t").expect("known");
-        assert_eq!(known.id, Uuid([9; 16]));
-        assert_eq!(metadata.leader("t", 0), Some(3));
-        assert!(metadata.topic_by_id(Uuid([former; 16])).is_none());
-    }
-}
-
 #[test]
 fn without_topic_ids_the_epochs_decide() {
     let mut old_broker = topic("t", 0, &[(1, 5)]);

@@ -19,7 +19,7 @@ use thalweg_cluster::{Cluster, Node, NodeId, RequestError, ResponseBody};
 use thalweg_protocol::messages::fetch::{
     FetchRequest, FetchResponse, FetchableTopicResponse, PartitionData,
 };
-use thalweg_protocol::{DecodeError, ErrorCode, Str};
+use thalweg_protocol::{DecodeError, ErrorCode, Str, Uuid};
 
 use crate::decoding::aborted::AbortedFilter;
 use crate::decoding::completed_fetch::{Accepted, CompletedFetch, OpenContext};
@@ -38,6 +38,8 @@ enum Outcome {
     /// Its records go into the buffer.
     Open(Accepted),
     Raise(ConsumerError, u64),
+    /// The position was read in a topic that was deleted and created again.
+    LogGone,
 }
 
 impl Fetcher {
@@ -205,6 +207,7 @@ impl Fetcher {
     ) -> bool {
         match self.judge(node, &partition, &data, cluster, now) {
             Outcome::Nothing => return false,
+            Outcome::LogGone => self.log_is_gone(&partition),
             Outcome::Raise(error, stamp) => {
                 let about = vec![(partition, stamp)];
                 self.shared.partitions.lock().push_error(error, about);
@@ -254,7 +257,9 @@ impl Fetcher {
     fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<FetchPosition> {
         let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
         let position = state.fetch_position()?;
-        let is_current = asked.stamp == state.stamp
+        let is_of_topic = asked.topic_id == state.topic_id || asked.topic_id == Uuid::ZERO;
+        let is_current = is_of_topic
+            && asked.stamp == state.stamp
             && !state.is_buffered()
             && !state.paused
             && position.offset == asked.fetch_offset;
@@ -280,6 +285,12 @@ impl Fetcher {
         };
         let stamp = state.stamp;
         let code = ErrorCode(data.error_code);
+        let is_leader = state.leader.is_some_and(|leader| leader.node == node);
+        let has_answered =
+            code == ErrorCode::NONE || (code == ErrorCode::OFFSET_OUT_OF_RANGE && is_leader);
+        if has_answered && state.is_of_former_topic() {
+            return Outcome::LogGone;
+        }
         if code == ErrorCode::NONE {
             let accepted = Accepted {
                 handle: state.handle,

@@ -140,7 +140,7 @@ pub(crate) struct PartitionState {
     pub(crate) topic_id: Uuid,
     /// The topic ID under which the position, or one before it, was fetched. Zero if nothing was
     /// fetched since a seek or reset: then the position may already be meant for a newer topic
-    /// than the metadata knows.
+    /// than the metadata shows.
     pub(crate) fetched_from: Uuid,
     pub(crate) absence: AbsenceNote,
     /// The closer replica, and until when it is used (KIP-392).
@@ -221,6 +221,12 @@ impl PartitionState {
         });
         out.to = to;
         out.records += records as u64;
+    }
+
+    /// Whether the position was read in another topic, which was deleted and created again under
+    /// the same name.
+    pub(crate) fn is_of_former_topic(&self) -> bool {
+        self.fetched_from != Uuid::ZERO && self.fetched_from != self.topic_id
     }
 
     /// Returns the position to read from: `None` while it is unknown or unconfirmed.

@@ -359,17 +359,15 @@ impl Assigned {
         }
     }
 
-    /// Returns true if the position belongs to a topic that was deleted and created again under the
-    /// same name.
-    pub(crate) fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) -> bool {
+    /// Sets the topic's ID. The broker that reported it may lag behind, so a changed ID does not
+    /// change the position before the leader has answered a fetch that names it.
+    pub(crate) fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) {
         if id == Uuid::ZERO || self.get(partition).is_none_or(|state| state.topic_id == id) {
-            return false;
+            return;
         }
-        let Some(state) = self.edit(partition) else {
-            return false;
-        };
-        let before = std::mem::replace(&mut state.topic_id, id);
-        before != Uuid::ZERO && state.fetched_from == before
+        if let Some(state) = self.edit(partition) {
+            state.topic_id = id;
+        }
     }
 
     /// Notes whether this version of the metadata lacks the partition. Returns true if a warning

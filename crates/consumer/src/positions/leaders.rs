@@ -78,7 +78,6 @@ struct Found {
     leaderless: bool,
     absent: BTreeSet<String>,
     refused: BTreeMap<Str, ErrorCode>,
-    truncated: Vec<TopicPartition>,
 }
 
 impl Fetcher {
@@ -133,9 +132,6 @@ impl Fetcher {
         leaders.looks += looks;
         self.leaders = leaders;
         self.warn_of_absent(&found.absent);
-        for partition in found.truncated {
-            self.log_is_gone(&partition);
-        }
         self.raise_refused(&found.refused);
         found.leaderless
     }
@@ -161,10 +157,8 @@ impl Fetcher {
                 let epoch = known.leader_epoch;
                 Some(Leader { node, epoch })
             });
-            if let Some(topic) = topic
-                && assigned.set_topic_id(partition, topic.id)
-            {
-                found.truncated.push(partition.clone());
+            if let Some(topic) = topic {
+                assigned.set_topic_id(partition, topic.id);
             }
             lacking |= leader.is_none();
             assigned.set_leader(partition, leader);

@@ -23,9 +23,13 @@ pub struct PollWatch {
     watched: AtomicBool,
 }
 
-/// Its thread is inside a poll until this is dropped.
+/// Its thread is inside a poll until this is dropped. A rebalance listener or a commit callback may
+/// poll again, but only the end of the outer poll counts.
 #[derive(Debug)]
-pub struct Polling<'a>(&'a PollWatch);
+pub struct Polling<'a> {
+    watch: &'a PollWatch,
+    is_outer: bool,
+}
 
 impl PollWatch {
     pub(crate) fn new() -> Self {
@@ -37,8 +41,11 @@ impl PollWatch {
     }
 
     pub fn enter(&self) -> Polling<'_> {
-        self.begin();
-        Polling(self)
+        let before = self.last.swap(INSIDE, Ordering::Relaxed);
+        Polling {
+            watch: self,
+            is_outer: before != INSIDE,
+        }
     }
 
     /// Marks the beginning of a poll that no scope encloses, such as a sleeping task. Otherwise use
@@ -60,9 +67,9 @@ impl PollWatch {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// Notes a poll that took almost no time.
+    /// Notes a poll that took almost no time. It may be inside another poll.
     pub fn passed(&self, now: Instant) {
-        if self.is_watched() {
+        if self.is_watched() && self.last.load(Ordering::Relaxed) != INSIDE {
             self.note(now);
         }
     }
@@ -99,7 +106,9 @@ impl PollWatch {
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
-        self.0.end();
+        if self.is_outer {
+            self.watch.end();
+        }
     }
 }
 
@@ -146,6 +155,19 @@ mod tests {
         watch.watch(clock::now());
         let now = pass(1_000).await;
         assert_eq!(watch.overdue_at(LIMIT, now), now + LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_inside_of_a_poll_does_not_end_it() {
+        let watch = PollWatch::new();
+        watch.watch(clock::now());
+        let outer = watch.enter();
+        drop(watch.enter());
+        watch.passed(pass(10).await);
+        let now = pass(1_000).await;
+        assert_eq!(watch.overdue_at(LIMIT, now), now + LIMIT);
+        drop(outer);
+        assert_eq!(watch.overdue_at(LIMIT, pass(100).await), now + LIMIT);
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ impl Broker {
         let partitions = self.logs.iter().filter(|((topic, _), _)| topic == name);
         MetadataResponseTopic {
             name: Some(name.into()),
-            topic_id: id.copied().unwrap_or_default(),
+            topic_id: self.stale_id.or(id.copied()).unwrap_or_default(),
             partitions: partitions
                 .map(|((_, index), log)| {
                     let truth = (log.leader, log.leader_epoch);

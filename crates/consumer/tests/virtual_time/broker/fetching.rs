@@ -25,6 +25,7 @@ impl Broker {
         let (session_id, partitions) = match self.enter_session(node, version, &request) {
             Ok(entered) => entered,
             Err(code) => {
+                self.stale_id = None;
                 let response = FetchResponse {
                     error_code: code.0,
                     ..Default::default()

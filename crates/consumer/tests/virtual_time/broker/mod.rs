@@ -103,6 +103,9 @@ pub(crate) struct Broker {
     pub(crate) cut_at: Option<usize>,
     /// Sends the list of aborted transactions in reverse order.
     pub(crate) unsorted_aborted: bool,
+    /// The broker that answers requests for metadata lags behind, and reports this ID for every
+    /// topic. Once a fetch has named it, another broker answers.
+    pub(crate) stale_id: Option<Uuid>,
     pub(crate) topic_errors: BTreeMap<String, ErrorCode>,
     pub(crate) list_errors: VecDeque<ErrorCode>,
     pub(crate) epoch_errors: VecDeque<ErrorCode>,
@@ -137,6 +140,7 @@ impl Broker {
             list_errors: VecDeque::new(),
             epoch_errors: VecDeque::new(),
             metadata_says: None,
+            stale_id: None,
             unreadable: 0,
             silent: false,
             silent_node: None,

@@ -191,6 +191,40 @@ fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
     assert_eq!(got.offsets(0), (15..20).collect::<Vec<_>>());
 }
 
+/// A broker that lags behind still reports the ID of a topic that was deleted earlier. No leader
+/// knows it, so the position is not reset.
+#[test]
+fn a_stale_topic_id_does_not_move_the_position() {
+    for policy in [
+        OffsetReset::Earliest,
+        OffsetReset::Latest,
+        OffsetReset::None,
+    ] {
+        let mut broker = Broker::new(&[1]);
+        broker.create("t", 1, 1);
+        let first_id = broker.topic_ids["t"];
+        broker.create("t", 1, 1);
+        ten(&mut broker);
+        let mut world = World::new(with_reset(policy), broker);
+        world.assign_all(1);
+        let _ = world.drain(1);
+        world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+        world.advance(Duration::from_secs(1));
+        assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+        world.broker.append("t", 0, 20, plain(10, 10));
+        world.broker.held.clear();
+        world.broker.stale_id = Some(first_id);
+        world.disconnect();
+        world.advance(Duration::from_secs(5));
+        assert_eq!(
+            world.broker.stale_id, None,
+            "a fetch has named the stale ID"
+        );
+        let got = world.drain(100).expect("the rest of the topic");
+        assert_eq!(got.offsets(0), (10..20).collect::<Vec<_>>(), "{policy:?}");
+    }
+}
+
 /// The topic is created again before the client knows. A position that the application sets then is
 /// meant for the new topic, also if the metadata still has the old one.
 #[test]
