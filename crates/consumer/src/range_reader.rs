@@ -200,9 +200,8 @@ impl RangeReader {
         ];
         let until = match reason {
             Reason::TimedOut(_) => now + self.limits.timeout.min(PATIENCE),
-            Reason::NothingFound(_) => self.fails_at().min(now + PATIENCE),
             // After a while without an answer, the partition may be found deleted.
-            Reason::OutOfRange(_) => self.fails_at().min(now + PATIENCE),
+            Reason::OutOfRange(_) | Reason::NothingFound(_) => self.fails_at().min(now + PATIENCE),
         };
         self.stage = Stage::Resolving {
             pending: self.consumer.list_offsets(targets, until),

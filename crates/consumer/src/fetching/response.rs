@@ -285,12 +285,6 @@ impl Fetcher {
         };
         let stamp = state.stamp;
         let code = ErrorCode(data.error_code);
-        let is_leader = state.leader.is_some_and(|leader| leader.node == node);
-        let has_answered =
-            code == ErrorCode::NONE || (code == ErrorCode::OFFSET_OUT_OF_RANGE && is_leader);
-        if has_answered && state.is_of_former_topic() {
-            return Outcome::LogGone;
-        }
         if code == ErrorCode::NONE {
             let accepted = Accepted {
                 handle: state.handle,
@@ -319,6 +313,9 @@ impl Fetcher {
                 }
                 return Outcome::Nothing;
             }
+            ErrorCode::OFFSET_OUT_OF_RANGE if state.is_of_former_topic() => {
+                return Outcome::LogGone;
+            }
             ErrorCode::OFFSET_OUT_OF_RANGE => match self.shared.config.auto_offset_reset {
                 OffsetReset::None => ConsumerError::OffsetOutOfRange {
                     partition: partition.clone(),
@@ -331,25 +328,13 @@ impl Fetcher {
                     return Outcome::Nothing;
                 }
             },
-            ErrorCode::TOPIC_AUTHORIZATION_FAILED => {
-                self.shared.config.not_authorized(&partition.topic)
-            }
-            ErrorCode::CORRUPT_MESSAGE => ConsumerError::CorruptBatch {
-                partition: partition.clone(),
-                offset: from.offset,
-                reason: "the broker found it corrupt".to_owned(),
-            },
-            code if may_heal(code) => {
+            code if may_heal(code) && code != ErrorCode::CORRUPT_MESSAGE => {
                 state.preferred_replica = None;
                 state.failed(retry_at);
                 cluster.request_update();
                 return Outcome::Nothing;
             }
-            code => ConsumerError::Broker {
-                api: "Fetch",
-                code,
-                context: partition.to_string(),
-            },
+            code => self.refusal(partition, code, from.offset),
         };
         state.blocked = true;
         Outcome::Raise(error, stamp)
@@ -363,6 +348,9 @@ impl Fetcher {
         accepted: Accepted,
         now: Instant,
     ) -> Outcome {
+        if state.is_of_former_topic() {
+            return Outcome::LogGone;
+        }
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
         state.fetched_at = Some(now);
         state.fetched_from = state.topic_id;
@@ -381,6 +369,25 @@ impl Fetcher {
             return Outcome::Nothing;
         }
         Outcome::Open(accepted)
+    }
+
+    /// Returns the error of a refusal that no retry can change.
+    fn refusal(&self, partition: &TopicPartition, code: ErrorCode, offset: i64) -> ConsumerError {
+        match code {
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED => {
+                self.shared.config.not_authorized(&partition.topic)
+            }
+            ErrorCode::CORRUPT_MESSAGE => ConsumerError::CorruptBatch {
+                partition: partition.clone(),
+                offset,
+                reason: "the broker found it corrupt".to_owned(),
+            },
+            code => ConsumerError::Broker {
+                api: "Fetch",
+                code,
+                context: partition.to_string(),
+            },
+        }
     }
 
     fn stale(&self) -> Outcome {

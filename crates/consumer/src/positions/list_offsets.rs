@@ -301,6 +301,22 @@ fn is_forbidden(cluster: &Cluster, topic: &str) -> bool {
     cluster.metadata().topic_error(topic) == Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
 }
 
+fn wire_target(
+    partition: &TopicPartition,
+    spec: OffsetSpec,
+    version: i16,
+    cluster: &Cluster,
+) -> ListTarget {
+    let known = cluster
+        .metadata()
+        .partition(&partition.topic, partition.partition);
+    ListTarget {
+        partition: partition.clone(),
+        leader_epoch: known.map_or(-1, |p| p.leader_epoch),
+        timestamp: spec.as_known_in(version).wire_timestamp(),
+    }
+}
+
 fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
     // A request may name a partition only once. If it is asked for twice, a second request is
     // sent.
@@ -337,22 +353,6 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
             continue;
         }
         let version = cluster.api_version(node, ApiKey::LIST_OFFSETS);
-        let metadata = cluster.metadata();
-        let targets: Vec<_> = indexes
-            .iter()
-            .map(|&index| {
-                let (partition, spec) = &lookup.targets[index];
-                let leader_epoch = metadata
-                    .partition(&partition.topic, partition.partition)
-                    .map_or(-1, |p| p.leader_epoch);
-                let timestamp = spec.as_known_in(version.unwrap_or(-1)).wire_timestamp();
-                ListTarget {
-                    partition: partition.clone(),
-                    leader_epoch,
-                    timestamp,
-                }
-            })
-            .collect();
         let needed = indexes
             .iter()
             .map(|&i| lookup.targets[i].1.min_version())
@@ -360,6 +360,11 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
             .unwrap_or(1);
         match version {
             Some(version) if version >= needed => {
+                let targets = indexes.iter().map(|&index| {
+                    let (partition, spec) = &lookup.targets[index];
+                    wire_target(partition, *spec, version, cluster)
+                });
+                let targets: Vec<_> = targets.collect();
                 let outgoing =
                     Outgoing::new(&request(config, &targets), version, config.request_timeout)
                         .expect("the request has no field beyond the negotiated version");
