@@ -256,6 +256,9 @@ determine the type parameters of the client. If an option allows only a few valu
 `Literal` type for it. Its name is the option's name in CamelCase:
 LITERALS.
 
+`SecretText` is the type of the secrets of SASL: a str, a
+`thalweg.Secret`, or a function that returns one of them.
+
 ## Logging
 
 The clients use Python's `logging`. You see nothing until you configure it.

@@ -462,7 +462,7 @@ class AsyncProducer(Generic[_K, _V]):
 
         False before the start."""
 
-# ---------------------------------------------------------------- operation/coroutine.rs
+# ---------------------------------------------------------------- asyncio/coroutine.rs
 
 @final
 class Call:

@@ -5,8 +5,9 @@
     def opened(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes, bytes]: ...
 
 The names that end in `Config` are TypedDicts of all keywords of a client. They do not contain
-serializers and deserializers, because these determine a client's own type. The other names are
-Literals: `CompressionType` has the values of the option `compression_type`.
+serializers and deserializers, because these determine a client's own type. `SecretText` is the type
+of SASL's secrets. The other names are Literals: `CompressionType` has the values of the option
+`compression_type`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from thalweg._config.option_types import (
     SaslOauthbearerGrantType,
     SaslOauthbearerMetadataAuthenticationType,
     SaslOauthbearerMethod,
+    SecretText,
     SecurityProtocol,
 )
 
@@ -49,6 +51,7 @@ __all__ = [
     "SaslOauthbearerGrantType",
     "SaslOauthbearerMetadataAuthenticationType",
     "SaslOauthbearerMethod",
+    "SecretText",
     "SecurityProtocol",
 ]
 

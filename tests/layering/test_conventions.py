@@ -57,7 +57,7 @@ def test_what_fixes_versions_is_tracked():
 
 def test_no_source_file_is_too_long():
     sources = conventions.texts(filter(conventions.is_source, conventions.tracked()))
-    assert {"crates/records/src/lib.rs", *conventions.TABLES} <= sources.keys()
+    assert {"crates/records/src/lib.rs", *conventions.TABLES, conventions.STUB} <= sources.keys()
     assert conventions.long_files(sources) == []
 
 
@@ -104,6 +104,10 @@ def test_the_checks_find_what_they_look_for():
 def test_a_file_that_is_too_long_is_found():
     table, generated = conventions.TABLES[0], "crates/protocol/src/generated/table.rs"
     limit = "x\n" * conventions.LINES_MAX
-    sources = {"tests/a.py": limit, "tests/b.py": limit + "x", table: limit + "x"}
-    assert conventions.long_files(sources) == [f"tests/b.py: {conventions.LINES_MAX + 1} lines"]
+    more = limit + "x"
+    sources = {"tests/a.py": limit, "tests/b.py": more, "tests/c.pyi": more, table: more}
+    assert conventions.long_files({**sources, conventions.STUB: more}) == [
+        f"tests/{name}: {conventions.LINES_MAX + 1} lines" for name in ("b.py", "c.pyi")
+    ]
+    assert conventions.is_source(conventions.STUB)
     assert not conventions.is_source(generated)

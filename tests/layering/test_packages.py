@@ -38,7 +38,9 @@ def test_the_table_names_no_module_that_is_gone():
     assert packages.gone(rules()) == []
 
 
-@pytest.mark.parametrize("folder", ["python", "tests", "benches", "tools"])
+@pytest.mark.parametrize(
+    "folder", ["python", "tests", "benches", "tools", "crates", "fuzz/fuzz_targets", "xtask"]
+)
 def test_no_folder_is_crowded(folder):
     assert packages.crowded(ROOT / folder) == []
 
@@ -104,11 +106,17 @@ def test_an_import_upwards_inside_a_room_is_found(tmp_path):
 
 
 def test_a_crowded_folder_is_found(tmp_path):
-    for room, count in (("full", packages.FILES_MAX), ("crowded", packages.FILES_MAX + 1)):
+    full, more = packages.FILES_MAX, packages.FILES_MAX + 1
+    for room, suffix, count in (("full", "py", full), ("python", "py", more), ("rust", "rs", more)):
         (tmp_path / room).mkdir()
         for number in range(count):
-            (tmp_path / room / f"m{number}.py").touch()
-    assert packages.crowded(tmp_path) == [f"crowded: {packages.FILES_MAX + 1} files"]
+            (tmp_path / room / f"m{number}.{suffix}").touch()
+    assert packages.crowded(tmp_path) == [f"python: {more} files", f"rust: {more} files"]
+
+
+def test_folders_with_one_file_an_api_would_be_crowded():
+    for folder in packages.ONE_FILE_AN_API:
+        assert len(list((ROOT / folder).glob("*.rs"))) > packages.FILES_MAX
 
 
 def test_a_module_that_is_gone_is_found():

@@ -13,6 +13,7 @@ from thalweg.typing import (
     ConsumerConfig,
     IsolationLevel,
     ProducerConfig,
+    SecretText,
     SecurityProtocol,
 )
 
@@ -46,6 +47,12 @@ def calls() -> None:
     admin(group_id="g")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     aio_producer(loop=None, max_batch_size=5)
     aio_consumer(loop=None, group_id="g")
+
+
+def secrets(password: SecretText) -> None:
+    producer(sasl_plain_password=password)
+    producer(sasl_plain_password=lambda: "s3cret")
+    producer(sasl_plain_password=5)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 def dicts() -> ProducerConfig:

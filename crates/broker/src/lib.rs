@@ -52,8 +52,8 @@ mod transactions;
 pub use crate::core::{Connection, Core, NodeAddress};
 pub use config::BrokerConfig;
 pub use embedded::EmbeddedBroker;
+pub use embedded::faults::{FaultBuilder, Faults};
 pub use error::BrokerError;
-pub use faults::builder::{FaultBuilder, Faults};
 pub use faults::mishaps::{Lost, Refusals};
 pub use faults::{FaultAction, FaultId, FaultMatch, TlsVersion};
 pub use groups::{

@@ -35,7 +35,7 @@ use thalweg_cluster::RequestId;
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::planted::{Bug, is_planted};
 
-use crate::sender::batch::Order;
+use crate::batch::order::Order;
 
 /// The identity of a producer as brokers know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

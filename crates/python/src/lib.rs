@@ -34,6 +34,8 @@ mod _core {
     #[pymodule_export]
     use crate::asyncio::consumer::AsyncConsumer;
     #[pymodule_export]
+    use crate::asyncio::coroutine::{ConsumerCoroutine, ProducerCoroutine};
+    #[pymodule_export]
     use crate::asyncio::producer::AsyncProducer;
     #[pymodule_export]
     use crate::asyncio::record_future::RecordFuture;
@@ -67,8 +69,6 @@ mod _core {
     use crate::interpreter::runtime::{
         begin_exit, runtime_threads, set_log_level, stop_threads, wait_for_callbacks,
     };
-    #[pymodule_export]
-    use crate::operation::coroutine::{ConsumerCoroutine, ProducerCoroutine};
     #[pymodule_export]
     use crate::producing::batch_futures::FutureBatchMetadata;
     #[pymodule_export]

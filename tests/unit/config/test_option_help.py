@@ -99,8 +99,14 @@ def test_the_types_of_options_are_public(name: str, letter: str, more: set[str])
     assert set(hints) == {each for each in expected if not each.endswith("serializer")}
 
 
+def test_the_type_of_secrets_is_public() -> None:
+    hints = get_type_hints(thalweg.typing.ProducerConfig)
+    assert hints["sasl_plain_password"] == thalweg.typing.SecretText | None
+
+
 def test_options_with_few_values_have_a_public_literal() -> None:
     literals = {name for name in thalweg.typing.__all__ if not name.endswith("Config")}
+    literals.remove("SecretText")
     rows = {"".join(map(str.capitalize, row.name.split("_"))): row for row in ROWS}
     for name in literals:
         assert get_origin(getattr(thalweg.typing, name)) is Literal

@@ -9,6 +9,7 @@
 
 #![allow(clippy::disallowed_methods)] // reads the broker's start time and opens its listeners
 
+pub(crate) mod faults;
 mod security;
 
 use std::collections::BTreeMap;
@@ -22,13 +23,13 @@ use thalweg_protocol::ApiKey;
 
 use crate::core::NodeAddress;
 use crate::error::ApiError;
-use crate::faults::builder::Faults;
 use crate::options::BrokerOptions;
 use crate::server::authority::Authority;
 use crate::server::{BoundPort, Server, SharedCore, Tls, lock};
 use crate::topology::NewTopic;
 use crate::topology::assignment::NewReplicas;
 use crate::{BrokerConfig, BrokerError, Core, GroupService, SecurityConfig, handlers};
+use faults::Faults;
 use security::{check_user, random_bytes, tls_of};
 
 /// A running broker. Dropping it closes it.

@@ -8,12 +8,10 @@
 //! faults know no sockets. The server gets the action for the connection.
 //!
 //! ```text
-//! builder.rs   how a program adds faults to a running broker
 //! logins.rs    faults of logins and of TLS handshakes
 //! mishaps.rs   refusals and elections that lose records, for the simulation
 //! ```
 
-pub(crate) mod builder;
 pub(crate) mod logins;
 pub(crate) mod mishaps;
 

@@ -7,8 +7,8 @@ use thalweg_protocol::{DecodeError, EncodeError, ErrorCode, Message, Reader, Str
 use thalweg_security::acl::{Acls, Operation, ResourceType};
 
 use crate::fetch::Reader as Client;
-use crate::handlers::operations;
 use crate::requests::authorization::allowed_of;
+use crate::requests::operations;
 
 /// For a description: the groups that this node does not coordinate, and the rights of the client.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use thalweg_protocol::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
 
-use super::operations;
+use crate::requests::operations;
 
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;

@@ -6,10 +6,10 @@ use thalweg_protocol::messages::describe_groups::{
 use thalweg_protocol::{ErrorCode, Str};
 use thalweg_security::acl::ResourceType;
 
-use super::operations;
 use super::repeats::{self, GROUPS_PER_REQUEST_MAX};
 use crate::groups::{Completion, CoordinatorRequest, HandOver, Rights, Routed, write};
 use crate::requests::context::Context;
+use crate::requests::operations;
 use crate::requests::subject::Subject;
 
 impl Subject for DescribeGroupsRequest {}

@@ -9,7 +9,7 @@ use thalweg_protocol::messages::describe_topic_partitions::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use super::operations;
+use crate::requests::operations;
 use thalweg_security::acl::ResourceType;
 
 use crate::Core;

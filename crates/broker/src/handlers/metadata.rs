@@ -12,7 +12,7 @@ use thalweg_protocol::messages::metadata::{
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
-use super::operations;
+use crate::requests::operations;
 use thalweg_security::acl::ResourceType;
 
 use crate::Core;

@@ -4,7 +4,7 @@ use thalweg_protocol::ErrorCode;
 use thalweg_security::acl::{Acls, CLUSTER_NAME, Operation, ResourceType, Who};
 
 use super::context::Context;
-use crate::handlers::operations;
+use crate::requests::operations;
 
 impl Context<'_> {
     /// Whether the client may do something. Without an authorizer, it may do everything.

@@ -4,6 +4,7 @@
 //! api.rs       the table of the APIs: decodes, applies a fault, calls the handler, encodes
 //! context.rs   what a handler gets besides the request
 //! needs.rs     what a client must be allowed to do. authorization.rs: asks the ACLs
+//! operations.rs   what is allowed without ACLs
 //! subject.rs   the topics of a request, to match it with faults
 //! answer.rs    the result, and its bytes
 //! wait.rs      a request that cannot be answered yet. waiters.rs: those that wait for a partition
@@ -14,6 +15,7 @@ pub(crate) mod api;
 pub(crate) mod authorization;
 pub(crate) mod context;
 pub(crate) mod needs;
+pub(crate) mod operations;
 pub(crate) mod subject;
 pub(crate) mod throttle;
 pub(crate) mod wait;

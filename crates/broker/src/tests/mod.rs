@@ -1,26 +1,16 @@
 //! The broker without sockets, in virtual time: frames in, frames out.
 
-mod acl_rules;
 mod admin;
-mod authorization;
 mod faults;
 mod fetch;
-mod group_members;
-mod group_offsets;
-mod group_requests;
-mod group_rights;
-mod group_sessions;
-mod grouped;
 mod groups;
 mod hostile;
-mod logins;
 mod metadata;
 mod offsets;
 mod produce;
 mod quotas;
-mod scram_users;
+mod security;
 mod sessions;
-mod tokens;
 mod topology;
 mod transactional;
 mod transactions;

@@ -5,7 +5,7 @@
 //! open_batch.rs    encodes records into a rope of chunks (chunk.rs)
 //! buffer_pool.rs   hands out the chunks, below one limit for all records
 //! compression_ratio.rs   how many bytes an open batch may hold
-//! split.rs         a batch that is too large for the broker, in pieces
+//! order.rs         which batch of a partition is the older one
 //! completion.rs    its outcome, for its futures and for flushes
 //! ```
 //! The `sender` decides when a batch is closed and sent.
@@ -15,5 +15,5 @@ pub(crate) mod chunk;
 pub(crate) mod completion;
 pub(crate) mod compression_ratio;
 pub(crate) mod open_batch;
+pub(crate) mod order;
 pub(crate) mod record;
-pub(crate) mod split;

@@ -10,23 +10,9 @@ use thalweg_records::{Attributes, BATCH_HEADER_LEN, BatchHeader, Compression};
 use crate::batch::chunk::Chunk;
 use crate::batch::completion::BatchCompletion;
 use crate::batch::open_batch::OpenBatch;
+use crate::batch::order::Order;
 use crate::idempotence::Sequence;
 use crate::sender::outlets::Outlet;
-
-/// The order of batches in a partition: by age, and pieces of a split batch by their first record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order {
-    pub(crate) batch: u64,
-    pub(crate) first_index: u32,
-}
-
-impl Order {
-    /// The least order: no batch comes before it.
-    pub(crate) const FIRST: Self = Self {
-        batch: 0,
-        first_index: 0,
-    };
-}
 
 #[derive(Debug)]
 pub(crate) struct ProducerBatch {

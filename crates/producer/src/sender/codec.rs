@@ -1,5 +1,5 @@
 //! Compresses closed batches on the codec threads, and splits batches that were too large
-//! (`batch/split.rs`).
+//! (`split.rs`).
 //!
 //! A compression job takes the batch's chunks, compresses them into its thread's own buffer
 //! (reserved in `buffer_memory` from the start) and copies the result back into the same chunks.
@@ -18,8 +18,8 @@ use thalweg_cluster::Job;
 use thalweg_records::{Compression, Compressor};
 
 use crate::batch::chunk::Chunk;
-use crate::batch::split::{SplitBatch, SplitJob};
-use crate::sender::batch::Order;
+use crate::batch::order::Order;
+use crate::sender::split::{SplitBatch, SplitJob};
 
 /// What a codec thread keeps between jobs.
 #[derive(Debug, Default)]

@@ -27,6 +27,7 @@ mod request;
 mod response;
 mod search;
 mod slot;
+mod split;
 mod timers;
 mod transactional;
 

@@ -12,9 +12,10 @@ use thalweg_protocol::messages::produce::{PartitionProduceResponse, ProduceRespo
 use thalweg_protocol::produce::{PartitionBatches, ProduceBatches, TopicBatches};
 use thalweg_protocol::{EncodeError, Str, Uuid};
 
+use crate::batch::order::Order;
 use crate::config::Acks;
 use crate::partitioning::topic::TopicEntry;
-use crate::sender::batch::{Order, ProducerBatch};
+use crate::sender::batch::ProducerBatch;
 use crate::sender::outlets::Outlet;
 
 /// From this version on topics go by id.

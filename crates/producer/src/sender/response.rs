@@ -24,7 +24,6 @@ use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::batch::completion::{Failure, Written};
-use crate::batch::split::{SplitBatch, SplitJob};
 use crate::config::Acks;
 use crate::error::ProducerError;
 use crate::idempotence::means_not_written;
@@ -33,6 +32,7 @@ use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::{CodecJob, Work};
 use crate::sender::request::{InFlightRequest, Sent};
 use crate::sender::slot::Slot;
+use crate::sender::split::{SplitBatch, SplitJob};
 
 /// Under version 2 of the protocol the broker itself adds the partition to the transaction. It may
 /// find that the markers of the last transaction are still being written, which takes only a

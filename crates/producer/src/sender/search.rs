@@ -18,7 +18,8 @@
 //! before it: it is a duplicate, or the leader has just accepted it after the one before it. If the
 //! leader refuses every batch, its log ends before the oldest.
 
-use crate::sender::batch::{Order, ProducerBatch};
+use crate::batch::order::Order;
+use crate::sender::batch::ProducerBatch;
 use crate::sender::slot::Slot;
 
 impl Slot {

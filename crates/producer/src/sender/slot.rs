@@ -14,10 +14,11 @@ use thalweg_protocol::Uuid;
 use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::accumulator::partition_queue::Front;
+use crate::batch::order::Order;
 use crate::idempotence::{Continuity, Sequences};
 use crate::partitioning::partition_table::PartitionEntry;
 use crate::partitioning::topic::TopicEntry;
-use crate::sender::batch::{Order, ProducerBatch};
+use crate::sender::batch::ProducerBatch;
 use crate::sender::outlets::{Half, Outlet};
 use crate::sender::request::Sent;
 use crate::sender::timers::REASONS;

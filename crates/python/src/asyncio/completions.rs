@@ -21,11 +21,11 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::asyncio::loop_queue::{Item, Queue, locked};
+use crate::asyncio::loop_queue::{Item, Queue};
 use crate::asyncio::record_waits::RecordWaits;
 use crate::asyncio::running_loop::RunningLoop;
 use crate::convert::errors;
-use crate::interpreter::callbacks;
+use crate::interpreter::callbacks::{self, locked};
 use crate::producing::batch_futures::Batch;
 use crate::producing::futures::{Awaited, Outcome};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
 use pyo3::exceptions::PyOSError;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use thalweg_network::PerProcess;
 use thalweg_network::wait::Doorbell;
 
-use crate::interpreter::callbacks;
+use crate::interpreter::callbacks::{self, locked};
 
 /// A key of one of the loop's tables.
 #[derive(Clone, Copy)]
@@ -41,11 +41,6 @@ static NEXT_NOTIFIER: AtomicU64 = AtomicU64::new(1);
 
 fn notifiers() -> MutexGuard<'static, BTreeMap<u64, Py<PyAny>>> {
     locked(NOTIFIERS.get_or_make(Mutex::default))
-}
-
-/// Locks a mutex, even if its last holder panicked: it guards plain tables, which stay usable.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyTuple};
 
 use crate::asyncio::completions::Completions;
+use crate::asyncio::coroutine::ProducerCoroutine;
 use crate::client::{Client, Handle};
 use crate::convert::errors;
 use crate::interpreter::gil;
-use crate::operation::coroutine::ProducerCoroutine;
 use crate::operation::{Operation, run};
 use crate::producing::batch_futures::{Batch, Rows};
 use crate::producing::core::Core;

@@ -17,6 +17,7 @@ use thalweg_network::ClientError;
 use crate::asyncio::awaiting::{Awaitable, Step};
 use crate::asyncio::record_waits::{Callback, RecordWaits, all_written};
 use crate::convert::errors;
+use crate::interpreter::untracked::NotTraversed;
 use crate::producing::futures::{Awaited, Outcome, Sent};
 
 /// The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
@@ -31,6 +32,8 @@ pub(crate) struct RecordFuture {
     retrieved: AtomicBool,
     cancel_message: OnceLock<Py<PyAny>>,
 }
+
+impl NotTraversed for RecordFuture {}
 
 enum State {
     Sent(Sent),

@@ -27,11 +27,11 @@ use thalweg_producer::BatchCompletion;
 use thalweg_protocol::Str;
 
 use crate::asyncio::completions::undelivered;
-use crate::asyncio::loop_queue::{Item, Queue, locked};
+use crate::asyncio::loop_queue::{Item, Queue};
 use crate::asyncio::record_future::RecordFuture;
 use crate::convert::errors;
 use crate::convert::types::RecordMetadataOf;
-use crate::interpreter::callbacks;
+use crate::interpreter::callbacks::{self, locked};
 use crate::producing::futures::{Awaited, Outcome, Sent};
 
 /// A function to call with a future that is done.

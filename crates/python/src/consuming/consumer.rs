@@ -19,7 +19,7 @@ use crate::consuming::heartbeats::Heartbeats;
 use crate::consuming::lookups::{Listed, Target, listed, look_up};
 use crate::consuming::polling::{Core, forked, not_open, offset_object};
 use crate::consuming::{heartbeats, opening};
-use crate::convert::options::duration_ms;
+use crate::convert::options::{duration_ms, now_ms};
 use crate::convert::tables::RecordTable;
 use crate::convert::{errors, types};
 use crate::interpreter::gil;
@@ -285,8 +285,7 @@ impl Consumer {
             .partitions()
             .fetched_at(&partition_of(partition))
             .map_err(|error| errors::consumer(py, &error))?;
-        Ok(fetched_at
-            .map(|at| crate::producing::append::now_ms() - at.elapsed().as_millis() as i64))
+        Ok(fetched_at.map(|at| now_ms() - at.elapsed().as_millis() as i64))
     }
 
     /// Returns the number of offsets between the position and the end, as of the last fetch.

@@ -5,6 +5,7 @@
 //!   arguments.rs  arguments and results of both APIs
 //!   usage.rs      only one thread at a time
 //! polling/        the core: takes records, waits for them
+//!   sleepers.rs   the calls of asyncio that wait for records
 //! lookups.rs      offsets by time, and the ends of the logs
 //! heartbeats.rs   what the I/O thread repeats for a member of a group
 //! reader.rs       a range of one partition, for Spark
@@ -17,4 +18,5 @@ pub(crate) mod lookups;
 pub(crate) mod opening;
 pub(crate) mod polling;
 pub(crate) mod reader;
+mod sleepers;
 mod usage;

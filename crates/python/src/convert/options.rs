@@ -4,7 +4,7 @@
 //! moves each value into its Rust field, and refuses a name that no field takes.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -109,6 +109,14 @@ pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     revealed
         .and_then(|text| text.extract::<String>())
         .map_err(|_| PyTypeError::new_err(format!("option {name}: expected a str")))
+}
+
+/// Returns the milliseconds since 1970, for the timestamps of records.
+#[inline]
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64)
 }
 
 /// Converts milliseconds to a duration. "No limit" (infinity and huge values) becomes a century.

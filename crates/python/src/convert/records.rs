@@ -12,6 +12,8 @@ use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 
+use crate::interpreter::untracked::NotTraversed;
+
 /// Field names, in kafka-python's order.
 const FIELDS: [&str; 13] = [
     "topic",
@@ -78,6 +80,8 @@ pub(crate) struct ConsumerRecord {
     pub(crate) value_size: i32,
     pub(crate) header_size: i32,
 }
+
+impl NotTraversed for ConsumerRecord {}
 
 fn optional_epoch(epoch: i32) -> Option<i32> {
     (epoch >= 0).then_some(epoch)

@@ -152,25 +152,3 @@ pub(crate) fn broker_metadata<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     class(py, &BROKER_METADATA, "BrokerMetadata")?.call1((id, host, port, rack))
 }
-
-static PRODUCER_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// Creates the record that interceptors see.
-pub(crate) fn producer_record<'py>(
-    py: Python<'py>,
-    given: &crate::producing::sending::Given,
-) -> PyResult<Bound<'py, PyAny>> {
-    let class = PRODUCER_RECORD.get_or_try_init(py, || {
-        py.import("thalweg.interceptor")?
-            .getattr("ProducerRecord")
-            .map(Bound::unbind)
-    })?;
-    class.bind(py).call1((
-        &given.topic,
-        &given.value,
-        &given.key,
-        &given.headers,
-        given.partition,
-        given.timestamp_ms,
-    ))
-}

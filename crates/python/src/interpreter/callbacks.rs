@@ -113,8 +113,9 @@ pub(crate) fn current() -> &'static Callbacks {
     CURRENT.get_or_make(Callbacks::new)
 }
 
-/// Locks a mutex, even if its last holder panicked: it guards plain queues, which stay usable.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, even if its last holder panicked: it guards plain tables and queues, which stay
+/// usable.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

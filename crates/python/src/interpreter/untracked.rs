@@ -10,17 +10,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 
-use crate::asyncio::record_future::RecordFuture;
-use crate::convert::records::ConsumerRecord;
-use crate::producing::futures::FutureRecordMetadata;
-
 /// A class without `__traverse__`. Without tracking, no cycle is missed that would be found with
 /// it.
 pub(crate) trait NotTraversed: PyClass {}
-
-impl NotTraversed for ConsumerRecord {}
-impl NotTraversed for FutureRecordMetadata {}
-impl NotTraversed for RecordFuture {}
 
 /// Creates an object of such a class.
 #[inline]

@@ -1,17 +1,15 @@
 //! `Operation`: a call on a client that may have to wait, as a value that is polled.
 //!
 //! ```text
-//! KafkaProducer     run():         poll ── nothing yet ──▶ sleep without the GIL until woken, poll
-//! AIOKafkaProducer  coroutine.rs:  poll ── nothing yet ──▶ suspend the task until woken, poll
+//! KafkaProducer     run():      poll ── nothing yet ──▶ sleep without the GIL until woken, poll
+//! AIOKafkaProducer  coroutine:  poll ── nothing yet ──▶ suspend the task until woken, poll
 //! ```
-//! Both APIs poll the same operation. Most operations are those of the network crate
-//! ([`thalweg_network::Operation`]), which know no Python. The other ones convert Python objects
-//! between their waits, or run the application's code.
+//! Both APIs poll the same operation (`asyncio/coroutine.rs` has the coroutine). Most operations are
+//! those of the network crate ([`thalweg_network::Operation`]), which know no Python. The other ones
+//! convert Python objects between their waits, or run the application's code.
 //!
 //! The polls of a `KafkaConsumer` are not among them: they keep their state locked while they sleep
 //! (`consuming/polling`).
-
-pub(crate) mod coroutine;
 
 use std::task::Waker;
 use std::time::Instant;

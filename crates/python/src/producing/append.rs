@@ -1,7 +1,7 @@
 //! Appends slices to a batch: the fast append, and what follows a refusal.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,14 +12,6 @@ use thalweg_producer::{AppendRefusal, Appended, Record, Reservation, TopicEntry}
 use crate::convert::errors;
 use crate::producing::core::Core;
 use crate::producing::topics::Topic;
-
-/// Returns the milliseconds since 1970, for the timestamps of records.
-#[inline]
-pub(crate) fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as i64)
-}
 
 /// Refuses a negative partition.
 pub(crate) fn check_partition(topic: &str, partition: Option<i32>) -> PyResult<()> {

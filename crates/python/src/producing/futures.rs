@@ -17,6 +17,7 @@ use crate::convert::types::Sizes;
 use crate::convert::{errors, types};
 use crate::interpreter::callbacks::{self, Work};
 use crate::interpreter::gil;
+use crate::interpreter::untracked::NotTraversed;
 
 /// A value or an exception, both as Python objects.
 pub(crate) type Outcome<'py> = Result<Bound<'py, PyAny>, Bound<'py, PyAny>>;
@@ -260,6 +261,8 @@ impl Awaited for Failed {
 /// The result of one `send`. It completes with the record's batch.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct FutureRecordMetadata(State);
+
+impl NotTraversed for FutureRecordMetadata {}
 
 enum State {
     Sent(Sent),

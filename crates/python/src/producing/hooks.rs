@@ -7,16 +7,17 @@ use std::time::Instant;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyString};
 use thalweg_producer::{AppendRefusal, Record};
 use thalweg_records::Headers;
 
 use crate::client::cluster::ClusterMetadata;
-use crate::convert::types;
+use crate::convert::options::now_ms;
 use crate::convert::types::Sizes;
 use crate::interpreter::callbacks;
 use crate::interpreter::foreign::Foreign;
-use crate::producing::append::{Refused, Waited, now_ms};
+use crate::producing::append::{Refused, Waited};
 use crate::producing::core::Core;
 use crate::producing::futures::{Awaited, Sent, when_batch_done};
 use crate::producing::outgoing;
@@ -310,9 +311,28 @@ impl Prepared {
     }
 }
 
+static PRODUCER_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Creates the record that interceptors see.
+fn producer_record<'py>(py: Python<'py>, given: &Given) -> PyResult<Bound<'py, PyAny>> {
+    let class = PRODUCER_RECORD.get_or_try_init(py, || {
+        py.import("thalweg.interceptor")?
+            .getattr("ProducerRecord")
+            .map(Bound::unbind)
+    })?;
+    class.bind(py).call1((
+        &given.topic,
+        &given.value,
+        &given.key,
+        &given.headers,
+        given.partition,
+        given.timestamp_ms,
+    ))
+}
+
 fn intercepted(py: Python<'_>, hook: &Py<PyAny>, given: &Given) -> PyResult<Given> {
     let _foreign = Foreign::begin(py)?;
-    let record = types::producer_record(py, given)?;
+    let record = producer_record(py, given)?;
     let changed = hook.bind(py).call1((record,))?;
     let optional = |name: &str| -> PyResult<Option<Py<PyAny>>> {
         let value = changed.getattr(name)?;

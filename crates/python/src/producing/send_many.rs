@@ -17,9 +17,10 @@ use thalweg_network::Operation as ClientOperation;
 use thalweg_network::producer::BulkSend;
 use thalweg_producer::{Record, RecordSource};
 
+use crate::convert::options::now_ms;
 use crate::convert::{capsules, errors};
 use crate::operation::Operation;
-use crate::producing::append::{check_partition, now_ms};
+use crate::producing::append::check_partition;
 use crate::producing::batch_futures::Rows;
 use crate::producing::core::Core;
 use crate::producing::list_source::{Columns, ListSource, Partitions, at_row};

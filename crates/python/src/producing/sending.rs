@@ -19,9 +19,10 @@ use thalweg_producer::{Appended, Record};
 use thalweg_records::Headers;
 
 use crate::convert::errors;
+use crate::convert::options::now_ms;
 use crate::convert::types::Sizes;
 use crate::operation::{Operation, run};
-use crate::producing::append::{Refused, Waited, now_ms};
+use crate::producing::append::{Refused, Waited};
 use crate::producing::core::Core;
 use crate::producing::futures::{FutureRecordMetadata, Sent};
 use crate::producing::hooks::Steps;

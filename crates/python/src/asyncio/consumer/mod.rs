@@ -23,6 +23,7 @@ use thalweg_consumer::{Consumer as ConsumerCore, PollBegan, TopicPartition};
 use thalweg_network::consumer::Caller;
 
 use crate::asyncio::completions::Completions;
+use crate::asyncio::coroutine::ConsumerCoroutine;
 use crate::client::PendingRequest;
 use crate::consuming::arguments::{Pair, partition_of, partitions_of, table_limits};
 use crate::consuming::consumer::Consumer;
@@ -32,7 +33,6 @@ use crate::consuming::polling::{Core, Look, Offered, PollState, no_columns};
 use crate::convert::errors;
 use crate::convert::tables::RecordTable;
 use crate::interpreter::gil;
-use crate::operation::coroutine::ConsumerCoroutine;
 use crate::operation::{Operation, is_over};
 
 use operations::{Listing, Opening, Responding, Stopping};

@@ -23,7 +23,7 @@ use thalweg_network::ClientError;
 use thalweg_network::consumer::{Caller, ConsumerClient, GroupWork};
 use thalweg_network::wait::ThreadWait;
 
-use crate::asyncio::sleepers::Sleepers;
+use crate::consuming::sleepers::Sleepers;
 use crate::consuming::usage::{Usage, used_elsewhere};
 use crate::convert::sink::{Deserializers, RecordMaker};
 use crate::convert::{errors, types};

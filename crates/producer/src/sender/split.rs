@@ -11,7 +11,8 @@ use thalweg_records::{
     BatchHeader, Compression, Compressor, DecodedBatch, Decompressor, RecordFields, record,
 };
 
-use crate::sender::batch::{Order, ProducerBatch};
+use crate::batch::order::Order;
+use crate::sender::batch::ProducerBatch;
 
 /// No batch of this producer decompresses to more: its raw bytes were limited when it was filled.
 const RAW_BYTES_MAX: usize = 1 << 30;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use crate::asyncio::loop_queue::locked;
+use crate::interpreter::callbacks::locked;
 
 #[derive(Default)]
 struct Wakers(Mutex<BTreeMap<u64, Waker>>);

@@ -22,13 +22,13 @@ use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::{Operation, is_over};
 use crate::asyncio::awaiting::{Awaitable, Step};
 use crate::asyncio::completions::Completions;
 use crate::asyncio::record_future::RecordFuture;
 use crate::convert::errors;
 use crate::interpreter::untracked::untracked;
 use crate::interpreter::{callbacks, gil};
+use crate::operation::{Operation, is_over};
 use crate::producing::core::Core;
 use crate::producing::sending::{Given, SendOutcome, Sending};
 

@@ -14,9 +14,9 @@ use thalweg_protocol::messages::txn_offset_commit::TxnOffsetCommitRequest;
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::grouped::*;
-use super::transactional::init;
 use super::*;
 use crate::GroupKind;
+use crate::tests::transactional::init;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

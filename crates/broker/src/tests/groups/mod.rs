@@ -1,3 +1,13 @@
+//! Consumer groups. Here: where they are, and what they commit without a coordinator outside of the
+//! crate. The other files have one that is controlled by hand ([`grouped`]).
+
+mod grouped;
+mod members;
+mod offsets;
+mod requests;
+mod rights;
+mod sessions;
+
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::describe_groups::DescribeGroupsRequest;
 use thalweg_protocol::messages::find_coordinator::FindCoordinatorRequest;
