@@ -1008,7 +1008,7 @@ class Consumer(Generic[_K_co, _V_co]):
         current heartbeats, and not to heartbeats that were replaced or stopped. When one of them
         arrives, a waiting call runs `before_poll`, as after `_reenter`."""
 
-    def _old_heartbeat_is_under_way(self) -> bool:
+    def _old_heartbeat_is_in_flight(self) -> bool:
         """Whether a heartbeat from before the last `_heartbeat`, `_join` or `_stop_heartbeat` is
         still in flight. After these calls, no such heartbeat is sent. When it is not in flight any
         more, a waiting call runs `before_poll`."""

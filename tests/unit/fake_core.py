@@ -256,7 +256,7 @@ class Consumer(_Opened, Generic[K, V]):
         told, self.heard = self.heard, []
         return [(*each, True) for each in told]
 
-    def _old_heartbeat_is_under_way(self) -> bool:
+    def _old_heartbeat_is_in_flight(self) -> bool:
         return self.old_heartbeat
 
     def _poll_expired(self) -> bool:

@@ -118,7 +118,7 @@ impl Connection {
         self.in_flight_count() == 0 && self.reauthentication.is_none()
     }
 
-    /// Whether an attempt may start: none is under way, and no backoff is running.
+    /// Whether an attempt may start: none is in progress, and no backoff is running.
     pub(crate) fn may_connect(&self, now: Instant) -> bool {
         matches!(self.state, State::Disconnected) && self.retry_at.is_none_or(|at| now >= at)
     }

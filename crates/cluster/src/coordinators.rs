@@ -30,7 +30,7 @@ pub enum CoordinatorType {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coordinator {
     Known(NodeId),
-    /// A lookup is under way, or will be made when it is due.
+    /// A lookup is in flight, or will be made when it is due.
     Unknown,
     /// The brokers refuse to name it, and another lookup will not help.
     Failed {

@@ -11,7 +11,7 @@
 //! fetched. A gap inside of the log is not a loss. Offsets before the log's start or after its end
 //! are.
 //!
-//! While one fetch of a range is drained, the next one is under way, and so are those of the ranges
+//! While one fetch of a range is drained, the next one is in flight, and so are those of the ranges
 //! that follow. Nothing after the end of a range is requested.
 
 use std::collections::{BTreeSet, VecDeque};

@@ -336,7 +336,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
                     return record
 
     def _check_may_come(self, partitions: list[TopicPartition]) -> None:
-        """Raises if none of these partitions is assigned, and no rebalance is under way."""
+        """Raises if none of these partitions is assigned, and no rebalance is in progress."""
         if partitions and self._driver.is_settled():
             consuming.check_any_assigned(self._consumer, partitions)
 

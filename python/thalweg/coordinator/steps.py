@@ -133,9 +133,9 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class OldHeartbeatsAnswered:
-    """No heartbeat is under way that the heartbeats in force have replaced.
+    """No heartbeat is in flight that the heartbeats in force have replaced.
 
-    Told once after each Heartbeats. A heartbeat that failed is not under way either.
+    Told once after each Heartbeats. A heartbeat that failed is not in flight either.
     """
 
 

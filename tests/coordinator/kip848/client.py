@@ -148,7 +148,7 @@ class Client:
             self._step(answer)
         for current in (each for each in notable if each.is_current):
             self._step(current)
-        if self._awaits_old_heartbeats and not self.heartbeater.old_is_under_way:
+        if self._awaits_old_heartbeats and not self.heartbeater.old_is_in_flight:
             self._awaits_old_heartbeats = False
             self._step(OldHeartbeatsAnswered())
         deadline = self.member.next_deadline()

@@ -34,7 +34,7 @@ class Heartbeater:
         return bool(self._notable) or self.expired
 
     @property
-    def old_is_under_way(self) -> bool:
+    def old_is_in_flight(self) -> bool:
         return self._in_flight is not None and self._in_flight < self._generation
 
     def take_notable(self) -> list[HeartbeatAnswered]:

@@ -115,7 +115,7 @@ def test_it_gives_up_and_reports_that_before_it_takes_what_is_new():
     assert talk.polls() == [Assign(partitions("t0 t1 u5"), partitions("u5"))]
 
 
-def test_nothing_is_taken_while_a_repeat_of_a_report_is_under_way():
+def test_nothing_is_taken_while_a_repeat_of_a_report_is_in_flight():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()

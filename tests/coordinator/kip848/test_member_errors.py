@@ -136,7 +136,7 @@ def test_a_lost_answer_to_a_replaced_heartbeat_is_asked_for_again():
     talk.now += 100
     assert kinds(talk.step(Ticked())) == [StopHeartbeats, Send, Heartbeats]
     assert talk.body["TopicPartitions"] == rows("T0")
-    assert talk.step(lost) == [], "the report that is under way gets the assignment"
+    assert talk.step(lost) == [], "the report that is in flight gets the assignment"
     talk.answers(2, "T0 T1")
     assert [each for each in talk.polls() if isinstance(each, Assign)] == [
         Assign(partitions("t0 t1"), partitions("t1"))

@@ -376,7 +376,7 @@ def test_a_wait_does_not_hold_the_interpreter(broker: Broker, clients: Clients) 
     assert turns > 20
 
 
-def test_the_next_fetch_is_under_way_while_records_are_handled(
+def test_the_next_fetch_is_in_flight_while_records_are_handled(
     start_embedded: Any, clients: Clients
 ) -> None:
     """The application's own work hides slow responses."""

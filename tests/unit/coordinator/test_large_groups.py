@@ -133,11 +133,11 @@ def test_polls_that_change_nothing_do_not_wake_themselves(make: Callable[..., An
     consumer.heard.append(({"ErrorCode": 27}, None))  # the group rebalances
     polled_until(consumer, lambda: apis(consumer).count("JoinGroup") == 2)
     steps = consumer._driver._membership._steps
-    wait_until(lambda: steps.under_way is None or steps.under_way.is_done, 30)
+    wait_until(lambda: steps.unfinished is None or steps.unfinished.is_done, 30)
     poll(consumer)
     consumer.calls.clear()
     poll(consumer)  # not settled: this starts another long step, which changes nothing
-    wait_until(lambda: steps.under_way is None or steps.under_way.is_done, 30)
+    wait_until(lambda: steps.unfinished is None or steps.unfinished.is_done, 30)
     assert "reenter" not in consumer.calls
 
 

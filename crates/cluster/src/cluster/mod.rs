@@ -155,7 +155,7 @@ impl Cluster {
         connection.is_some_and(Connection::is_ready)
     }
 
-    /// Whether an attempt to establish this connection is under way.
+    /// Whether an attempt to establish this connection is in progress.
     pub fn is_connecting(&self, node: NodeId, purpose: Purpose) -> bool {
         let connection = self.connections.get((node, purpose));
         connection.is_some_and(|connection| !connection.is_ready() && connection.conn().is_some())

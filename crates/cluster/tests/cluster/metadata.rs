@@ -426,7 +426,7 @@ fn waiters_hear_of_each_publication_once() {
 }
 
 #[test]
-fn what_was_under_way_is_no_answer_to_a_refresh_that_was_asked_for_later() {
+fn what_was_in_flight_is_no_answer_to_a_refresh_that_was_asked_for_later() {
     let mut bench = Bench::bootstrapped(1);
     let shared = std::sync::Arc::clone(bench.cluster.shared_metadata());
     bench.advance(Duration::from_secs(1));

@@ -435,7 +435,7 @@ fn responses_of_another_node_do_not_end_a_range() {
 }
 
 #[test]
-fn the_next_fetch_is_under_way_before_the_last_is_drained() {
+fn the_next_fetch_is_in_flight_before_the_last_is_drained() {
     let mut broker = Broker::new(&[1]);
     broker.create("t", 1, 1);
     for batch in 0..40 {

@@ -141,9 +141,9 @@ impl ConsumerClient {
         self.heartbeats.take_notable()
     }
 
-    /// Whether a heartbeat of an order before the last one is under way; none follows it.
-    pub fn old_heartbeat_is_under_way(&self) -> bool {
-        self.heartbeats.is_old_under_way()
+    /// Whether a heartbeat of an order before the last one is in flight. None follows it.
+    pub fn old_heartbeat_is_in_flight(&self) -> bool {
+        self.heartbeats.is_old_in_flight()
     }
 
     /// Whether the application was away from poll too long since the last call of this.

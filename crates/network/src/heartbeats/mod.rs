@@ -134,8 +134,8 @@ impl Heartbeats {
         self.shared.notable.take()
     }
 
-    pub(crate) fn is_old_under_way(&self) -> bool {
-        self.shared.notable.is_old_under_way()
+    pub(crate) fn is_old_in_flight(&self) -> bool {
+        self.shared.notable.is_old_in_flight()
     }
 
     pub(crate) fn take_expired(&self) -> bool {

@@ -73,7 +73,7 @@ struct State {
     /// With their generations.
     outcomes: VecDeque<(u64, HeartbeatOutcome)>,
     /// The generation of the heartbeat that is sent and has no response yet.
-    under_way: Option<u64>,
+    in_flight: Option<u64>,
     expired: bool,
 }
 
@@ -109,15 +109,15 @@ impl Notable {
         let mut state = self.lock();
         let is_current = state.generation == generation;
         if is_current {
-            state.under_way = Some(generation);
+            state.in_flight = Some(generation);
         }
         is_current
     }
 
-    /// It is not under way: it is answered, has failed, or could not be sent yet.
+    /// It is not in flight: it is answered, has failed, or could not be sent yet.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        let ended = state.under_way.take();
+        let ended = state.in_flight.take();
         let was_old = ended.is_some_and(|ended| ended != state.generation);
         drop(state);
         if was_old {
@@ -125,12 +125,12 @@ impl Notable {
         }
     }
 
-    /// Whether a heartbeat of an order that is not in force is under way.
-    pub(crate) fn is_old_under_way(&self) -> bool {
+    /// Whether a heartbeat of an order that is not in force is in flight.
+    pub(crate) fn is_old_in_flight(&self) -> bool {
         let state = self.lock();
         state
-            .under_way
-            .is_some_and(|under_way| under_way != state.generation)
+            .in_flight
+            .is_some_and(|in_flight| in_flight != state.generation)
     }
 
     pub(crate) fn tell(&self, generation: u64, outcome: HeartbeatOutcome) {
@@ -319,19 +319,19 @@ mod tests {
     }
 
     #[test]
-    fn an_order_ends_those_before_it_at_once_but_for_what_is_under_way() {
+    fn an_order_ends_those_before_it_at_once_but_for_what_is_in_flight() {
         let notable = notable();
         let old = notable.renew(|| {});
         assert!(notable.begin(old));
-        assert!(!notable.is_old_under_way());
+        assert!(!notable.is_old_in_flight());
         let current = notable.renew(|| {});
-        assert!(notable.is_old_under_way());
+        assert!(notable.is_old_in_flight());
         let before = notable.reentry.count();
         notable.end();
-        assert!(!notable.is_old_under_way());
+        assert!(!notable.is_old_in_flight());
         assert_eq!(notable.reentry.count(), before + 1, "a poll looks at once");
         assert!(!notable.begin(old));
-        assert!(!notable.is_old_under_way());
+        assert!(!notable.is_old_in_flight());
         assert!(notable.begin(current));
         notable.end();
         assert_eq!(

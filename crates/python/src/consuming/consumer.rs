@@ -362,8 +362,8 @@ impl Consumer {
         Ok(list)
     }
 
-    fn _old_heartbeat_is_under_way(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.client.old_heartbeat_is_under_way())
+    fn _old_heartbeat_is_in_flight(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.core(py)?.client.old_heartbeat_is_in_flight())
     }
 
     fn _poll_expired(&self, py: Python<'_>) -> PyResult<bool> {

@@ -28,7 +28,7 @@ _WAIT_S: Final = 60.0
 
 
 class _Flight:
-    """A request that is under way, and then its outcome."""
+    """A request that is in flight, and then its outcome."""
 
     def __init__(self) -> None:
         self.landed = threading.Event()

@@ -24,11 +24,11 @@ from thalweg.errors import KafkaError
 
 __all__ = ["Rebalance"]
 
-_IDLE: Final = frozenset({MemberState.UNJOINED, MemberState.STABLE})  # no rebalance is under way
+_IDLE: Final = frozenset({MemberState.UNJOINED, MemberState.STABLE})  # no rebalance in progress
 
 
 class Rebalance:
-    """The rebalance that is under way, or is needed.
+    """The rebalance that is in progress, or is needed.
 
     Attributes:
         owned: The partitions that the application owns.
@@ -54,7 +54,7 @@ class Rebalance:
         return not self._conversation.is_member and bool(self.owned.partitions)
 
     def needed(self, state: MemberState) -> str | None:
-        """Returns the reason to join, or None. None also while a rebalance is under way."""
+        """Returns the reason to join, or None. None also while a rebalance is in progress."""
         if state not in _IDLE:
             return None
         if self.reason is not None:

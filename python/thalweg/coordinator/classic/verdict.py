@@ -26,7 +26,7 @@ class Verdict(Enum):
         FINE: No error.
         UNKNOWN: The group does not know the member, or no longer does.
         STALE: The generation is not the current one.
-        REBALANCE: A rebalance is under way.
+        REBALANCE: A rebalance is in progress.
         MOVED: Another broker is the coordinator. The membership stays.
         WAIT: Retry at the same broker later, for example after COORDINATOR_LOAD_IN_PROGRESS.
         FENCED: Another consumer uses this instance id.

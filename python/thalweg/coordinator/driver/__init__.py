@@ -301,7 +301,7 @@ class Driver:
         return self._told_at_all or not self._topics.subscribed
 
     def is_settled(self) -> bool:
-        """Whether no change of the assignment is under way."""
+        """Whether no change of the assignment is in progress."""
         if self._member is not None:
             return self._member.is_settled()
         return not self._topics.subscribed or (self._told_at_all and not self._is_telling)
@@ -463,7 +463,7 @@ class Driver:
                 self._topics.clear()
                 if commit and group_id is not None:
                     yield from self.commit(self._commits.what_moved(), timeout_ms)
-                if self._membership is not None:  # its LeaveGroup may be under way
+                if self._membership is not None:  # its LeaveGroup may be in flight
                     yield from self._membership.until_left(deadline)
             yield from self._commits.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:

@@ -38,7 +38,7 @@ _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 
 
 @dataclass
-class _UnderWay:
+class _Awaited:
     """Something that a chore waits for.
 
     Attributes:
@@ -96,7 +96,7 @@ class Chores:
         self._is_lost = is_lost
         self._interruptions = interruptions
         self._queue: deque[Chore] = deque()
-        self._under_way: _UnderWay | None = None
+        self._awaited: _Awaited | None = None
         self._is_unfinished = False  # whether the member still waits for its chores
         self._is_new = False  # whether a new assignment is not complete yet
         self.listener: Listener | None = None
@@ -118,7 +118,7 @@ class Chores:
         self._queue.clear()
         # An interruption may have prevented that `work` notes its own end.
         self.is_at_work = self._is_unfinished = False
-        self._under_way = None
+        self._awaited = None
         self._consumer._hold(False)
 
     def drop_commits(self) -> None:
@@ -133,7 +133,7 @@ class Chores:
     @property
     def is_waiting(self) -> bool:
         """Whether a chore waits for something."""
-        return self._under_way is not None
+        return self._awaited is not None
 
     @property
     def is_idle(self) -> bool:
@@ -144,7 +144,7 @@ class Chores:
     @property
     def given_up_ms(self) -> float | None:
         """When the current wait ends without success, or None."""
-        return None if self._under_way is None else self._under_way.until_ms
+        return None if self._awaited is None else self._awaited.until_ms
 
     # ------------------------------------------------------------------ running the chores
 
@@ -163,7 +163,7 @@ class Chores:
                 self._begin(self._queue.popleft())
         finally:
             self.is_at_work = False
-        if self._under_way is not None:
+        if self._awaited is not None:
             return False
         self._is_unfinished = False
         if self._is_new:
@@ -173,36 +173,36 @@ class Chores:
 
     def until_over(self, deadline_ms: float) -> Waiting[None]:
         """Waits until the current wait is over, and ends it at the deadline."""
-        under_way = self._under_way
-        if under_way is None:
+        awaited = self._awaited
+        if awaited is None:
             return
-        limit = min(deadline_ms, under_way.until_ms or deadline_ms)
-        if under_way.is_pause:
+        limit = min(deadline_ms, awaited.until_ms or deadline_ms)
+        if awaited.is_pause:
             yield Wait(None, limit)
-        elif under_way.task is None:
+        elif awaited.task is None:
             yield from self._commits.finish(limit)
         else:
-            yield Wait(None, limit, under_way.task)
+            yield Wait(None, limit, awaited.task)
         if now_ms() >= limit:
-            under_way.until_ms = limit
+            awaited.until_ms = limit
 
     def _is_free(self) -> bool:
         """Whether no chore waits. It continues a chore whose wait is over."""
-        under_way = self._under_way
-        if under_way is None:
+        awaited = self._awaited
+        if awaited is None:
             return True
-        if under_way.task is None:
+        if awaited.task is None:
             self._commits.tell_outcomes()
-        if not under_way.is_over():
+        if not awaited.is_over():
             return False
-        self._under_way = None
+        self._awaited = None
         self._consumer._hold(False)
-        if under_way.then is not None:
-            under_way.then()  # it may wait again
-        return self._under_way is None
+        if awaited.then is not None:
+            awaited.then()  # it may wait again
+        return self._awaited is None
 
-    def _wait(self, under_way: _UnderWay) -> None:
-        self._under_way = under_way
+    def _wait(self, awaited: _Awaited) -> None:
+        self._awaited = awaited
         self._consumer._hold(True)
 
     def _begin(self, chore: Chore) -> None:
@@ -229,13 +229,13 @@ class Chores:
         if future is None:
             return
 
-        commit = _UnderWay(lambda: future.is_done, until_ms)
+        commit = _Awaited(lambda: future.is_done, until_ms)
 
         def over() -> None:
             again_ms = now_ms() + backoff.failed()
             # The limit of the wait, not of the auto-commit: a leaving member may have less time.
             if self._may_retry(future.exception) and again_ms < (commit.until_ms or again_ms):
-                pause = _UnderWay(lambda: False, again_ms, is_pause=True)
+                pause = _Awaited(lambda: False, again_ms, is_pause=True)
                 pause.then = lambda: self._commit_again(pause, again_ms, backoff, until_ms)
                 self._wait(pause)
 
@@ -243,7 +243,7 @@ class Chores:
         self._wait(commit)
 
     def _commit_again(
-        self, pause: _UnderWay, again_ms: float, backoff: Backoff, until_ms: float
+        self, pause: _Awaited, again_ms: float, backoff: Backoff, until_ms: float
     ) -> None:
         if pause.until_ms == again_ms:  # otherwise the pause was ended early: no time is left
             self._auto_commit(backoff, until_ms)
@@ -280,7 +280,7 @@ class Chores:
             self._interruptions.harmless = error
             raise
         if task is not None:
-            self._wait(_UnderWay(task.done, task=task, then=told))
+            self._wait(_Awaited(task.done, task=task, then=told))
         else:
             told()
 

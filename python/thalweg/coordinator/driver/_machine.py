@@ -127,7 +127,7 @@ class Stepping:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no change of the assignment is under way."""
+        """Whether no change of the assignment is in progress."""
         return self._shown is None and not self._events and self._member.is_settled
 
     @property
@@ -136,7 +136,7 @@ class Stepping:
         return None if self._shown else self._member.next_deadline()
 
     @property
-    def under_way(self) -> Work[tuple[list[MemberAction], bool]] | None:
+    def unfinished(self) -> Work[tuple[list[MemberAction], bool]] | None:
         """The step in the background that `finish` has not completed yet."""
         return self._work
 
@@ -163,7 +163,7 @@ class Stepping:
         """Does the actions of a finished long step, then handles the next events.
 
         Args:
-            wait: Whether to wait until no step is under way.
+            wait: Whether to wait until no step runs.
         """
         while self._work is not None and (wait or self._work.is_done):
             work, self._work, self._shown = self._work, None, None

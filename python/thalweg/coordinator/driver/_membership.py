@@ -179,7 +179,7 @@ class Membership:
         if not self._is_blocked():
             self._work()
             chores = self._chores
-            if not (chores.has_more or chores.is_waiting or self._steps.under_way):
+            if not (chores.has_more or chores.is_waiting or self._steps.unfinished):
                 self._step(Polled())
                 self._work()
         self._end_leaving()
@@ -227,7 +227,7 @@ class Membership:
             self._step(self._notable.popleft())
         self._take_answers()
         self._take_notable()
-        if self._awaits_old_heartbeats and not self._consumer._old_heartbeat_is_under_way():
+        if self._awaits_old_heartbeats and not self._consumer._old_heartbeat_is_in_flight():
             self._awaits_old_heartbeats = False
             self._step(OldHeartbeatsAnswered())
         due = self._steps.next_deadline
@@ -336,7 +336,7 @@ class Membership:
         return self._chores.was_assigned and not self._chores.is_waiting
 
     def is_settled(self) -> bool:
-        """Whether no change of the assignment is under way."""
+        """Whether no change of the assignment is in progress."""
         return self._steps.is_settled and self._chores.is_idle
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -372,9 +372,9 @@ class Membership:
         try:
             self._topics.clear()  # a leaving member needs no new metadata
             self._steps.at_once = True
-            if self._steps.under_way is not None:
+            if self._steps.unfinished is not None:
                 with contextlib.suppress(KafkaError):
-                    yield Wait(self._steps.under_way, deadline_ms)
+                    yield Wait(self._steps.unfinished, deadline_ms)
                 self._steps.finish(wait=True)  # it only computes, so it ends soon
             self.keep_up()
             # Ignore the answer to a JoinGroup. But the answer to a report has an epoch that we

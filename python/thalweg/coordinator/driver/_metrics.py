@@ -106,7 +106,7 @@ class GroupMetrics:
             self._waited_ns[name] += ns
 
     def rebalance_goes_on(self) -> None:
-        """Says that a rebalance is under way. The first call is its start."""
+        """Says that the group rebalances. The first call is its start."""
         with self._lock:
             if self._rebalance_since is None:
                 self._rebalance_since = now_ms()

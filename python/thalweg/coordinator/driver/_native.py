@@ -147,7 +147,7 @@ class ConsumerCore(Protocol):
     def _notable_heartbeats(self) -> list[tuple[Answer | None, KafkaError | None, bool]]:
         """Takes the answers with news. With each: whether its heartbeats are still in force."""
 
-    def _old_heartbeat_is_under_way(self) -> bool:
+    def _old_heartbeat_is_in_flight(self) -> bool:
         """Whether a replaced or stopped heartbeat has no response yet."""
 
     def _poll_expired(self) -> bool:

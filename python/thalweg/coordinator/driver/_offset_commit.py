@@ -76,7 +76,7 @@ class _Commit:
     refusal: KafkaError | None = None
     future: CommitFuture = field(default_factory=CommitFuture)
 
-    def is_under_way(self) -> bool:
+    def is_in_flight(self) -> bool:
         """Whether it waits for its answer."""
         return self.request is not None and not self.request.is_done
 
@@ -343,7 +343,7 @@ class Commits:
         """Reports the known results, in the order of the commits. `give_up`: reports all."""
         for _ in range(len(self._queue)):
             # A callback may have reported the others, by a call that it made.
-            if not self._queue or (self._queue[0].is_under_way() and not give_up):
+            if not self._queue or (self._queue[0].is_in_flight() and not give_up):
                 return
             self._tell(self._queue.popleft())
 

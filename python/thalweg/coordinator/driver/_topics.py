@@ -71,7 +71,7 @@ class Topics:
 
     @property
     def due_ms(self) -> float | None:
-        """When to send the next request. None: nothing to look for, or a request is under way."""
+        """When to send the next request. None: nothing to look for, or a request is in flight."""
         if self._request is not None:
             return None
         return soonest((self._names_due_ms, self._ids_due_ms))

@@ -241,7 +241,7 @@ class ConsumerMember:
             case Verdict.REJOIN if self.state is not _S.JOINING:
                 return self._lost(_T.FENCED)
             case _ if self._reports.token is not None and not is_report:
-                return []  # wait for the answer to the report that is under way
+                return []  # wait for the answer to the report that is in flight
             case Verdict.REJOIN:
                 self._reports.leave()
                 return self._reports.failed(now)

@@ -41,7 +41,7 @@ class Reports:
     Attributes:
         member_id: The member id.
         epoch: The member epoch. 0 outside the group.
-        token: The token of the report that is under way.
+        token: The token of the report that is in flight.
         retry_at: When to send the report again after a failure.
     """
 
@@ -59,7 +59,7 @@ class Reports:
 
     @property
     def is_clean(self) -> bool:
-        """No report is under way, nor will one be sent before the next `send`."""
+        """No report is in flight, nor will one be sent before the next `send`."""
         return self.token is None and self._is_settled and self.retry_at is None
 
     def is_due(self, now: float) -> bool:
@@ -106,7 +106,7 @@ class Reports:
         return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
 
     def repeats_answered(self) -> bool:
-        """Notes that no replaced heartbeat is under way; whether that settles the last report."""
+        """Notes that no replaced heartbeat is in flight; whether that settles the last report."""
         settles = self._is_answered and not self._is_settled
         self._is_settled = self._is_answered
         return settles
@@ -119,7 +119,7 @@ class Reports:
         return [ForgetCoordinator()] if look_up else []
 
     def leave(self) -> None:
-        """Ends the membership: no report is under way, and the next one joins."""
+        """Ends the membership: no report is in flight, and the next one joins."""
         self.epoch = 0
         self.token = self.retry_at = None
         self._is_answered = self._is_settled = True

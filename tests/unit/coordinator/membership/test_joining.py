@@ -15,7 +15,7 @@ from thalweg.errors import (
 from thalweg.structs import OffsetAndMetadata
 
 
-def test_no_partition_is_taken_while_a_heartbeat_that_was_replaced_is_under_way(make):
+def test_no_partition_is_taken_while_a_heartbeat_that_was_replaced_is_in_flight(make):
     consumer = make(group_protocol="consumer")
     consumer.old_heartbeat = True
     polled(consumer)

@@ -84,14 +84,14 @@ async fn who_replaces_heartbeats_learns_when_the_last_of_them_is_answered() {
     let client = client(&broker);
     client.start_heartbeats(plan(consumer(1)));
     pass(4).await; // the first was sent at 3
-    assert!(!client.old_heartbeat_is_under_way());
+    assert!(!client.old_heartbeat_is_in_flight());
     client.start_heartbeats(plan(consumer(1)));
-    assert!(client.old_heartbeat_is_under_way());
+    assert!(client.old_heartbeat_is_in_flight());
     let before = client.reentries();
     pass(2).await;
-    assert!(!client.old_heartbeat_is_under_way());
+    assert!(!client.old_heartbeat_is_in_flight());
     assert!(client.reentries() > before, "a poll that waits looks again");
     pass(10).await;
-    assert!(!client.old_heartbeat_is_under_way(), "these are in force");
+    assert!(!client.old_heartbeat_is_in_flight(), "these are in force");
     assert!(client.take_notable_heartbeats().is_empty());
 }
