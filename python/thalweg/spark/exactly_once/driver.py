@@ -2,7 +2,7 @@
 
 | failure | outcome |
 |---|---|
-| before the decision is stored | the repeated batch sends its rows again. Nobody saw the old ones |
+| before the decision is stored | the repeated batch sends its rows again. No `read_committed` reader saw the old ones |
 | while it is stored | the next plan finds it stored, or not |
 | after that | the repeated batch sends nothing, and commits the stored transactions |
 | an old driver is still active | it cannot store a decision, because the next plan has fenced it |
