@@ -198,7 +198,7 @@ def connect() -> KafkaProducer[bytes, bytes]:
 
 | provider | the client calls |
 |---|---|
-| an object with `token()`, as in kafka-python | `token()`, and `extensions()` if the object has it |
+| an object with `token()`, as in kafka-python | `token()`, and `extensions()` if it exists |
 | a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
 | the str `"module:name"` | `name()` once. It must return one of the two above |
 

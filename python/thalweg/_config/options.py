@@ -1364,8 +1364,8 @@ _OFFSETS: tuple[Option, ...] = (
         "enable_auto_commit",
         True,
         "c",
-        "Whether the consumer commits positions automatically: in poll(), before it gives up"
-        " partitions, and in close(). None means False.",
+        "Whether the consumer commits positions automatically. It commits in poll(), before it"
+        " gives up partitions, and in close(). None means False.",
         core=False,
     ),
     _ms(
