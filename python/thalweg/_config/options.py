@@ -327,8 +327,8 @@ _CONNECTION: tuple[Option, ...] = (
         default=((6, 1, 1),),
         clients="pca",
         kafka=None,
-        doc="Socket options, as a list of tuples (level, option, value) for setsockopt. Only the"
-        " default, TCP_NODELAY, has an effect.",
+        doc="Socket options, as tuples (level, option, value) for setsockopt. Only the default,"
+        " TCP_NODELAY, has an effect.",
         annotation="Sequence[tuple[int, int, int]]",
     ),
 )
