@@ -4,7 +4,7 @@
 # make check      the fast part: format, lint, types, layers, Python unit tests
 # make bench      the benchmarks. Also: make wheel, make sdist, make fuzz, make audit, make clean
 #
-# Each target first runs tools/doctor, which lists what must be installed. Then it installs
+# Most targets first run tools/doctor, which lists what must be installed. Then they install
 # everything else inside the tree: .venv (Python), .cache (brokers and other clients for tests and
 # benchmarks), target (Rust). A file in .cache/stamps marks what is installed. Make installs it again
 # when the files that it depends on have changed.

@@ -93,7 +93,7 @@ these words:
 - **Secret**: no log, error, repr or traceback shows the value. You may give a `thalweg.Secret` in
   place of the str, so that your own variables do not show the value either.
 - **Ignored**: the option has no effect. If you set it, you get an `IgnoredOptionWarning`.
-- **Deprecated**: the option has no purpose in thalweg. If you set it, you get a
+- **Deprecated**: the option still works only where its row says so. If you set it, you get a
   `DeprecationWarning`.
 - **Refused**: if you set the option, the constructor raises an error.
 
@@ -143,6 +143,18 @@ only tries the mechanism that you set.
 - **To log in with a delegation token** (KIP-48), use SCRAM and `sasl_scram_tokenauth=True`, or the
   options that `DelegationToken.sasl_config()` returns ([admin.md](admin.md#delegation-tokens)).
 
+### JAAS configurations
+
+The client reads these entries from `sasl_jaas_config`:
+
+| mechanism | what the client reads |
+|---|---|
+| PLAIN, SCRAM | `username`, `password` and `tokenauth` |
+| OAUTHBEARER with `sasl_oauthbearer_token_endpoint_url` | `clientId`, `clientSecret` and `scope` |
+| OAUTHBEARER without it | the claims of tokens without a signature |
+| AWS_MSK_IAM | `awsProfileName` and `awsRoleArn` |
+| GSSAPI | `keyTab`, `principal` and `serviceName` |
+
 ### Sessions that end
 
 A broker can limit how long an authentication is valid (KIP-368). Its option
@@ -186,7 +198,7 @@ def connect() -> KafkaProducer[bytes, bytes]:
 
 | provider | the client calls |
 |---|---|
-| an object with `token()`, as in kafka-python and aiokafka | `token()` and its `extensions()` |
+| an object with `token()`, as in kafka-python | `token()`, and `extensions()` if it exists |
 | a function, as confluent-kafka's `oauth_cb` | `function(sasl_oauthbearer_config)` |
 | the str `"module:name"` | `name()` once. It must return one of the two above |
 
@@ -219,9 +231,9 @@ the expiry and the token is a JWT, the client reads the expiry from the token.
   If the token arrives later, the client keeps it for the next connection. After 60 seconds the
   client stops waiting for this call, and may call the provider again.
 - **If a broker refuses the token**, the error contains the broker's reason, the principal and the
-  expiry. If the client has kept this token from an earlier authentication, it first tries once with
-  a new token. If brokers refuse two tokens within 10 seconds, the client does not call the provider
-  for each new attempt. It sends the second token again until the 10 seconds are over.
+  expiry. If the token was not new, the client first requests a new one and tries once more. If
+  brokers refuse two tokens within 10 seconds, the client does not call the provider again until the
+  10 seconds are over. Connections that open in this time send the refused token.
 - **At exit**, the client perhaps has to open a connection to send its last records. If it then has
   no valid token, it calls the provider.
 - **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True`, the client creates tokens without a
@@ -390,7 +402,8 @@ def shown(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, tuple | list):
-        value = ", ".join(map(str, value)) if value else "none"
+        nested = not value or isinstance(value[0], tuple)
+        value = list(value) if nested else ", ".join(value)
     return f"`{value}`"
 
 

@@ -38,6 +38,7 @@ class ProducerConfig(TypedDict, total=False):
     client_id: str | None
     client_dns_lookup: ClientDnsLookup
     bootstrap_timeout_ms: int
+    api_version_auto_timeout_ms: Any
     request_timeout_ms: int
     connections_max_idle_ms: int
     reconnect_backoff_ms: int
@@ -67,6 +68,7 @@ class ProducerConfig(TypedDict, total=False):
     ssl_crlfile: str | Secret | None
     ssl_ciphers: str | Sequence[str] | None
     ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_protocol: str | None
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
@@ -179,7 +181,6 @@ class ProducerConfig(TypedDict, total=False):
     sock_chunk_bytes: Any
     sock_chunk_buffer_count: Any
     bootstrap_topics_filter: Any
-    api_version_auto_timeout_ms: Any
     proxy_url: Any
     socks5_proxy: Any
     sasl_oauthbearer_clock_skew_seconds: Any
@@ -194,7 +195,6 @@ class ProducerConfig(TypedDict, total=False):
     security_providers: Any
     ssl_provider: Any
     sasl_login_class: Any
-    ssl_protocol: str | None
     ssl_engine_factory_class: Any
     ssl_keymanager_algorithm: Any
     ssl_trustmanager_algorithm: Any
@@ -212,6 +212,7 @@ class ConsumerConfig(TypedDict, total=False):
     client_id: str | None
     client_dns_lookup: ClientDnsLookup
     bootstrap_timeout_ms: int
+    api_version_auto_timeout_ms: Any
     request_timeout_ms: int
     default_api_timeout_ms: int
     connections_max_idle_ms: int
@@ -241,6 +242,7 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_crlfile: str | Secret | None
     ssl_ciphers: str | Sequence[str] | None
     ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_protocol: str | None
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
@@ -361,7 +363,6 @@ class ConsumerConfig(TypedDict, total=False):
     wakeup_timeout_ms: Any
     sock_chunk_bytes: Any
     sock_chunk_buffer_count: Any
-    api_version_auto_timeout_ms: Any
     proxy_url: Any
     socks5_proxy: Any
     sasl_oauthbearer_clock_skew_seconds: Any
@@ -376,7 +377,6 @@ class ConsumerConfig(TypedDict, total=False):
     security_providers: Any
     ssl_provider: Any
     sasl_login_class: Any
-    ssl_protocol: str | None
     ssl_engine_factory_class: Any
     ssl_keymanager_algorithm: Any
     ssl_trustmanager_algorithm: Any
@@ -394,6 +394,7 @@ class AdminConfig(TypedDict, total=False):
     client_id: str | None
     client_dns_lookup: ClientDnsLookup
     bootstrap_timeout_ms: int
+    api_version_auto_timeout_ms: Any
     request_timeout_ms: int
     default_api_timeout_ms: int
     connections_max_idle_ms: int
@@ -422,6 +423,7 @@ class AdminConfig(TypedDict, total=False):
     ssl_crlfile: str | Secret | None
     ssl_ciphers: str | Sequence[str] | None
     ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_protocol: str | None
     ssl_curves_list: str | Sequence[str] | None
     ssl_sigalgs_list: Any
     ssl_context: Any
@@ -511,7 +513,6 @@ class AdminConfig(TypedDict, total=False):
     wakeup_timeout_ms: Any
     sock_chunk_bytes: Any
     sock_chunk_buffer_count: Any
-    api_version_auto_timeout_ms: Any
     proxy_url: Any
     socks5_proxy: Any
     sasl_oauthbearer_clock_skew_seconds: Any
@@ -526,7 +527,6 @@ class AdminConfig(TypedDict, total=False):
     security_providers: Any
     ssl_provider: Any
     sasl_login_class: Any
-    ssl_protocol: str | None
     ssl_engine_factory_class: Any
     ssl_keymanager_algorithm: Any
     ssl_trustmanager_algorithm: Any

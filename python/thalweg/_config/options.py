@@ -39,7 +39,7 @@ class Option(NamedTuple):
         secret: Whether the value must never be shown.
         ignored: Why a value has no effect (IgnoredOptionWarning).
         ignored_by: The letters of the clients that ignore it. Empty: all of them.
-        deprecated: Why the option has no purpose in thalweg (DeprecationWarning).
+        deprecated: Why you should not set the option (DeprecationWarning).
         refused: Why a value other than the default is not possible (an error).
         annotation: The type in the generated TypedDict, if the kind does not determine it.
         differs: Why the default is not Kafka's.
@@ -201,6 +201,13 @@ _CONNECTION: tuple[Option, ...] = (
         " NoBrokersAvailable. With asyncio, start() raises it.",
         kafka=None,
     ),
+    _object(
+        "api_version_auto_timeout_ms",
+        "pca",
+        "Name of bootstrap_timeout_ms in kafka-python 2.",
+        kafka=None,
+        deprecated="use the new name, bootstrap_timeout_ms. The client uses your value for it",
+    ),
     _ms(
         "request_timeout_ms",
         30000,
@@ -241,8 +248,8 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "Longest pause before the client connects again. Jitter subtracts up to 20%. After a failed"
         " authentication, even the first pause has this length, because many directories lock a"
-        " user after a few wrong passwords. Each connection of the client pauses for itself, so a"
-        " client with two connections to a broker may send a wrong password twice in that time.",
+        " user after a few wrong passwords. Each connection has its own pause, so a client with"
+        " two connections to a broker may send a wrong password twice per pause.",
     ),
     _ms(
         "retry_backoff_ms",
@@ -454,6 +461,14 @@ _SECURITY: tuple[Option, ...] = (
         " commas between the versions. None: both.",
         differs="None means the same versions as Kafka's default.",
     ),
+    _text(
+        "ssl_protocol",
+        "pca",
+        "Java's TLS version. 'TLSv1.2': the client offers only this version, unless you set"
+        " ssl_enabled_protocols. 'TLS' and 'TLSv1.3' have no effect.",
+        core=False,
+        differs="Kafka's default is TLSv1.3, which also allows TLSv1.2.",
+    ),
     _names(
         "ssl_curves_list",
         "pca",
@@ -509,8 +524,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_truststore_type",
         "pca",
-        "Type of ssl_truststore_location: PEM, PKCS12 or JKS. The option has no effect: the client"
-        " detects the type from the contents of the file. It cannot read JKS.",
+        "Type of ssl_truststore_location: PEM, PKCS12 or JKS. This option has no effect and causes"
+        " no warning: the client detects the type from the contents of the file. The client cannot"
+        " read JKS files.",
         core=False,
         differs="Kafka's default is JKS.",
     ),
@@ -529,8 +545,9 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_keystore_type",
         "pca",
-        "Type of ssl_keystore_location: PEM, PKCS12 or JKS. The option has no effect: the client"
-        " detects the type from the contents of the file. It cannot read JKS.",
+        "Type of ssl_keystore_location: PEM, PKCS12 or JKS. This option has no effect and causes no"
+        " warning: the client detects the type from the contents of the file. The client cannot"
+        " read JKS files.",
         core=False,
         differs="Kafka's default is JKS.",
     ),
@@ -568,11 +585,8 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "JAAS configuration of a Java client. The client reads from it: for PLAIN and SCRAM, the"
-        " user name, the password and tokenauth. For OAUTHBEARER, clientId, clientSecret and scope"
-        " if you set sasl_oauthbearer_token_endpoint_url, and otherwise the claims of tokens"
-        " without a signature. For AWS_MSK_IAM, awsProfileName and awsRoleArn. For GSSAPI, keyTab,"
-        " principal and serviceName.",
+        "JAAS configuration of a Java client. See"
+        " [what the client reads from it](#jaas-configurations).",
         core=False,
         secret=True,
     ),
@@ -810,7 +824,8 @@ _OIDC: tuple[Option, ...] = (
         ("client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
         "pca",
         "What the client sends to get a token. 'client_credentials': its secret or an assertion."
-        " 'jwt-bearer', or the long form: an assertion is the grant itself (KIP-1139).",
+        " 'jwt-bearer', or the long form: only an assertion, without a client ID and secret"
+        " (KIP-1139). RFC 7523 calls this the grant.",
         kafka=None,
         core=False,
     ),
@@ -1071,8 +1086,8 @@ _AWS: tuple[Option, ...] = (
     _text(
         "sasl_client_callback_handler_class",
         "pca",
-        "Name of a Java class. The client accepts only IAMClientCallbackHandler of Amazon MSK,"
-        " without effect.",
+        "Name of a Java class. The client accepts the name IAMClientCallbackHandler (Amazon MSK)"
+        " and ignores it. It refuses every other name.",
         core=False,
     ),
 )
@@ -1349,7 +1364,8 @@ _OFFSETS: tuple[Option, ...] = (
         "enable_auto_commit",
         True,
         "c",
-        "Whether poll() commits positions automatically. None means False.",
+        "Whether the consumer commits positions automatically. It commits in poll(), before it"
+        " gives up partitions, and in close(). None means False.",
         core=False,
     ),
     _ms(
@@ -1604,8 +1620,8 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "api_version",
         "pca",
-        "Version of the brokers (kafka-python). `config` of a client shows the version that the"
-        " client found.",
+        "Version of the brokers (kafka-python). To see the version, read"
+        ' `client.config["api_version"]`.',
         kafka=None,
         ignored="the client negotiates the versions of each API with each broker",
     ),
@@ -1649,13 +1665,6 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         deprecated="the client requests only the metadata of topics in use",
     ),
     _object(
-        "api_version_auto_timeout_ms",
-        "pca",
-        "Name of bootstrap_timeout_ms in kafka-python 2.",
-        kafka=None,
-        deprecated="use the new name, bootstrap_timeout_ms. The client uses your value for it",
-    ),
-    _object(
         "proxy_url",
         "pca",
         "URL of a proxy.",
@@ -1686,14 +1695,6 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object("security_providers", "pca", "Java's security providers.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's provider of TLS.", ignored=_JVM),
     _object("sasl_login_class", "pca", "Java class that logs in.", ignored=_JVM),
-    _text(
-        "ssl_protocol",
-        "pca",
-        "Java's TLS version. 'TLSv1.2': the client offers only this version, unless you set"
-        " ssl_enabled_protocols. 'TLS' and 'TLSv1.3' have no effect.",
-        core=False,
-        differs="Kafka's default is TLSv1.3, which also allows TLSv1.2.",
-    ),
     _object(
         "ssl_engine_factory_class",
         "pca",

@@ -170,8 +170,8 @@ class Faults:
         Args:
             api: Kafka's name of an API ("Produce"). None: all requests. A fault on
                 "WriteTxnMarkers" also applies when the coordinator writes transaction markers
-                without a request. With a delay, each transaction stays incomplete for this time.
-                With another fault, it stays incomplete for a moment.
+                without a request. With `then_delay(ms, times=None)`, each transaction stays
+                incomplete for this time. With another fault, it stays incomplete for a moment.
             node: Only requests to this node. None: all nodes.
             topic: Only requests that name this topic. None: all requests.
 

@@ -158,7 +158,7 @@ def test_claims_of_options_are_stronger_than_the_template(idp, tmp_path):
 # ---------------------------------------------------------------- files
 
 
-def test_s19_files_are_replaced_while_the_client_runs(idp, tmp_path):
+def test_scenario_63_files_are_replaced_while_the_client_runs(idp, tmp_path):
     key, template = tmp_path / "key.pem", tmp_path / "template.json"
     key.write_text(RSA.pem())
     template.write_text('{"header": {"kid": "one"}}')

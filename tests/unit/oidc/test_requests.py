@@ -118,7 +118,7 @@ def test_a_jump_of_the_wall_clock_changes_no_life(idp, monkeypatch):
 # ---------------------------------------------------------------- repeated requests
 
 
-def test_s16_requests_are_repeated_after_failures_that_pass(idp):
+def test_scenario_60_requests_are_repeated_after_failures_that_pass(idp):
     idp.answer(status(429, {"Retry-After": "0.2"}), status(500), status(500))
     began = time.monotonic()
     token = tokens(idp.token_url, retry_max_s=5.0).token()
@@ -153,7 +153,7 @@ def test_a_nonsensical_pause_is_ignored(idp):
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 501])
-def test_s17_a_refusal_is_not_repeated_and_is_told_in_the_providers_words(idp, code):
+def test_scenario_60_a_refusal_is_not_repeated_and_is_told_in_the_providers_words(idp, code):
     idp.answer(status(code, error="invalid_client", text="no such\nclient: " + "x" * 300))
     first, second = tokens(idp.token_url), tokens(idp.token_url)
     reason, error = answer(first)
@@ -183,7 +183,7 @@ def test_an_endpoint_that_is_down_is_named():
 # ---------------------------------------------------------------- shared tokens
 
 
-def test_s15_ten_clients_with_equal_settings_send_one_request(idp):
+def test_scenario_60_ten_clients_with_equal_settings_send_one_request(idp):
     def late(handler: Handler) -> None:
         time.sleep(0.2)  # all clients ask meanwhile
         document({"id_token": "t"})(handler)

@@ -45,7 +45,7 @@ fn connects_to(bench: &mut Bench, node: i32) -> Option<String> {
 }
 
 #[test]
-fn scenario_h12_metadata_with_a_host_that_is_not_allowed_is_refused() {
+fn scenario_108_metadata_with_a_host_that_is_not_allowed_is_refused() {
     let mut bench = bench(&["*.example.com"], &["b1.example.com", "169.254.169.254"]);
     assert!(!bench.cluster.is_bootstrapped());
     let error = bench.cluster.fatal_error().expect("calls must fail");
@@ -65,7 +65,7 @@ fn scenario_h12_metadata_with_a_host_that_is_not_allowed_is_refused() {
 }
 
 #[test]
-fn scenario_h12_a_client_that_knows_its_brokers_keeps_them() {
+fn scenario_108_a_client_that_knows_its_brokers_keeps_them() {
     let mut bench = bench(&["b*"], &["b1", "b2"]);
     bench.cluster.request_update();
     bench.advance_to_deadline(Duration::from_secs(2));
@@ -82,7 +82,7 @@ fn the_hosts_of_bootstrap_servers_are_allowed() {
 }
 
 #[test]
-fn scenario_h12_a_coordinator_on_such_a_host_gets_no_connection() {
+fn scenario_108_a_coordinator_on_such_a_host_gets_no_connection() {
     let mut bench = bench(&["b1"], &["b1"]);
     assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Unknown);
     bench.turn();
@@ -119,7 +119,7 @@ fn without_the_option_any_host_is_allowed() {
 }
 
 #[test]
-fn scenario_h12_a_hundred_thousand_nodes_are_cut_to_ten_thousand() {
+fn scenario_108_a_hundred_thousand_nodes_are_cut_to_ten_thousand() {
     let mut bench = Bench::new(config("boot:9092"));
     bench.accept_next();
     let mut response = brokers(1, &[topic("t", 1, &[(0, 1)])]);

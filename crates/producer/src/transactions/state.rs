@@ -49,7 +49,7 @@ pub(crate) struct Row {
     pub(crate) next: &'static [State],
 }
 
-/// All states. The diagram of docs/transactions.md shows this table, and a test compares them.
+/// All states. The table in docs/transactions.md shows the same, and a test compares them.
 pub(crate) const TABLE: [Row; 10] = [
     Row {
         state: Uninitialized,
@@ -59,7 +59,7 @@ pub(crate) const TABLE: [Row; 10] = [
     },
     Row {
         state: Initializing,
-        meaning: "requests a producer id and epoch (`InitProducerId`)",
+        meaning: "requests a producer ID and a producer epoch (`InitProducerId`)",
         calls: &[],
         next: &[Ready],
     },

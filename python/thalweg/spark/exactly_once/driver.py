@@ -2,13 +2,15 @@
 
 | failure | outcome |
 |---|---|
-| before the decision is stored | the repeated batch sends its rows again. Nobody saw the old ones |
+| before the decision is stored | the repeated batch sends its rows again |
 | while it is stored | the next plan finds it stored, or not |
 | after that | the repeated batch sends nothing, and commits the stored transactions |
 | an old driver is still active | it cannot store a decision, because the next plan has fenced it |
 | a task of an old driver is still active | its transactional ID is not one of the new driver's |
 | a transaction expires before the decision | nothing is decided, and the batch fails |
 | it expires after the decision | its rows are lost, and the error names them |
+
+Before the decision, only readers with `read_uncommitted` see the rows.
 """
 
 from __future__ import annotations

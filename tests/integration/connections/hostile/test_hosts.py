@@ -28,12 +28,12 @@ def advertised(start: Start) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("client", [KafkaProducer, KafkaConsumer, KafkaAdminClient])
-def test_scenario_h12_every_client_names_the_host(client: Any, start_embedded: Start) -> None:
+def test_scenario_108_every_client_names_the_host(client: Any, start_embedded: Start) -> None:
     with within(5), pytest.raises(KafkaError, match=NOT_ALLOWED):
         client(**advertised(start_embedded), advertised_hosts_allowed="*.example.com")
 
 
-def test_scenario_h12_asyncio_clients_name_the_host(start_embedded: Start) -> None:
+def test_scenario_108_asyncio_clients_name_the_host(start_embedded: Start) -> None:
     async def program() -> None:
         async with AIOKafkaProducer(
             **advertised(start_embedded), advertised_hosts_allowed=["*.example.com"]

@@ -30,7 +30,7 @@ def secure(start: Callable[..., EmbeddedBroker], protocol: str) -> EmbeddedBroke
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("certificate", ["wrong-host", "server"])
-def test_scenario_h11_tls_stops_who_has_another_certificate(
+def test_scenario_109_tls_stops_who_has_another_certificate(
     certificate: str, client: Any, start_embedded: Callable[..., EmbeddedBroker]
 ) -> None:
     """He shows a certificate for another host, or one of an authority that nobody trusts."""
@@ -49,7 +49,7 @@ def test_scenario_h11_tls_stops_who_has_another_certificate(
     assert broker.requests("SaslAuthenticate") == {}
 
 
-def test_scenario_h11_without_tls_he_reads_all_but_the_password(
+def test_scenario_109_without_tls_he_reads_all_but_the_password(
     start_embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     """docs/security.md says so. What he relays is a session of alice."""
