@@ -313,6 +313,19 @@ def test_an_error_is_one_line_and_1(monkeypatch, capsys, error):
     assert capsys.readouterr().err == "thalweg topics: x is wrong\n"
 
 
+@pytest.mark.parametrize("command, stream", [("consume", "stdout"), ("produce", "stdin")])
+def test_a_closed_standard_stream_is_one_line_and_2(fake, command, stream, monkeypatch, capsys):
+    monkeypatch.setattr(sys, stream, None)
+    assert cli.main([command, "t"]) == 2
+    name = {"stdout": "output", "stdin": "input"}[stream]
+    text = capsys.readouterr().err
+    assert text.startswith(f"thalweg {command}: standard {name} is closed: ")
+    assert text.count("\n") == 1
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main([command, "t"]) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_ctrl_c_is_130(monkeypatch):
     def stop(arguments: Any) -> int:
         raise KeyboardInterrupt

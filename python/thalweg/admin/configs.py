@@ -198,6 +198,21 @@ def _resources_given(given: Any) -> list[ConfigResource]:
     return found
 
 
+def _check_shown(resource: ConfigResource, kept: Mapping[str, str | None], advice: str) -> None:
+    """Checks that AlterConfigs, which resets all options without a value, can keep these options.
+
+    Raises:
+        ValueError: If the broker does not show the value of one of them.
+    """
+    hidden = sorted(name for name, value in kept.items() if value is None)
+    if hidden:
+        about = f"{resource.resource_type.name.lower()} {resource.name!r}"
+        raise ValueError(
+            f"AlterConfigs would reset options of {about} whose values the broker does not show:"
+            f" {', '.join(hidden)}. Use incremental=True (Kafka 2.3 and newer), {advice}"
+        )
+
+
 class ConfigRequests(Requests):
     """Calls about options."""
 
@@ -327,14 +342,15 @@ class ConfigRequests(Requests):
             raise_on_unknown: True: raises ValueError for unknown option names.
             incremental: None: uses IncrementalAlterConfigs if the brokers support it. False: uses
                 AlterConfigs, which resets every option that the request does not contain. So the
-                call also sends the other options that are set, with their current values.
+                call also sends the other options that are set, with their current values. Brokers
+                do not show passwords, so you must pass those that are set.
 
         Returns:
             {resource type: {name: "OK", or the error}}.
 
         Raises:
-            ValueError: If an option is unknown, or if AlterConfigs is used and an operation is not
-                SET.
+            ValueError: If an option is unknown. With AlterConfigs: if an operation is not SET, or
+                if a password is set that `configs` does not contain.
         """
         resources = _resources_given(config_resources)
         if raise_on_unknown:
@@ -363,6 +379,10 @@ class ConfigRequests(Requests):
 
         Returns:
             {resource type: {name: "OK", or the error}}.
+
+        Raises:
+            ValueError: If an option is unknown, or if AlterConfigs would also reset a password that
+                you have not named.
         """
         resources = _resources_given(config_resources)
         if raise_on_unknown:
@@ -377,6 +397,7 @@ class ConfigRequests(Requests):
                 configs: dict[str, Any] = dict.fromkeys(names, (AlterConfigOp.DELETE, None))
             else:
                 configs = {name: value for name, value in is_set.items() if name not in names}
+                _check_shown(each, configs, "or also name these options")
             made.append(ConfigResource(each.resource_type, each.name, configs))
         return self._alter(made, validate_only, incremental)
 
@@ -416,15 +437,21 @@ class ConfigRequests(Requests):
             found |= _NOT_DESCRIBED
         return found
 
-    def _what_is_set(self, resource: ConfigResource) -> dict[str, str]:
+    def _what_is_set(self, resource: ConfigResource) -> dict[str, str | None]:
+        """Returns the options that are set. Brokers show the value of a password as None."""
         entries = self._entries(resource, "modified")
         return {
-            name: entry["value"] for name, entry in entries.items() if entry["value"] is not None
+            name: entry["value"]
+            for name, entry in entries.items()
+            if entry["value"] is not None or entry["is_sensitive"]
         }
 
     def _with_what_is_set(self, resource: ConfigResource) -> ConfigResource:
-        configs = self._what_is_set(resource) | dict(resource.configs or {})
-        return ConfigResource(resource.resource_type, resource.name, configs)
+        given = dict(resource.configs or {})
+        is_set = self._what_is_set(resource)
+        kept = {name: value for name, value in is_set.items() if name not in given}
+        _check_shown(resource, kept, "or also pass the values of these options")
+        return ConfigResource(resource.resource_type, resource.name, is_set | given)
 
     def _alter(
         self, resources: list[ConfigResource], validate_only: bool, incremental: bool

@@ -119,7 +119,8 @@ class GroupOffsetRequests(PartitionRequests):
 
         Args:
             group_id: A group without members.
-            offset_specs: {TopicPartition: OffsetSpec, OffsetTimestamp, or an offset}.
+            offset_specs: {TopicPartition: OffsetSpec, OffsetTimestamp, or an offset}. -1 and -2 are
+                not offsets: use OffsetSpec.LATEST and OffsetSpec.EARLIEST.
             group_coordinator_id: The node ID of the coordinator. None: the call looks it up.
 
         Returns:
@@ -127,6 +128,7 @@ class GroupOffsetRequests(PartitionRequests):
 
         Raises:
             TypeError: If a value of `offset_specs` has another type.
+            ValueError: If an offset or a timestamp is negative.
         """
         expected = "{TopicPartition: OffsetSpec, OffsetTimestamp or int}"
         if not mapping_given(offset_specs, "offset_specs", expected):
@@ -136,6 +138,12 @@ class GroupOffsetRequests(PartitionRequests):
                 raise TypeError(
                     f"Unsupported reset target for {where}: {spec!r}, expected an OffsetSpec,"
                     " OffsetTimestamp or int"
+                )
+            # A negative int may be Kafka's -1 or -2, which mean opposite ends of the log.
+            if spec < 0 and not isinstance(spec, OffsetSpec):
+                raise ValueError(
+                    f"Offset {spec!r} for {where.topic}-{where.partition} is negative: use"
+                    " OffsetSpec.EARLIEST for the start of the log, or LATEST for its end"
                 )
         looked_up = {
             where: spec

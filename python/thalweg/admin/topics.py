@@ -174,8 +174,8 @@ class TopicRequests(Requests):
             timeout_ms: How long the controller may take. None: request_timeout_ms.
             validate_only: True: only checks the request, and changes nothing.
             raise_errors: True: raises the first topic's error. False: see error_code.
-            wait_for_metadata: True: also waits, for at most 10 s, until every partition has a
-                leader.
+            wait_for_metadata: True: also waits, for at most 10 s, until every partition of the
+                topics that this call has created has a leader.
 
         Returns:
             {"topics": [{name, topic_id, error_code, error_message, num_partitions,
@@ -206,7 +206,7 @@ class TopicRequests(Requests):
             raise_errors=raise_errors,
         )
         if wait_for_metadata:
-            self.wait_for_topics([topic["Name"] for topic in topics])
+            self.wait_for_topics([row["Name"] for row in answer["Topics"] if not row["ErrorCode"]])
         found: dict[str, Any] = snake_keys(answer)
         for topic in found["topics"]:
             rows = topic.pop("configs", None)

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from thalweg._version import __version__
+from thalweg.cli.options import ClosedStreamError
 
 __all__ = ["main"]
 
@@ -63,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments without the program's name. None: the arguments of this process.
 
     Returns:
-        The exit status: 0, 1 after an error, 2 for wrong arguments, 130 after Ctrl-C.
+        The exit status: 0, 1 after an error, 2 for wrong arguments or a closed standard stream, 130
+        after Ctrl-C.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
@@ -90,9 +92,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, RuntimeError, ValueError) as error:  # KafkaError is a RuntimeError
-        if not shown.include(error):
+        # If standard error is closed, print() would write to standard output.
+        if sys.stderr is not None and not shown.include(error):
             print(f"thalweg {head.command}: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, ClosedStreamError) else 1
     return status
 
 

@@ -4,9 +4,9 @@ import argparse
 import base64
 import json
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
-from thalweg.cli.options import add_client_arguments, client_config
+from thalweg.cli.options import add_client_arguments, bytes_of, client_config
 
 __all__ = ["add_arguments", "as_json", "run"]
 
@@ -84,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from thalweg.consumer import KafkaConsumer
     from thalweg.structs import TopicPartition
 
+    output = bytes_of(sys.stdout, "output")
     with KafkaConsumer.from_config(client_config(arguments)) as consumer:
         known = consumer.partitions_for_topic(arguments.topic)
         if not known:
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         consumer.assign(chosen)
         _seek(consumer, chosen, arguments.offset)
         ends = consumer.end_offsets(chosen) if arguments.exit else {}
-        _print(consumer, arguments, ends)
+        _print(consumer, arguments, ends, output)
     return 0
 
 
@@ -119,9 +120,11 @@ def _seek(consumer: Any, chosen: list[Any], offset: str | int | None) -> None:
             consumer.seek(each, wanted)
 
 
-def _print(consumer: Any, arguments: argparse.Namespace, ends: dict[Any, int]) -> None:
+def _print(
+    consumer: Any, arguments: argparse.Namespace, ends: dict[Any, int], output: BinaryIO
+) -> None:
     left = arguments.count
-    write = sys.stdout.buffer.write
+    write = output.write
     separator = arguments.key_separator.encode() if arguments.key_separator else None
     while left is None or left > 0:
         if ends and all(consumer.position(each) >= end for each, end in ends.items()):
@@ -135,4 +138,4 @@ def _print(consumer: Any, arguments: argparse.Namespace, ends: dict[Any, int]) -
                     write((record.key or b"") + separator)
                 write((record.value or b"") + b"\n")
             left = None if left is None else left - len(records)
-        sys.stdout.flush()
+        output.flush()

@@ -3,13 +3,34 @@
 import argparse
 import string
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, TextIO
 
-__all__ = ["add_client_arguments", "client_config", "pairs"]
+__all__ = ["ClosedStreamError", "add_client_arguments", "bytes_of", "client_config", "pairs"]
 
 
 _BOOTSTRAP: Final = "localhost:9092"
 _IN_NAMES: Final = string.ascii_letters + string.digits + "._-"
+
+
+class ClosedStreamError(ValueError):
+    """A standard stream that the command needs is closed, as after `<&-` or `>&-` in a shell."""
+
+
+def bytes_of(stream: TextIO | None, name: str) -> BinaryIO:
+    """Returns the binary stream of a standard stream.
+
+    Args:
+        stream: sys.stdin or sys.stdout, which is None if it is closed.
+        name: The name of the stream: "input" or "output".
+
+    Raises:
+        ClosedStreamError: If the stream is closed.
+    """
+    if stream is None:
+        raise ClosedStreamError(
+            f"standard {name} is closed: open it, or redirect it to a file such as /dev/null"
+        )
+    return stream.buffer
 
 
 def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = False) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from thalweg.cli.options import add_client_arguments, client_config, pairs
+from thalweg.cli.options import add_client_arguments, bytes_of, client_config, pairs
 
 if TYPE_CHECKING:
     from thalweg.producer import FutureRecordMetadata
@@ -66,13 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Sends until the input ends; returns 1 if a record was not written."""
     from thalweg.producer import KafkaProducer
 
+    lines = bytes_of(sys.stdin, "input")
     separator = arguments.key_separator.encode() if arguments.key_separator else None
     headers = [(name, text.encode()) for name, text in pairs(arguments.header, "--header").items()]
     failures = _Failures()
     future: FutureRecordMetadata | None = None
     try:
         with KafkaProducer.from_config(client_config(arguments)) as producer:
-            for key, value in read_records(sys.stdin.buffer, separator, arguments.null):
+            for key, value in read_records(lines, separator, arguments.null):
                 future = producer.send(
                     arguments.topic,
                     value,

@@ -115,6 +115,45 @@ def test_options_are_reset(admin):
     assert last(admin)[1]["Resources"][0]["Configs"] == []
 
 
+PASSWORDS = described(
+    ("set", "1", 1, False),
+    ("ssl.key.password", None, 2, False),
+    ("default.password", None, 5, False),
+)
+PASSWORDS["Results"][0]["Configs"][1]["IsSensitive"] = True
+PASSWORDS["Results"][0]["Configs"][2]["IsSensitive"] = True
+
+
+def test_the_older_call_does_not_reset_passwords_that_brokers_hide(admin):
+    answers(admin, DescribeConfigs=PASSWORDS, AlterConfigs=altered())
+    about = "options of topic 't' whose .* show: ssl.key.password. Use incremental=True .*"
+    for call, advice in ((admin.alter_configs, "pass"), (admin.reset_configs, "name")):
+        with pytest.raises(ValueError, match=about + advice):
+            call([ConfigResource("topic", "t", {"set": "5"})], incremental=False)
+    assert {api for api, *_ in admin._client.requests} == {"DescribeConfigs"}
+    given = ConfigResource("topic", "t", {"ssl.key.password": "new"})
+    admin.alter_configs([given], incremental=False)
+    assert last(admin)[1]["Resources"][0]["Configs"] == [
+        {"Name": "set", "Value": "1"},
+        {"Name": "ssl.key.password", "Value": "new"},
+    ]
+    admin.reset_configs([ConfigResource("topic", "t", ["ssl.key.password"])], incremental=False)
+    assert last(admin)[1]["Resources"][0]["Configs"] == [{"Name": "set", "Value": "1"}]
+
+
+def test_without_names_passwords_are_reset_too(admin):
+    answers(
+        admin, DescribeConfigs=PASSWORDS, IncrementalAlterConfigs=altered(), AlterConfigs=altered()
+    )
+    admin.reset_configs([ConfigResource("topic", "t")])
+    rows = last(admin)[1]["Resources"][0]["Configs"]
+    assert rows == [
+        {"Name": name, "Value": None, "ConfigOperation": 1} for name in ("set", "ssl.key.password")
+    ]
+    admin.reset_configs([ConfigResource("topic", "t")], incremental=False)
+    assert last(admin)[1]["Resources"][0]["Configs"] == []
+
+
 def test_resources_with_options_are_listed(admin):
     rows = [{"ResourceName": "g", "ResourceType": 32}, {"ResourceName": "h", "ResourceType": 32}]
     answers(admin, ListConfigResources={"ErrorCode": 0, "ConfigResources": rows})

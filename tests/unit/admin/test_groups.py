@@ -1,5 +1,6 @@
 """The admin client's requests for groups and their offsets (on a fake core)."""
 
+import re
 from typing import Any
 
 import pytest
@@ -167,6 +168,15 @@ def test_offsets_of_a_group_are_reset_within_what_there_is(admin, spec, expected
     }
     row = last(admin)[1]["Topics"][0]["Partitions"][0]
     assert (row["CommittedOffset"], row["CommittedMetadata"]) == (expected, "m")
+
+
+@pytest.mark.parametrize("spec", [-1, -2, -5, OffsetTimestamp(-2)])
+def test_a_negative_number_is_not_an_offset_of_a_group(admin, spec):
+    with pytest.raises(
+        ValueError, match=rf"{re.escape(repr(spec))} for t-0 is .* OffsetSpec\.EARL"
+    ):
+        admin.reset_group_offsets("g", {ONE: 5, ZERO: spec})
+    assert admin._client.requests == []
 
 
 def test_members_are_removed_by_new_and_old_brokers(admin):

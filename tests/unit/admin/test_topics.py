@@ -157,6 +157,16 @@ def test_topics_are_waited_for_until_all_partitions_have_leaders(admin):
     admin.wait_for_topics([])
 
 
+def test_refused_topics_are_not_waited_for(admin):
+    answers(admin, CreateTopics=created(0, 38, 36), Metadata=metadata({TopicPartition("t0", 0): 1}))
+    found = admin.create_topics(["t0", "t1", "t2"], raise_errors=False, wait_for_metadata=True)
+    assert [row["error_code"] for row in found["topics"]] == [0, 38, 36]
+    assert [row["Name"] for row in last(admin)[1]["Topics"]] == ["t0"]
+    answers(admin, CreateTopics=created(38))
+    admin.create_topics(["t0"], raise_errors=False, wait_for_metadata=True)
+    assert last(admin)[0] == "CreateTopics"
+
+
 def test_topics_are_listed_and_described_under_both_dialects_names(admin):
     answers(admin, Metadata=metadata({ZERO: 1, ONE: 2}))
     assert admin.list_topics() == ["t"]
