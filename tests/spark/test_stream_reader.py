@@ -11,7 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.conftest import Topics
 from tests.support.ports import free_port
-from thalweg.errors import NoBrokersAvailable
+from thalweg.errors import NoBrokersAvailable, UnknownTopicOrPartitionError
+from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.options import parse_source
 from thalweg.spark.reader import BatchReader
@@ -60,13 +61,77 @@ def test_a_broker_that_does_not_know_a_topic_yet_deletes_nothing(both: Topics) -
     asked = OffsetReader.partitions
     answers = iter([{(topic, 0)}])
 
-    def stale(offsets: OffsetReader) -> Any:
-        return next(answers, None) or asked(offsets)
+    def stale(offsets: OffsetReader, **given: bool) -> Any:
+        return next(answers, None) or asked(offsets, **given)
 
     with mock.patch.object(OffsetReader, "partitions", stale):
         assert end_of(stream, end) == end
     both.delete(other)
     assert set(end_of(stream, end)) == {topic}
+    stream.stop()
+
+
+def test_a_named_topic_that_is_deleted_is_lost(
+    both: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, gone = both.create(1, prefix="named"), both.create(1, prefix="named")
+    both.send(kept, ["a"])
+    both.send(gone, ["b", "c"])
+    options = {"subscribe": f"{kept},{gone}", "startingOffsets": "earliest"}
+    strict, lax = reader(both, **options), reader(both, failOnDataLoss="false", **options)
+    start = lax.initialOffset()
+    end = end_of(lax, start)
+    asked = OffsetReader.partitions
+    answers = iter([{(kept, 0)}])
+
+    def stale(offsets: OffsetReader, **given: bool) -> Any:
+        return next(answers, None) or asked(offsets, **given)
+
+    with mock.patch.object(OffsetReader, "partitions", stale):
+        assert end_of(lax, end) == end, "a broker may not know the topic yet"
+    assert caplog.text == ""
+    both.delete(gone)
+    both.send(kept, ["d"])
+
+    with pytest.raises(DataLossError, match=rf"Deleted: {gone}-0 at 2\."):
+        end_of(strict, end)
+    later = end_of(lax, end)
+    assert later[kept] == {"0": 2}
+    assert gone not in later
+    (planned,) = lax.partitions(end, later)
+    assert [(each.topic, each.start, each.end) for each in planned.value] == [(kept, 1, 2)]
+    assert end_of(lax, later) == later
+    assert caplog.text.count(f"Topic '{gone}' does not exist. The query continues") == 1
+    assert f"Deleted: {gone}-0 at 2." in caplog.text
+    for stream in (strict, lax):
+        stream.stop()
+
+    again = reader(both, failOnDataLoss="false", **options)
+    again.prepareForTriggerAvailableNow()
+    assert end_of(again, later) == later
+    again.stop()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_does_not_exist_at_the_start_is_an_error(both: Topics, fail: str) -> None:
+    topic = both.create(1)
+    options = {"subscribe": f"{topic},{topic}-x", "failOnDataLoss": fail}
+    for available_now in (False, True):
+        stream = reader(both, **options)
+        if available_now:
+            stream.prepareForTriggerAvailableNow()
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"Topic '{topic}-x' does not"):
+            end_of(stream, stream.initialOffset())
+        stream.stop()
+
+
+def test_without_any_named_topic_the_offsets_stay(both: Topics) -> None:
+    topic = both.create(1)
+    both.send(topic, ["a"])
+    stream = reader(both, subscribe=topic, startingOffsets="earliest", failOnDataLoss="false")
+    end = end_of(stream, stream.initialOffset())
+    both.delete(topic)
+    assert end_of(stream, end) == end
     stream.stop()
 
 

@@ -65,8 +65,12 @@ class OffsetReader:
         if self._group is not None:
             self._group.close()
 
-    def partitions(self) -> set[Partition]:
+    def partitions(self, *, lenient: bool = False) -> set[Partition]:
         """Returns the partitions to read now.
+
+        Args:
+            lenient: Whether topics of the option ``subscribe`` may be missing. They have no
+                partitions.
 
         Raises:
             UnknownTopicOrPartitionError: If a topic of the option ``subscribe`` does not exist.
@@ -74,7 +78,7 @@ class OffsetReader:
         strategy = self._options.strategy
         if strategy.kind == "assign":
             return set(strategy.assigned)
-        return self._retried(self._subscribed)
+        return self._retried(lambda: self._subscribed(lenient))
 
     def existing(self, wanted: Iterable[Partition]) -> set[Partition]:
         """Returns those of the partitions that exist now."""
@@ -170,7 +174,7 @@ class OffsetReader:
             self._group = GroupOffsets(consumer_config(self._options), group)
         return self._group
 
-    def _subscribed(self) -> set[Partition]:
+    def _subscribed(self, lenient: bool) -> set[Partition]:
         strategy = self._options.strategy
         consumer = self._open()
         if strategy.kind == "subscribepattern":
@@ -179,12 +183,9 @@ class OffsetReader:
             topics = sorted(set(strategy.topics))
         # Request fresh metadata: the next batch of a long stream must include new partitions.
         found = _partitions_of(consumer._core_client.metadata(topics)) if topics else set()
-        missing = set(topics).difference(topic for topic, _ in found)
-        if missing and strategy.kind == "subscribe":
-            raise UnknownTopicOrPartitionError(
-                f"Topic '{min(missing)}' does not exist. Create it, or correct the option"
-                " 'subscribe'."
-            )
+        missing = strategy.missing(found)
+        if missing and not lenient:
+            raise unknown_topic(min(missing))
         return found
 
     def _ask(self, method: str, partitions: Iterable[Partition]) -> Offsets:
@@ -254,6 +255,13 @@ class OffsetReader:
 
             self._consumer = KafkaConsumer.from_config(consumer_config(self._options))
         return self._consumer
+
+
+def unknown_topic(topic: str) -> UnknownTopicOrPartitionError:
+    """Returns the error about a topic of the option ``subscribe`` that does not exist."""
+    return UnknownTopicOrPartitionError(
+        f"Topic '{topic}' does not exist. Create it, or correct the option 'subscribe'."
+    )
 
 
 def consumer_config(options: SourceOptions) -> ClientConfig:

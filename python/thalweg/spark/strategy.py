@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,10 @@ class Strategy:
     def matches(self, topic: str) -> bool:
         """Returns whether the pattern matches the complete name, as Java's ``Matcher.matches``."""
         return re.fullmatch(self.pattern, topic) is not None
+
+    def missing(self, partitions: Iterable[tuple[str, int]]) -> set[str]:
+        """Returns the topics of the option ``subscribe`` that have none of the partitions."""
+        return set(self.topics).difference(topic for topic, _ in partitions)
 
 
 def parse_strategy(given: Mapping[str, str]) -> Strategy:

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from thalweg.errors import KafkaError
 from thalweg.spark import data_loss
 from thalweg.spark.data_loss import PartitionsChangedError
-from thalweg.spark.offset_reader import OffsetReader
+from thalweg.spark.offset_reader import OffsetReader, unknown_topic
 from thalweg.spark.offsets import Offsets, Partition, embedded_start, from_json, to_json
 from thalweg.spark.options import SourceOptions
 from thalweg.spark.ranges import rate_limit
@@ -59,6 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # one that an earlier run has planned.
         self._planned: Offsets | None = None
         self._seen: Offsets | None = None
+        self._gone: set[str] = set()  # the topics about whose deletion it has warned
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
 
@@ -107,6 +108,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Returns:
             The end. It is ``start`` if there is nothing new.
+
+        Raises:
+            DataLossError: If a topic of the option ``subscribe`` was deleted since the start, and
+                ``failOnDataLoss`` is true.
         """
         begin = self._given(start)
         if begin != self._initial:
@@ -184,7 +189,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return from_json(start)
 
     def _latest(self) -> Offsets:
-        return self._offsets.latest(self._offsets.partitions())
+        return self._offsets.latest(self._offsets.partitions(lenient=True))
 
     def _known(self, begin: Offsets) -> Offsets:
         """Returns the latest offsets, and asks again for a while if they are before the start.
@@ -194,16 +199,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         perhaps created again. ``partitions`` then reports the loss.
         """
         latest = self._latest() if self._target is None else self._target
+        missing = self._options.strategy.missing
         for _ in range(self._options.fetch_retries - 1):
-            if not _is_behind(latest, begin) and begin.keys() <= latest.keys():
+            is_complete = begin.keys() <= latest.keys() and missing(latest) <= self._gone
+            if is_complete and not _is_behind(latest, begin):
                 break
             time.sleep(self._options.retry_interval_ms / 1_000)
             latest = self._latest()
             if self._target is not None:
                 self._target = latest
+        self._check_topics(begin, missing(latest))
         self._seen = latest
         # If all topics are deleted, Spark must not log {} as an end (SPARK-41375).
         return latest or begin
+
+    def _check_topics(self, begin: Offsets, missing: set[str]) -> None:
+        """Reports topics of the option ``subscribe`` that do not exist.
+
+        When the query was new, all of them existed. So they were deleted, or the option has
+        changed.
+        """
+        if missing and self._options.fail_on_data_loss:
+            deleted = {tp: offset for tp, offset in begin.items() if tp[0] in missing}
+            if not deleted:
+                raise unknown_topic(min(missing))
+            # Spark has not logged an end without these topics. If they come back, it can continue.
+            _report_deleted(deleted, fail=True)
+        for topic in sorted(missing - self._gone):
+            log.warning(
+                "Topic '%s' does not exist. The query continues without it, because failOnDataLoss"
+                " is false.",
+                topic,
+            )
+        self._gone = missing
 
     def _limited(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
@@ -259,9 +287,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fail = self._options.fail_on_data_loss
         deleted = {tp: offset for tp, offset in begin.items() if tp not in until}
         if deleted:
-            data_loss.report(
-                fail=fail, kind="PARTITIONS_DELETED", detail=f"Deleted: {_names(deleted)}."
-            )
+            _report_deleted(deleted, fail=fail)
         for tp, offset in sorted(begin.items()):
             if until.get(tp, offset) < offset:
                 data_loss.report(
@@ -296,6 +322,10 @@ def _check_available(until: Offsets, latest: Offsets) -> None:
             "be transient - restart your query, and report if you still see the same issue. "
             f"latest offset: {_names(latest)}, end offset: {_names(until)}"
         )
+
+
+def _report_deleted(deleted: Offsets, *, fail: bool) -> None:
+    data_loss.report(fail=fail, kind="PARTITIONS_DELETED", detail=f"Deleted: {_names(deleted)}.")
 
 
 def _is_behind(latest: Offsets, begin: Offsets) -> bool:

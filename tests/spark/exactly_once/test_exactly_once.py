@@ -124,6 +124,27 @@ def test_an_offset_of_something_else_is_not_a_decision(copy: Copy, admin: Any) -
         copy.run()
 
 
+def test_a_query_whose_decision_topic_has_changed_fails(copy: Copy, admin: Any) -> None:
+    config = {"bootstrap.servers": copy.topics.broker.bootstrap_servers}
+    # An offset of something else is not a decision.
+    admin.alter_group_offsets(copy.target, {TopicPartition(copy.origin, 1): OffsetAndMetadata(7)})
+    copy.topics.send(copy.origin, ["a"])
+    copy.run()
+    earlier = f"topic '{copy.target}', .* under '{copy.origin}'.*decisionTopic='{copy.target}'"
+    with (
+        Cluster(config, copy.target, copy.origin) as cluster,
+        pytest.raises(ValueError, match=earlier),
+    ):
+        cluster.decision()
+    copy.topics.send(copy.origin, ["b"])
+    copy.options["delivery.decisionTopic"] = copy.origin
+    with pytest.raises(StreamingQueryException, match="a new checkpoint and a new prefix"):
+        copy.run()
+    copy.options["delivery.decisionTopic"] = copy.target
+    copy.run()
+    assert copy.seen() == ["a", "b"]
+
+
 def test_a_lost_decided_transaction_fails_the_query(copy: Copy, admin: Any, tmp_path: Path) -> None:
     copy.source.spark.dataSource.register(KillingDataSource)
     copy.topics.send(copy.origin, ["a", "b"])

@@ -26,7 +26,12 @@ from thalweg.spark.exactly_once.decisions import Decision, Driver, count, pack, 
 from thalweg.spark.exactly_once.delivery import ExactlyOnce
 from thalweg.spark.options import SinkOptions
 from thalweg.spark.workers.files import with_local_files
-from thalweg.structs import ConsumerGroupMetadata, PreparedTransaction, TopicPartition
+from thalweg.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+    TopicPartition,
+)
 
 # The level of the feature transaction.version from which on an end can be repeated.
 _VERSION: Final = 2
@@ -156,10 +161,11 @@ class Cluster:
         """Returns the last decision, or None if there is none.
 
         Raises:
-            ValueError: If the groups contain something else.
+            ValueError: If the groups contain something else, or the decision of another topic.
         """
         first = self._committed(self._group(0))
         if first is None:
+            self._check_topic()
             return None
         try:
             pieces = [first[1]]
@@ -174,8 +180,33 @@ class Cluster:
                 " another prefix"
             ) from error
 
+    def _check_topic(self) -> None:
+        """Checks that no earlier run has stored its decision under the name of another topic.
+
+        This driver would not find it, and would send the rows of a decided batch again.
+        """
+        group = self._group(0)
+        for where, found in self._fetched(group, None).items():
+            try:
+                count(found.metadata)
+            except ValueError:
+                continue  # an offset of something else
+            raise ValueError(
+                f"the last decision with transactional.id.prefix={self._prefix!r} is stored under"
+                f" the topic {where.topic!r}, but this run looks for it under"
+                f" {self._where.topic!r}. So it could write a batch twice. Set"
+                f" delivery.decisionTopic={where.topic!r}. Or start a new query, with a new"
+                " checkpoint and a new prefix"
+            )
+
     def _committed(self, group: str) -> tuple[int, str] | None:
-        """Returns the offset and its metadata, once no open transaction can change them."""
+        found = self._fetched(group, [self._where]).get(self._where)
+        return None if found is None else (found.offset, found.metadata)
+
+    def _fetched(
+        self, group: str, wanted: list[TopicPartition] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns committed offsets, once no open transaction can change them. None: all."""
 
         def codes(answer: dict[str, Any]) -> Iterator[tuple[int, str | None, str]]:
             part = (answer.get("Groups") or [answer])[0]
@@ -187,15 +218,15 @@ class Cluster:
 
         answer = self._admin._call(
             "OffsetFetch",
-            wire.fetch_bodies(ConsumerGroupMetadata(group), [self._where], require_stable=True),
+            wire.fetch_bodies(ConsumerGroupMetadata(group), wanted, require_stable=True),
             ("coordinator", "group", group),
             codes=codes,
             max_version=wire.FETCH_VERSION_MAX,
             again=(UnstableOffsetCommitError,),
             is_repeatable=True,
         )
-        found = wire.fetched(answer, [self._where])[0][self._where]
-        return None if found is None else (found.offset, found.metadata)
+        offsets = wire.fetched(answer)[0]
+        return {where: found for where, found in offsets.items() if found is not None}
 
     def decide(self, driver: Driver, decision: Decision) -> Driver:
         """Stores a decision.
