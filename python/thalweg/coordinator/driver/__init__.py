@@ -372,6 +372,10 @@ class Driver:
         """Marks records and all records before them as processed. Any thread may call it."""
         self._marks.add_through(records)
 
+    def before_seek(self, *partitions: TopicPartition) -> None:
+        """Called before each seek of the application, with its partitions."""
+        self._marks.before_seek(partitions)
+
     def sought(self, *partitions: TopicPartition) -> None:
         """Called after each seek of the application, with its partitions."""
         self._marks.restart(partitions)
@@ -400,6 +404,7 @@ class Driver:
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Continues at committed offsets, or by the reset policy without one; see `Seeking`."""
         found = yield from self.fetch(partitions, timeout_ms)
+        self.before_seek(*partitions)
         yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
         self.sought(*partitions)
         return found
