@@ -470,7 +470,7 @@ class Driver:
                     yield from self.commit(self._commits.what_moved(), timeout_ms)
                 if self._membership is not None:  # its LeaveGroup may be under way
                     yield from self._membership.until_left(deadline)
-            yield from self._commits.finish(deadline)
+            yield from self._commits.finish(deadline, give_up=True)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)
         self._commits.abandon()

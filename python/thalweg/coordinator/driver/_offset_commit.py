@@ -341,15 +341,23 @@ class Commits:
         if self._on_commit is not None:
             self._on_commit(dict(offsets))
 
-    def finish(self, deadline_ms: float) -> Waiting[None]:
+    def finish(self, deadline_ms: float, *, give_up: bool = False) -> Waiting[None]:
         """Waits for the results of the asynchronous commits made so far, and reports them.
 
         A callback may commit again. It does not wait for that commit: if the group refuses all
         commits, this would never end.
+
+        Args:
+            deadline_ms: When to end the wait.
+            give_up: Whether to report then also the commits without a result. Otherwise a later
+                call reports them.
         """
         last = self._queue[-1].future if self._queue else None
         while last is not None and not last.is_done:
-            self.tell_outcomes(give_up=now_ms() >= deadline_ms)
+            is_over = now_ms() >= deadline_ms
+            self.tell_outcomes(give_up=give_up and is_over)
+            if is_over and not give_up:
+                return
             if not last.is_done:
                 # `tell_outcomes` reads and reports the result, here or in another call.
                 with contextlib.suppress(KafkaError):
