@@ -212,6 +212,7 @@ class Consumer(_Opened, Generic[K, V]):
         super()._open(config, hooks)
         self.assigned: list[TopicPartition] = []
         self.known: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.returned: dict[TopicPartition, tuple[int, int, int, int]] = {}
         self.waiting: list[TopicPartition] = []
         self.found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         self.offsets: dict[Any, Any] = {}
@@ -228,6 +229,9 @@ class Consumer(_Opened, Generic[K, V]):
 
     def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return dict(self.known)
+
+    def _handed_out(self, partitions: Any) -> list[tuple[int, int, int, int] | None]:
+        return [self.returned.get(each) for each in partitions]
 
     def _awaiting_committed(self) -> list[TopicPartition]:
         return list(self.waiting)

@@ -71,6 +71,7 @@ class ConsumerOffsets:
         """
         self._check_open()
         at, epoch = consuming.offset_given(self._consumer, partition, offset)
+        self._driver.before_seek(partition)
         self._consumer.seek(partition, at, epoch)
         self._driver.sought(partition)
 
@@ -92,6 +93,7 @@ class ConsumerOffsets:
         await self._seek_to(consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
+        self._driver.before_seek(*partitions)
         self._consumer._seek_to(partitions, where)
         self._driver.sought(*partitions)
         for each in partitions:

@@ -35,7 +35,11 @@ class _Asked(NamedTuple):
 
 
 class _NothingToWaitFor:
-    """The result of `unsubscribe` before the start. Unlike a coroutine, it need not be awaited."""
+    """The result of an `unsubscribe` that must not wait. Unlike a coroutine, no one must await it.
+
+    Before the start, there is nothing to leave. In a rebalance listener, the wait would never end:
+    the consumer leaves after the listener has returned.
+    """
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -48,6 +52,7 @@ class ConsumerSubscription(ConsumerOffsets):
     _begin: _Asked | None
     _is_leaving: bool
     _leaving: asyncio.Task[None] | None
+    _tasks: set[asyncio.Task[None]]
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others. You may call it before `start`.
@@ -112,7 +117,9 @@ class ConsumerSubscription(ConsumerOffsets):
         """Stops reading and leaves the group. With auto-commit it commits first.
 
         Returns:
-            An awaitable that ends when the consumer has left. You need not await it.
+            An awaitable that ends when the consumer has left. You need not await it. In a coroutine
+            of this consumer's rebalance listener it ends at once, and the consumer leaves after the
+            listener has returned.
         """
         self._begin = None
         if not self._started:
@@ -122,6 +129,8 @@ class ConsumerSubscription(ConsumerOffsets):
         if self._leaving is None or not self._is_leaving:
             self._is_leaving = True
             self._leaving = begun(self._driver.unsubscribe(), self._calls, self._left)
+        if asyncio.current_task() in self._tasks:
+            return _NothingToWaitFor()
         return asyncio.shield(self._leaving)
 
     def _left(self) -> None:

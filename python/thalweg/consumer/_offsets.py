@@ -88,6 +88,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             ValueError: If the offset is not an int >= 0, or the partition is not assigned.
         """
         at, epoch = consuming.offset_given(self, partition, offset, leader_epoch)
+        self._driver.before_seek(partition)
         super().seek(partition, at, epoch)
         self._driver.sought(partition)
 
@@ -109,6 +110,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
     def _seek_all(self, partitions: Collection[TopicPartition], where: Any) -> None:
         chosen = consuming.chosen(self, partitions)
+        self._driver.before_seek(*chosen)
         self._seek_to(chosen, where)
         self._driver.sought(*chosen)
 
@@ -299,8 +301,9 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         records before the first record that the consumer has returned and that you have not marked.
         So a crash loses no record. In a log with gaps (compaction, transactions), the records that
         the consumer returns between two commits count as marked only when you have marked all of
-        them. A commit never moves back. When the consumer gives up a partition, its marks are lost.
-        After a `seek` back, mark the records again.
+        them. A `seek` never moves a commit back, but a reset does, for example after the topic was
+        created again. When the consumer gives up or resets a partition, its marks are lost. After a
+        `seek` back, mark the records again.
 
         Args:
             records: A ConsumerRecord, several of them, or the result of `poll`.

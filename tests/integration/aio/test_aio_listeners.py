@@ -150,6 +150,53 @@ def test_a_listener_that_awaits_the_stop_of_its_consumer_gets_an_error_at_once(
     run(program())
 
 
+@pytest.mark.parametrize("when", ["assigned", "revoked", "in unsubscribe"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_listener_may_await_the_unsubscribe_of_its_consumer(
+    start_embedded: Any, protocol: Any, when: str
+) -> None:
+    """The consumer leaves after the listener has returned. Otherwise, the two would wait."""
+    broker = start_embedded()
+    broker.create_topic("before")
+    broker.create_topic("after")
+    after = TopicPartition("after", 0)
+    seconds: list[float] = []
+
+    class Leaving(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            if when != "assigned" and not seconds:
+                await self.leave()
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            if when == "assigned":
+                await self.leave()
+
+        async def leave(self) -> None:
+            began = asyncio.get_running_loop().time()
+            await consumer.unsubscribe()
+            seconds.append(asyncio.get_running_loop().time() - began)
+            consumer.assign([after])  # begins when the consumer has left
+
+    consumer = made(broker, group_id="g", group_protocol=protocol, default_api_timeout_ms=20_000)
+
+    async def program() -> None:
+        async with consumer:
+            consumer.subscribe(["before"], listener=Leaving())
+            reading = asyncio.ensure_future(consumer.getone())
+            if when != "assigned":
+                await until(consumer.assignment)
+            if when == "revoked":
+                consumer.subscribe(["after"], listener=Leaving())
+            if when == "in unsubscribe":
+                await consumer.unsubscribe()
+            await until(lambda: seconds and consumer.assignment() == {after})
+            assert consumer.subscription() == set()
+            assert seconds[0] < 5
+            reading.cancel()
+
+    run(program())
+
+
 @pytest.mark.parametrize("in_group", [False, True])
 def test_a_listener_that_awaits_the_task_that_it_cancels_keeps_no_partitions_away(
     start_embedded: Any, caplog: pytest.LogCaptureFixture, in_group: bool

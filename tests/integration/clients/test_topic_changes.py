@@ -66,6 +66,66 @@ def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
     assert consumer.position(TopicPartition(topic, 0)) == 5
 
 
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_marks_of_a_deleted_topic_do_not_count_for_the_topic_made_again(
+    broker: Broker, clients: Clients, is_assigned: bool
+) -> None:
+    """A commit of these marks would skip records that nobody has processed. Scenario 20."""
+    topic = broker.create_topic("marked-again")
+    where = TopicPartition(topic, 0)
+    fill(clients, broker, topic, 10)
+    consumer = clients.consumer(
+        broker,
+        topic if is_assigned else None,
+        group_id=topic,
+        enable_auto_commit=False,
+        metadata_max_age_ms=300,
+        allow_auto_create_topics=False,
+    )
+    if not is_assigned:
+        consumer.subscribe([topic])
+    old = read(consumer, 10)
+    consumer.mark([each for each in old if each.offset != 5])
+    consumer.commit_marked()
+    broker.wire.delete_topic(topic)
+    wait_until(lambda: broker.wire.metadata(topic).errors[topic] == 3, 20)
+    _make(broker, topic)
+    values = fill(clients, broker, topic, 10)
+    new = read(consumer, 10)
+    assert [each.value for each in new] == values
+    consumer.mark(new[:3])
+    consumer.commit_marked()
+    assert consumer.committed(where) == 3
+    consumer.mark(new[3:6])
+    consumer.commit_marked()
+    assert consumer.committed(where) == 6
+
+
+def test_the_old_offset_is_committed_again_in_the_topic_made_again(
+    broker: Broker, clients: Clients
+) -> None:
+    """The broker has deleted the commits of the old topic. Scenario 20."""
+    topic = broker.create_topic("committed-again")
+    where = TopicPartition(topic, 0)
+    fill(clients, broker, topic, 10)
+    consumer = clients.consumer(
+        broker,
+        topic,
+        group_id=topic,
+        metadata_max_age_ms=300,
+        auto_commit_interval_ms=100,
+        allow_auto_create_topics=False,
+    )
+    read(consumer, 10)
+    wait_until(lambda: consumer.poll(50) == {} and consumer.committed(where) == 10, 20)
+    broker.wire.delete_topic(topic)
+    wait_until(lambda: broker.wire.metadata(topic).errors[topic] == 3, 20)
+    _make(broker, topic)
+    values = fill(clients, broker, topic, 10)
+    assert [each.value for each in read(consumer, 10)] == values
+    wait_until(lambda: consumer.poll(50) == {} and consumer.committed(where) == 10, 20)
+
+
 @pytest.mark.parametrize("group_id", [None, "classic"])
 def test_a_topic_made_again_with_more_partitions_is_read_whole(
     broker: Broker, clients: Clients, group_id: str | None

@@ -25,7 +25,7 @@ import logging
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from thalweg.coordinator.assignors.registry import resolved
@@ -233,6 +233,8 @@ class Driver:
         self._commits.commit_what_moved()
         self._commits.forget(self._consumer.assignment() ^ set(partitions))
         self._assigned_by_user = bool(partitions)
+        if self._membership is not None:
+            self._membership.keep(partitions)
         self._consumer._assign(partitions)
         self._consumer._reenter()  # new partitions may need their committed offsets
 
@@ -254,6 +256,7 @@ class Driver:
             if self._membership is None:
                 self._membership = self._new_membership()
             self._membership.listener = listener
+            self._membership.keep(())
             if compiled is None:
                 self._membership.subscribe(frozenset(topics), regex)
         self._consumer._set_subscribed(True)
@@ -307,7 +310,8 @@ class Driver:
         return not self._topics.subscribed or (self._told_at_all and not self._is_telling)
 
     def unsubscribe(self) -> Waiting[None]:
-        """Gives up all partitions, and leaves the group."""
+        """Gives up all partitions, and leaves the group. A newer call of the listener counts."""
+        was_assigned, self._assigned_by_user = self._assigned_by_user, False
         with self._interruptions:
             try:
                 if self._member is None:
@@ -317,10 +321,12 @@ class Driver:
                     deadline = now_ms() + float(self._config["default_api_timeout_ms"])
                     yield from self._member.unsubscribe(deadline)
             finally:  # also after an interruption: the next polls continue it, without topics
-                self._regex = None
-                self._consumer._set_subscribed(False)
-            self._assigned_by_user = False
-            if self._membership is None or not self._membership.is_leaving:
+                if not self._topics.subscribed:
+                    self._regex = None
+                    self._consumer._set_subscribed(False)
+            if self._topics.subscribed or self._assigned_by_user:
+                return
+            if was_assigned or self._membership is None or not self._membership.is_leaving:
                 # Otherwise a listener has called this: the partitions are given up after it, with
                 # their commit.
                 self._consumer._assign([])
@@ -372,6 +378,10 @@ class Driver:
         """Marks records and all records before them as processed. Any thread may call it."""
         self._marks.add_through(records)
 
+    def before_seek(self, *partitions: TopicPartition) -> None:
+        """Called before each seek of the application, with its partitions."""
+        self._marks.before_seek(partitions)
+
     def sought(self, *partitions: TopicPartition) -> None:
         """Called after each seek of the application, with its partitions."""
         self._marks.restart(partitions)
@@ -400,6 +410,7 @@ class Driver:
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Continues at committed offsets, or by the reset policy without one; see `Seeking`."""
         found = yield from self.fetch(partitions, timeout_ms)
+        self.before_seek(*partitions)
         yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
         self.sought(*partitions)
         return found
@@ -465,25 +476,19 @@ class Driver:
                     yield from self.commit(self._commits.what_moved(), timeout_ms)
                 if self._membership is not None:  # its LeaveGroup may be in flight
                     yield from self._membership.until_left(deadline)
-            yield from self._commits.finish(deadline)
+            yield from self._commits.finish(deadline, give_up=True)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)
         self._commits.abandon()
         self._listener = None
-        config = self._config
-        _close_all(
-            [config["key_deserializer"], config["value_deserializer"]],
-            config["interceptor_classes"],
-        )
+        deserializers = self._config["key_deserializer"], self._config["value_deserializer"]
+        for each in (*deserializers, *self._config["interceptor_classes"]):
+            _close(each)
 
 
-def _close_all(*objects: Iterable[object]) -> None:
-    for group in objects:
-        for each in group:
-            close = getattr(each, "close", None)
-            if close is None:
-                continue
-            try:
-                close()
-            except Exception:
-                log.exception("close() of %r raised", each)
+def _close(each: object) -> None:
+    try:
+        if (close := getattr(each, "close", None)) is not None:
+            close()
+    except Exception:
+        log.exception("close() of %r raised", each)

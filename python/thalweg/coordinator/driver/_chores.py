@@ -76,6 +76,7 @@ class Chores:
         listener: The rebalance listener.
         is_at_work: Whether a chore runs now, so that a listener or commit callback is the caller.
         was_assigned: Whether the group has assigned partitions (or none) since the subscription.
+        kept: The partitions that the user has assigned, perhaps while a listener ran.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Chores:
         self.listener: Listener | None = None
         self.is_at_work = False
         self.was_assigned = False
+        self.kept: frozenset[TopicPartition] = frozenset()
 
     # ------------------------------------------------------------------ the queue
 
@@ -286,8 +288,9 @@ class Chores:
 
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
         self._commits.depart(partitions)
-        self._commits.forget(partitions)
-        left = self._consumer.assignment() - set(partitions)
+        gone = set(partitions) - self.kept
+        self._commits.forget(gone)
+        left = self._consumer.assignment() - gone
         self._assign(sorted(left))
 
     def _assign(self, partitions: Collection[TopicPartition]) -> None:

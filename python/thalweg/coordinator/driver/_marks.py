@@ -7,6 +7,10 @@ Marks may arrive in any order, as several workers finish at different times. A c
 the records before the first returned record that is not processed. In a log with gaps, the offsets
 do not show which records were returned, but the core knows how many. So a chunk (the records that
 were returned between two looks) is processed when the same number of its records is processed.
+
+If the consumer resets a position, for example because the topic was created again, the same offsets
+mean other records. Each call that marks records asks the core for this first, and then drops the
+marks of the old log.
 """
 
 import threading
@@ -21,6 +25,9 @@ __all__ = ["RANGES_MAX", "HandedOut", "Marks"]
 
 # The maximum number of ranges of processed records after an unprocessed one, per partition: 10 MB.
 RANGES_MAX: Final = 100_000
+# How often to ask the core before a mark counts as one of an old log. Without the GIL, the core
+# does not count the records of an iteration while another thread takes the next one.
+_LOOKS_MAX: Final = 20
 
 
 class HandedOut(NamedTuple):
@@ -111,10 +118,22 @@ class _Processed:
 class _Partition:
     """The marks of one partition."""
 
-    __slots__ = ("base", "chunks", "floor", "processed", "seen", "since", "start")
+    __slots__ = (
+        "base",
+        "chunks",
+        "floor",
+        "is_sought",
+        "processed",
+        "seen",
+        "since",
+        "start",
+        "was_reset",
+    )
 
-    def __init__(self, floor: int) -> None:
+    def __init__(self, floor: int, *, is_sought: bool = False) -> None:
         self.floor = floor  # never commit an offset up to here
+        self.is_sought = is_sought  # whether the application has moved the position
+        self.was_reset = False  # whether a reset has moved it since
         self.base: tuple[int, int] | None = None  # (offset, epoch): everything before is processed
         self.processed = _Processed()
         self.since: int | None = None
@@ -122,15 +141,38 @@ class _Partition:
         self.seen = (0, 0)  # position and number of records at the last look
         self.chunks: list[HandedOut] = []  # returned, but not processed yet
 
+    def notice(self, out: HandedOut) -> None:
+        """Drops the marks of an old log, if the position was reset since the last look."""
+        if out.since == self.since or self._is_outdated(out):
+            return
+        # A position below the committed offset was reset, unless the application has sought.
+        if self.since is not None or (out.start < self.floor and not self.is_sought):
+            self.drop_log()
+        self.since, self.start = out.since, out.start
+        self.seen, self.chunks = (out.start, 0), []
+
+    def drop_log(self) -> None:
+        """Drops the marks after a reset: in the new log, the same offsets mean other records."""
+        self.processed, self.base, self.chunks = _Processed(), None, []
+        self.since = self.start = None
+        # The reset has moved the position back, so commits move back, too.
+        self.floor, self.was_reset = -1, True
+
+    def is_of_an_old_log(self, offset: int, out: HandedOut | None) -> bool:
+        """Whether a mark is about a record that was returned before a reset, as far as we know."""
+        if out is None:
+            return self.was_reset or self.since is not None
+        return self._is_outdated(out) or (self.was_reset and offset >= out.end)
+
+    def _is_outdated(self, out: HandedOut) -> bool:
+        """Whether another thread has noticed a later reset."""
+        return self.since is not None and out.since < self.since
+
     def look(self, out: HandedOut) -> None:
         """Notes the records that were returned since the last look."""
-        if self.since is not None and (out.since, out.records) < (self.since, self.seen[1]):
+        self.notice(out)
+        if self._is_outdated(out) or out.records < self.seen[1]:
             return  # another thread has a newer look
-        if out.since != self.since:
-            if self.since is not None and self.base is not None and out.start < self.base[0]:
-                self._go_back()  # a reset: the log was truncated
-            self.since, self.start = out.since, out.start
-            self.seen, self.chunks = (out.start, 0), []
         position, records = self.seen
         more = out.records - records
         self.seen = (out.end, out.records)
@@ -145,15 +187,12 @@ class _Partition:
 
     def restart(self) -> None:
         """Starts again after a seek: records that are read again must be marked again."""
-        self._go_back()
+        if (at := self._committable()) is not None:  # a seek never moves a commit back
+            self.floor = at.offset
+        self.base, self.is_sought, self.was_reset = None, True, False
         self.processed, self.since, self.start, self.chunks = _Processed(), None, None, []
         # Until a record is returned, nothing that a late mark follows counts as processed.
         self.seen = (0, 0)
-
-    def _go_back(self) -> None:
-        if (at := self._committable()) is not None:  # a commit never moves back
-            self.floor = at.offset
-        self.base = None
 
     def take_prefix(self) -> OffsetAndMetadata | None:
         """Returns the end of the processed prefix if it may be committed, and drops the prefix."""
@@ -210,7 +249,8 @@ class Marks:
         self._handed_out = handed_out
         self._lock = threading.Lock()
         self._partitions: dict[TopicPartition, _Partition] = {}
-        self._floor: dict[TopicPartition, int] = {}
+        # The committed offsets, and whether the application has sought since.
+        self._floor: dict[TopicPartition, tuple[int, bool]] = {}
 
     def add(self, records: Any) -> None:
         """Marks records as processed, in any order.
@@ -223,7 +263,7 @@ class Marks:
             IllegalStateError: If a partition has RANGES_MAX ranges of processed records after an
                 unprocessed one. From then on, only marks that extend or join ranges are kept.
         """
-        for where, offset, epoch in [_mark_of(each) for each in _flat(records, "mark")]:
+        for where, offset, epoch in self._current(_flat(records, "mark")):
             with self._lock:
                 processed = self._of(where).processed
                 is_more = processed.add(offset, epoch)
@@ -248,12 +288,45 @@ class Marks:
         Raises:
             TypeError: If `records` is anything else. Then nothing is marked.
         """
-        marked = [_mark_of(each) for each in _flat(records, "mark_through")]
+        marked = self._current(_flat(records, "mark_through"))
         with self._lock:
             for where, offset, epoch in marked:
                 state = self._of(where)
                 if state.base is None or state.base[0] <= offset:
                     state.base = (offset + 1, epoch)
+
+    def _current(self, records: Iterable[Any]) -> list[tuple[TopicPartition, int, int]]:
+        """Returns the marks of records that are not from before a reset."""
+        marked = [_mark_of(each) for each in records]
+        old = self._old(marked)
+        for _ in range(_LOOKS_MAX if old else 0):
+            old = self._old(old)
+        return [each for each in marked if each not in old] if old else marked
+
+    def _old(
+        self, marked: list[tuple[TopicPartition, int, int]]
+    ) -> list[tuple[TopicPartition, int, int]]:
+        looks = self._looks(list({each[0] for each in marked}))
+        with self._lock:
+            for where, out in looks.items():
+                if out is not None:
+                    self._of(where).notice(out)
+            return [
+                (where, offset, epoch)
+                for where, offset, epoch in marked
+                if self._of(where).is_of_an_old_log(offset, looks[where])
+            ]
+
+    def _looks(self, partitions: list[TopicPartition]) -> dict[TopicPartition, HandedOut | None]:
+        """Asks the core. The caller does not hold the lock, for which the core may have to wait."""
+        if not partitions:
+            return {}
+        try:
+            rows = self._handed_out(partitions)
+        except IllegalStateError:  # the consumer is not started, or closed
+            return dict.fromkeys(partitions)
+        looks = zip(partitions, rows, strict=True)
+        return {where: None if row is None else HandedOut(*row) for where, row in looks}
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forgets the marks of partitions that are assigned or revoked."""
@@ -263,12 +336,29 @@ class Marks:
                     self._partitions.pop(where, None)
                     self._floor.pop(where, None)
 
+    def before_seek(self, partitions: Iterable[TopicPartition]) -> None:
+        """Notices resets, before the application seeks in these partitions."""
+        with self._lock:
+            marked = [where for where in partitions if where in self._partitions]
+        looks = self._looks(marked)
+        with self._lock:
+            for where, out in looks.items():
+                state = self._partitions.get(where)
+                if state is None:
+                    continue
+                if out is not None:
+                    state.notice(out)
+                elif state.since is not None:
+                    state.drop_log()
+
     def restart(self, partitions: Iterable[TopicPartition]) -> None:
         """Starts these partitions again, after the application has sought in them."""
         with self._lock:
             for where in partitions:
                 if where in self._partitions:
                     self._partitions[where].restart()
+                if where in self._floor:
+                    self._floor[where] = self._floor[where][0], True
 
     def begin_at(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Ignores marks before the committed offsets: another member has committed them."""
@@ -276,24 +366,24 @@ class Marks:
             for where, at in committed.items():
                 if at is None:
                     continue
-                self._floor[where] = at.offset
+                self._floor[where] = at.offset, False
                 if where in self._partitions:
-                    self._partitions[where].floor = at.offset
+                    state = self._partitions[where]
+                    state.floor, state.is_sought = at.offset, False
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns what a commit of these partitions would write."""
         with self._lock:
             marked = [where for where in self._partitions if where in partitions]
         found = {}
-        # Without the lock, because the core may have to wait for a thread that marks records.
-        looks = zip(marked, self._handed_out(marked), strict=True) if marked else ()
+        looks = self._looks(marked)
         with self._lock:
-            for where, out in looks:
+            for where, out in looks.items():
                 state = self._partitions.get(where)
-                if state is None:
-                    continue
+                if state is None or (out is None and state.since is not None):
+                    continue  # if it was reset, the marks may be of an old log
                 if out is not None:
-                    state.look(HandedOut(*out))
+                    state.look(out)
                 at = state.take_prefix()
                 if at is not None:
                     found[where] = at
@@ -302,7 +392,8 @@ class Marks:
     def _of(self, where: TopicPartition) -> _Partition:
         state = self._partitions.get(where)
         if state is None:
-            state = self._partitions[where] = _Partition(self._floor.get(where, -1))
+            floor, is_sought = self._floor.get(where, (-1, False))
+            state = self._partitions[where] = _Partition(floor, is_sought=is_sought)
         return state
 
 

@@ -12,7 +12,7 @@ member leaves.
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -146,6 +146,10 @@ class Membership:
     @listener.setter
     def listener(self, listener: Listener | None) -> None:
         self._chores.listener = listener
+
+    def keep(self, partitions: Iterable[TopicPartition]) -> None:
+        """Keeps partitions that the user has assigned, when the group takes them away."""
+        self._chores.kept = frozenset(partitions)
 
     def replace(self, partitions: Sequence[TopicPartition]) -> None:
         """Takes the place of an earlier membership, whose partitions are given up as lost."""
@@ -391,11 +395,12 @@ class Membership:
                     self._chores.clear()
                     self._step(CallbacksDone())
             yield from self.until_left(deadline_ms)
-            self._end_leaving()
         finally:
-            # Also after an interruption: heartbeats would keep the member in the group.
-            self._consumer._stop_heartbeat()
-            self._metrics.left()
+            if self.is_leaving or isinstance(event, Closed):  # the listener may have subscribed
+                # Also after an interruption: heartbeats would keep the member in the group.
+                self._consumer._stop_heartbeat()
+                self._metrics.left()
+        self._end_leaving()
 
     def leave_at_last(self) -> None:
         """Leaves the group if an interruption ended `unsubscribe` before the member has left."""

@@ -51,6 +51,8 @@ _REFRESH_MS: Final = 600_000.0
 
 # It gets the offsets, and the answer or the error.
 CommitCallback = Callable[[Any, Any], object]
+# A number that each assignment, seek and reset of a partition changes, if it has returned records.
+_Logs = Mapping[TopicPartition, int | None]
 
 
 @dataclass
@@ -61,6 +63,7 @@ class _Commit:
         offsets: The offsets to commit. Without offsets no request is sent.
         group: The membership in the commit.
         asked_at: The number of departures at the call.
+        logs: See `Commits._logs`.
         callback: The application's callback, if any.
         request: The request. None if there is none, or the commit was refused at once.
         began_ms: When it was sent.
@@ -70,6 +73,7 @@ class _Commit:
     offsets: dict[TopicPartition, OffsetAndMetadata]
     group: ConsumerGroupMetadata
     asked_at: int
+    logs: _Logs
     callback: CommitCallback | None
     request: Request[Answer] | None = None
     began_ms: float = 0.0
@@ -133,7 +137,8 @@ class Commits:
         self._auto = config["enable_auto_commit"] and config["group_id"] is not None
         self._is_periodic = True
         self._auto_commit_due_ms: float = now_ms() + config["auto_commit_interval_ms"]
-        self._last: dict[TopicPartition, OffsetAndMetadata] = {}  # committed by this consumer
+        # What this consumer has committed, with the `_logs` at the commit.
+        self._last: dict[TopicPartition, tuple[OffsetAndMetadata, int | None]] = {}
         self._refresh_due_ms = now_ms() + _REFRESH_MS
         self._queue: deque[_Commit] = deque()
         self._departed_at: dict[TopicPartition, int] = {}
@@ -186,7 +191,17 @@ class Commits:
     def _not_committed(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {where: at for where, at in offsets.items() if self._last.get(where) != at}
+        last = self._last
+        same = {where for where, at in offsets.items() if where in last and last[where][0] == at}
+        if same:  # after a reset, the log of this offset may be a new one, without a commit
+            logs = self._logs(same)
+            same = {where for where in same if last[where][1] == logs[where]}
+        return {where: at for where, at in offsets.items() if where not in same}
+
+    def _logs(self, partitions: Collection[TopicPartition]) -> _Logs:
+        asked = list(partitions)
+        rows = self._consumer._handed_out(asked)
+        return {where: row and row[0] for where, row in zip(asked, rows, strict=True)}
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits the marked records that are not committed yet, and waits as `commit`."""
@@ -233,6 +248,7 @@ class Commits:
         self._requests.group_id()
         asked_at = self.departures if asked_at is None else asked_at
         chosen = self._chosen(offsets)
+        logs = self._logs(chosen)
         deadline = now_ms() + timeout_ms
         yield from self.finish(deadline)
         if not chosen:
@@ -259,7 +275,7 @@ class Commits:
         yield from self._requests.retry(
             once, max(0, int(deadline - now_ms())), "committing offsets", "OffsetCommit"
         )
-        self._note_committed(chosen, asked_at)
+        self._note_committed(chosen, asked_at, logs)
 
     def commit_async(
         self,
@@ -277,7 +293,7 @@ class Commits:
     ) -> CommitFuture:
         callback = callback or self._config["default_offset_commit_callback"]
         group = self._member.group_metadata()
-        commit = _Commit(chosen, group, self.departures, callback)
+        commit = _Commit(chosen, group, self.departures, self._logs(chosen), callback)
         if chosen:
             commit.refusal = self._member.commit_refusal()
             if commit.refusal is None:
@@ -316,24 +332,32 @@ class Commits:
         return kind(f"committing the offset of {where.topic}-{where.partition}: {kind.description}")
 
     def _note_committed(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], asked_at: int
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], asked_at: int, logs: _Logs
     ) -> None:
         for where, at in offsets.items():
             # Otherwise the partition went meanwhile, and another member may have committed since.
             if self._departed_at.get(where, 0) <= asked_at:
-                self._last[where] = at
+                self._last[where] = at, logs[where]
         if self._on_commit is not None:
             self._on_commit(dict(offsets))
 
-    def finish(self, deadline_ms: float) -> Waiting[None]:
+    def finish(self, deadline_ms: float, *, give_up: bool = False) -> Waiting[None]:
         """Waits for the results of the asynchronous commits made so far, and reports them.
 
         A callback may commit again. It does not wait for that commit: if the group refuses all
         commits, this would never end.
+
+        Args:
+            deadline_ms: When to end the wait.
+            give_up: Whether to report then also the commits without a result. Otherwise a later
+                call reports them.
         """
         last = self._queue[-1].future if self._queue else None
         while last is not None and not last.is_done:
-            self.tell_outcomes(give_up=now_ms() >= deadline_ms)
+            is_over = now_ms() >= deadline_ms
+            self.tell_outcomes(give_up=give_up and is_over)
+            if is_over and not give_up:
+                return
             if not last.is_done:
                 # `tell_outcomes` reads and reports the result, here or in another call.
                 with contextlib.suppress(KafkaError):
@@ -363,7 +387,7 @@ class Commits:
             self._metrics.took("commit", commit.began_ms)
         try:
             if error is None:
-                self._note_committed(commit.offsets, commit.asked_at)
+                self._note_committed(commit.offsets, commit.asked_at, commit.logs)
         finally:  # also if an interceptor was interrupted
             commit.future.complete(answer, error)
         if commit.callback is None:

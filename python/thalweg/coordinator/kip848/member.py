@@ -97,6 +97,7 @@ class ConsumerMember:
         self._running: _Running | None = None
         self._tells_group = True
         self._leave_token: int | None = None
+        self._is_closed = False
 
     # ------------------------------------------------------------------ properties
 
@@ -167,7 +168,7 @@ class ConsumerMember:
     def step(self, event: MemberEvent, now: float) -> list[MemberAction]:
         """Handles an event. Returns the actions to do, in order."""
         match event:
-            case Subscribed():
+            case Subscribed() if not self._is_closed:
                 return self._subscribed(event)
             case TopicsChanged():
                 self._topics_changed(event)
@@ -193,6 +194,7 @@ class ConsumerMember:
             case Unsubscribed():
                 return self._leave(tells_group=True)
             case Closed(leave=leave):
+                self._is_closed = True  # a listener may still subscribe
                 return self._leave(tells_group=leave)
         return []
 

@@ -20,11 +20,12 @@ from tests.unit.coordinator.membership.member import (
 from thalweg import ConsumerRebalanceListener
 from thalweg.errors import (
     CoordinatorLoadInProgressError,
+    IllegalStateError,
     KafkaConnectionError,
     NotCoordinatorError,
     UnknownMemberIdError,
 )
-from thalweg.structs import OffsetAndMetadata
+from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 
 def test_closing_leaves_the_group(make):
@@ -122,6 +123,107 @@ def test_polls_try_to_leave_again_where_a_listener_has_unsubscribed(make, protoc
     wait_until(has_left, 5)
     polled(consumer)
     assert leaves(consumer) == 3
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_assign_after_the_unsubscribe_of_a_listener_stays(make, protocol):
+    """The member gives up its partitions later, and one of them is the user's own now."""
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            heard.append(revoked)
+
+        def on_partitions_assigned(self, assigned):
+            consumer.unsubscribe()
+            consumer.assign([ZERO])
+
+    heard: list[Any] = []
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    assert heard == [[ZERO, ONE]]
+    assert leaves(consumer) == 1
+    assert consumer.assignment() == {ZERO}
+    consumer.unsubscribe()
+    assert consumer.assignment() == set()
+    consumer.subscribe(["t"])
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+    consumer.unsubscribe()
+    assert consumer.assignment() == set()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_unsubscribe_after_an_assign_of_a_listener_counts(make, protocol):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked): ...
+        def on_partitions_assigned(self, assigned):
+            consumer.unsubscribe()
+            consumer.assign([TopicPartition("u", 0)])
+            consumer.unsubscribe()
+
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    assert consumer.assignment() == set()
+    assert leaves(consumer) == 1
+
+
+@pytest.mark.parametrize("own", [ZERO, TopicPartition("u", 0)])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_assign_of_the_listener_of_an_unsubscribe_stays(make, protocol, own):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned): ...
+        def on_partitions_revoked(self, revoked):
+            consumer.assign([own])
+
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    consumer.unsubscribe()
+    assert consumer.assignment() == {own}
+    assert consumer.subscription() is None
+    with pytest.raises(IllegalStateError):
+        consumer.subscribe(["t"])
+    consumer.unsubscribe()
+    assert consumer.assignment() == set()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_subscribe_of_the_listener_of_an_unsubscribe_stays(make, protocol):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned): ...
+        def on_partitions_revoked(self, revoked):
+            consumer.subscribe(["t"])
+
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    consumer.unsubscribe()
+    assert consumer.subscription() == {"t"}
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+    assert leaves(consumer) == 1
+    stops_last = {"heartbeat": False, "join": False, "stop_heartbeat": True}
+    calls = [each if isinstance(each, str) else each[0] for each in consumer.calls]
+    # A stop after the join would prevent the heartbeats of the new membership.
+    assert not [stops_last[each] for each in calls if each in stops_last][-1]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_subscribe_of_the_listener_of_a_close_does_not_join_again(make, protocol):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned): ...
+        def on_partitions_revoked(self, revoked):
+            consumer.subscribe(["t"])
+
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    consumer.close()
+    assert leaves(consumer) == 1
+    api, body, _ = consumer.client.requests[-1]
+    assert api == "LeaveGroup" or body["MemberEpoch"] == -1
 
 
 def unsubscribed(consumer: Any) -> None:

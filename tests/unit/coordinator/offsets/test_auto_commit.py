@@ -37,6 +37,20 @@ def test_auto_commit_sends_what_moved_when_it_is_due(make):
     assert [row["PartitionIndex"] for row in sent] == [1]
 
 
+def test_the_same_offset_is_committed_again_after_a_reset(make):
+    """The topic may be a new one, of which nothing is committed."""
+    consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
+    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.known = {ZERO: OffsetAndMetadata(100)}
+    for since, requests in ((7, 1), (7, 1), (9, 2), (9, 2)):
+        consumer.returned = {ZERO: (since, 0, 100, 100)}
+        consumer.hooks.before_poll(1000)
+        assert len(consumer.client.requests) == requests
+    consumer.returned = {ZERO: (11, 0, 100, 100)}
+    consumer.close()
+    assert len(consumer.client.requests) == 3
+
+
 def test_waiting_for_a_position_is_no_poll(make):
     """It finds committed offsets. It does not commit records in progress or report outcomes."""
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)

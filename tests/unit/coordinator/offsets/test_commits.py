@@ -29,6 +29,30 @@ def test_an_offset_alone_is_committed_without_metadata(make):
     assert found == [(5, ""), (6, "x"), (7, "")]
 
 
+def test_a_commit_without_time_leaves_earlier_ones_their_results(make):
+    consumer = make()
+    sent: list[Any] = []
+    consumer.client.held = sent
+    told: list[Any] = []
+    future = consumer.commit_async({ZERO: 5}, lambda _, result: told.append(result))
+    with pytest.raises(KafkaTimeoutError):
+        consumer.commit({ZERO: 6}, timeout_ms=0)
+    assert (told, future.is_done) == ([], False)
+    sent[0].complete(committed())
+    consumer.hooks.before_poll(0)
+    assert told == [committed()]
+    assert future.succeeded()
+
+
+def test_a_close_without_time_fails_commits_in_flight(make):
+    consumer = make()
+    consumer.client.held = []
+    told: list[Any] = []
+    consumer.commit_async({ZERO: 5}, lambda _, result: told.append(result))
+    consumer.close(timeout_ms=0)
+    assert [type(each) for each in told] == [KafkaTimeoutError]
+
+
 def test_a_commit_sends_positions_or_what_it_is_given(make):
     consumer = make(group_instance_id="i")
     consumer.client.answers["OffsetCommit"] = committed()
