@@ -298,10 +298,23 @@ class Marks:
     def _current(self, records: Iterable[Any]) -> list[tuple[TopicPartition, int, int]]:
         """Returns the marks of records that are not from before a reset."""
         marked = [_mark_of(each) for each in records]
+        if len(marked) == 1 and self._is_as_before(marked[0][0]):
+            return marked
         old = self._old(marked)
         for _ in range(_LOOKS_MAX if old else 0):
             old = self._old(old)
         return [each for each in marked if each not in old] if old else marked
+
+    def _is_as_before(self, where: TopicPartition) -> bool:
+        """Whether nothing was ever reset. Most calls mark one record, so this takes no lock."""
+        state = self._partitions.get(where)
+        if state is None or state.was_reset or state.since is None:
+            return False
+        try:
+            row = self._handed_out([where])[0]
+        except IllegalStateError:
+            return False
+        return row is not None and row[0] == state.since
 
     def _old(
         self, marked: list[tuple[TopicPartition, int, int]]
