@@ -300,7 +300,12 @@ impl Fetcher {
                 assigned.push_error(error, vec![(partition.clone(), stamp)]);
             }
             (_, Some(at)) => {
+                // If the topic was created again, this offset means nothing in its log, either.
+                let fetched_from = state.fetched_from;
                 assigned.enter(partition, Phase::Fetching(at));
+                if let Some(state) = assigned.edit(partition) {
+                    state.fetched_from = fetched_from;
+                }
             }
             (reset, None) => {
                 assigned.enter(partition, Phase::AwaitReset(reset));
