@@ -161,7 +161,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = self._given(start)
         until = from_json(end)
         if self._target is not None and until == self._planned:
-            _check_available(until, self._latest_of(until))
+            read = {tp: at for tp, at in until.items() if tp[0] not in self._gone}
+            _check_available(read, self._latest_of(read))
         begin = {**self._added(begin, until), **begin}
         self._check_loss(begin, until)
         return plan(self._options, begin, until)
@@ -209,6 +210,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target is not None:
                 self._target = latest
         self._check_topics(begin, missing(latest))
+        # A broker may not know a topic for a while. Without its offsets, the query would read it
+        # again from its start.
+        latest = {**{tp: at for tp, at in begin.items() if tp[0] in self._gone}, **latest}
         self._seen = latest
         # If all topics are deleted, Spark must not log {} as an end (SPARK-41375).
         return latest or begin

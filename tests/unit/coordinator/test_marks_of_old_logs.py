@@ -1,12 +1,13 @@
 """After a reset of the position, offsets mean other records, so older marks do not count."""
 
 import random
+from typing import Any
 
 import pytest
 
 from tests.unit.coordinator.test_marks import ZERO, Log, record
 from thalweg.errors import IllegalStateError
-from thalweg.structs import OffsetAndMetadata
+from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 
 def read_all_but_50() -> Log:
@@ -42,11 +43,74 @@ def test_commits_follow_a_reset_back() -> None:
 
 def test_a_reset_below_the_committed_offset_is_noticed_without_earlier_marks() -> None:
     log = Log()
+    log.marks.forget([ZERO])  # a new assignment
     log.marks.begin_at({ZERO: OffsetAndMetadata(100)})
     log.reset(0)
     log.hand_out(20)
     log.mark(*range(20))
     assert log.committed() == 20
+
+
+def test_a_seek_before_the_committed_offset_is_known_moves_no_commit_back() -> None:
+    """The request for the committed offset is in flight during the seek."""
+    log = Log()
+    log.marks.forget([ZERO])
+    log.seek(0)
+    log.marks.begin_at({ZERO: OffsetAndMetadata(80)})
+    log.hand_out(20)
+    log.mark(*range(20))
+    assert log.committed() is None
+
+
+@pytest.mark.parametrize("place", ["before the core", "after the core", "after the seek"])
+def test_a_mark_during_a_seek_moves_no_commit_back(place: str) -> None:
+    """Another thread marks a record at each step of a seek. Its look may also be older."""
+    log = Log()
+    log.hand_out(10)
+    log.mark(*range(10))
+    assert log.committed() == 10
+    log.marks.before_seek([ZERO])
+    if place == "before the core":
+        log.mark(9)
+    log.reset(0)
+    if place == "after the core":
+        log.hand_out(2)
+        log.mark(1)
+    log.marks.restart([ZERO])
+    if place == "after the seek":
+        log.mark(9)
+    log.reset(0)
+    log.hand_out(2)
+    log.mark(0, 1)
+    assert log.committed() is None
+    log.hand_out(12)
+    log.mark(*range(2, 12))
+    assert log.committed() == 12
+
+
+def test_a_look_from_before_a_seek_is_no_reset() -> None:
+    """A thread asks the core, then the application seeks, then the thread continues."""
+    log = Log()
+    log.hand_out(10)
+    log.mark(*range(10))
+    assert log.committed() == 10
+    core = log.handed_out
+    marks = log.marks
+
+    def seeks_meanwhile(partitions: list[TopicPartition]) -> list[Any]:
+        marks._handed_out = core
+        rows = core(partitions)
+        marks.before_seek([ZERO])
+        log.reset(0)
+        marks.restart([ZERO])
+        return rows
+
+    marks.restart([ZERO])
+    marks._handed_out = seeks_meanwhile
+    log.mark(9)
+    log.hand_out(2)
+    log.mark(0, 1)
+    assert log.committed() is None
 
 
 def test_a_seek_below_the_committed_offset_moves_no_commit_back() -> None:

@@ -156,8 +156,8 @@ impl Fetcher {
             .unpin(&self.shared.memory, all);
         let mut survey = self.look(now);
         self.settle_uncommitted(&survey);
-        for partition in &survey.gone {
-            self.log_is_gone(partition);
+        for (partition, stamp) in &survey.gone {
+            self.log_is_gone(partition, *stamp);
         }
         self.send_resets(&mut survey, cluster, now, now_ms);
         self.send_validations(&mut survey, cluster, now);

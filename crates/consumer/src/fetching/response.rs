@@ -39,7 +39,7 @@ enum Outcome {
     Open(Accepted),
     Raise(ConsumerError, u64),
     /// The position was read in a topic that was deleted and created again.
-    LogGone,
+    LogGone(u64),
 }
 
 impl Fetcher {
@@ -79,14 +79,14 @@ impl Fetcher {
             }
             return;
         }
+        let empty = !has_news(&response);
         // While a quota is exceeded, responses are empty even if the log has records (KIP-219).
         if response.throttle_time_ms <= 0 {
             self.shared.metrics.fetch_answered_total.add(1);
-            if !has_records(&response) {
+            if empty {
                 self.note_empty(node);
             }
         }
-        let empty = !has_news(&response);
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.session.answered(response.session_id);
             entry.failures = 0;
@@ -207,7 +207,7 @@ impl Fetcher {
     ) -> bool {
         match self.judge(node, &partition, &data, cluster, now) {
             Outcome::Nothing => return false,
-            Outcome::LogGone => self.log_is_gone(&partition),
+            Outcome::LogGone(stamp) => self.log_is_gone(&partition, stamp),
             Outcome::Raise(error, stamp) => {
                 let about = vec![(partition, stamp)];
                 self.shared.partitions.lock().push_error(error, about);
@@ -314,7 +314,7 @@ impl Fetcher {
                 return Outcome::Nothing;
             }
             ErrorCode::OFFSET_OUT_OF_RANGE if state.is_of_former_topic() => {
-                return Outcome::LogGone;
+                return Outcome::LogGone(stamp);
             }
             ErrorCode::OFFSET_OUT_OF_RANGE => match self.shared.config.auto_offset_reset {
                 OffsetReset::None => ConsumerError::OffsetOutOfRange {
@@ -349,7 +349,7 @@ impl Fetcher {
         now: Instant,
     ) -> Outcome {
         if state.is_of_former_topic() {
-            return Outcome::LogGone;
+            return Outcome::LogGone(accepted.stamp);
         }
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
         state.fetched_at = Some(now);
@@ -394,14 +394,6 @@ impl Fetcher {
         self.shared.metrics.stale_results_total.add(1);
         Outcome::Nothing
     }
-}
-
-fn has_records(response: &FetchResponse) -> bool {
-    let mut answered = response
-        .responses
-        .iter()
-        .flat_map(|topic| &topic.partitions);
-    answered.any(|data| data.records.as_ref().is_some_and(|bytes| !bytes.is_empty()))
 }
 
 /// Whether a response has records or errors. Without a session it lists all requested partitions.

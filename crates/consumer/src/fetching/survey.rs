@@ -55,7 +55,7 @@ pub(crate) struct Survey {
     pub(crate) validate: BTreeMap<NodeId, Vec<ValidationTarget>>,
     pub(crate) uncommitted: Vec<(TopicPartition, u64)>,
     /// The logs of their positions no longer exist.
-    pub(crate) gone: Vec<TopicPartition>,
+    pub(crate) gone: Vec<(TopicPartition, u64)>,
     /// Some partition waits for a leader.
     pub(crate) leaderless: bool,
 }
@@ -135,7 +135,7 @@ impl Look<'_> {
         let stamp = state.stamp;
         match (state.phase, state.leader) {
             (Phase::Initializing, _) => {}
-            (Phase::LogGone(_), _) => survey.gone.push(partition.clone()),
+            (Phase::LogGone(_), _) => survey.gone.push((partition.clone(), stamp)),
             (Phase::Uncommitted, _) => survey.uncommitted.push((partition.clone(), stamp)),
             (_, None) => survey.leaderless = true,
             (Phase::AwaitReset(reset), Some(leader)) => {

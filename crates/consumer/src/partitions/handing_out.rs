@@ -95,7 +95,7 @@ impl Assigned {
             };
             let partition = partition.clone();
             let handed_out = state.handed_out;
-            self.enter(&partition, phase);
+            self.enter_in_same_topic(&partition, phase);
             // The application keeps the records that it got before.
             if let Some((_, state)) = self.by_handle(handle) {
                 state.handed_out = handed_out.map(|out| HandedOut {

@@ -253,14 +253,23 @@ impl Assigned {
         self.changes.note();
     }
 
-    /// Enters a phase with another position. Responses in flight and the progress of a running
-    /// drain become stale. Returns false if the partition is not assigned.
+    /// Enters a phase with another position, in whichever topic has the name. Responses in flight
+    /// and the progress of a running drain become stale. Returns false if the partition is not
+    /// assigned.
     pub(crate) fn enter(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
+        let entered = self.enter_in_same_topic(partition, phase);
+        if let Some(state) = self.partitions.get_mut(partition) {
+            state.fetched_from = Uuid::ZERO;
+        }
+        entered
+    }
+
+    /// Works like [`Self::enter`], for a position that has a meaning only in the topic that was read.
+    pub(crate) fn enter_in_same_topic(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
         let entered = self.enter_unmoved(partition, phase);
         if let Some(state) = self.partitions.get_mut(partition) {
             state.moved_at = state.stamp;
             state.handed_out = None;
-            state.fetched_from = Uuid::ZERO;
         }
         entered
     }

@@ -2,8 +2,8 @@
 //! the log has more records.
 //!
 //! A fetch session leaves out partitions that have nothing new, and also those for which other
-//! partitions left no room. So only a response without any records shows that the broker read the
-//! partition, and found nothing.
+//! partitions left no room. So only a response without any records and errors shows that the broker
+//! read the partition, and found nothing.
 
 use thalweg_cluster::NodeId;
 
@@ -19,7 +19,8 @@ pub(crate) struct WatchedFetch {
     offset: i64,
 }
 
-/// The fetch that is watched, and how often its responses had no records of any partition.
+/// The fetch that is watched, and how often its responses had no records and errors of any
+/// partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
     fetch: Option<WatchedFetch>,
@@ -33,7 +34,7 @@ impl Watched {
         Some((fetch.handle, fetch.offset))
     }
 
-    /// A response to the watched fetch had no records.
+    /// A response to the watched fetch was empty.
     pub(crate) fn found_empty(&mut self) {
         self.empty += 1;
     }
@@ -59,8 +60,8 @@ impl Assigned {
 
 impl Partitions {
     /// Returns how many fetches of the partition at this position returned nothing since it was
-    /// first asked about. No other partition had records in these responses, which could have left
-    /// no room.
+    /// first asked about. No other partition had records in these responses: they could have left no
+    /// room.
     pub(crate) fn empty_fetches(&self, partition: &TopicPartition, offset: i64) -> u64 {
         self.settled().empty_fetches(partition, offset)
     }

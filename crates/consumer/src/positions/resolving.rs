@@ -30,11 +30,13 @@ use crate::positions::validation::{self, Verdict};
 use crate::topic_partition::TopicPartition;
 
 impl Fetcher {
-    /// The topic was deleted and created again, so the position has no meaning in the new log.
-    pub(crate) fn log_is_gone(&self, partition: &TopicPartition) {
+    /// The topic was deleted and created again, so the position has no meaning in the new log. A
+    /// later seek has another stamp, and wins.
+    pub(crate) fn log_is_gone(&self, partition: &TopicPartition, stamp: u64) {
         let (position, stamp) = {
             let mut assigned = self.shared.partitions.lock();
-            let phase = assigned.get(partition).map(|state| state.phase);
+            let current = assigned.current_named(partition, stamp);
+            let phase = current.map(|state| state.phase);
             let Some(
                 Phase::Fetching(position)
                 | Phase::AwaitValidation(position)
@@ -284,6 +286,7 @@ impl Fetcher {
         let Some(state) = assigned.current_named(partition, stamp) else {
             return;
         };
+        let diverging = diverging.filter(|_| !state.is_of_former_topic());
         if !matches!(state.phase, Phase::LogGone(_)) {
             self.shared.metrics.truncations_total.add(1);
         }
@@ -300,12 +303,8 @@ impl Fetcher {
                 assigned.push_error(error, vec![(partition.clone(), stamp)]);
             }
             (_, Some(at)) => {
-                // If the topic was created again, this offset means nothing in its log, either.
-                let fetched_from = state.fetched_from;
-                assigned.enter(partition, Phase::Fetching(at));
-                if let Some(state) = assigned.edit(partition) {
-                    state.fetched_from = fetched_from;
-                }
+                // The leader may be that of a new topic, whose ID is not known yet.
+                assigned.enter_in_same_topic(partition, Phase::Fetching(at));
             }
             (reset, None) => {
                 assigned.enter(partition, Phase::AwaitReset(reset));

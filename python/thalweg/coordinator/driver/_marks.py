@@ -251,6 +251,10 @@ class Marks:
         self._partitions: dict[TopicPartition, _Partition] = {}
         # The committed offsets, and whether the application has sought since.
         self._floor: dict[TopicPartition, tuple[int, bool]] = {}
+        # A seek in the core and here is not one step. What another thread sees between them would
+        # look like a reset.
+        self._seeking: set[TopicPartition] = set()
+        self._seeks = 0
 
     def add(self, records: Any) -> None:
         """Marks records as processed, in any order.
@@ -303,7 +307,8 @@ class Marks:
         old = self._old(marked)
         for _ in range(_LOOKS_MAX if old else 0):
             old = self._old(old)
-        return [each for each in marked if each not in old] if old else marked
+        dropped = set(old)
+        return [each for each in marked if each not in dropped] if old else marked
 
     def _is_as_before(self, where: TopicPartition) -> bool:
         """Whether nothing was ever reset. Most calls mark one record, so this takes no lock."""
@@ -319,15 +324,19 @@ class Marks:
     def _old(
         self, marked: list[tuple[TopicPartition, int, int]]
     ) -> list[tuple[TopicPartition, int, int]]:
-        looks = self._looks(list({each[0] for each in marked}))
         with self._lock:
+            seeks, asked = self._seeks, {each[0] for each in marked} - self._seeking
+        looks = self._looks(list(asked))
+        with self._lock:
+            if seeks != self._seeks:
+                return []
             for where, out in looks.items():
                 if out is not None:
                     self._of(where).notice(out)
             return [
                 (where, offset, epoch)
                 for where, offset, epoch in marked
-                if self._of(where).is_of_an_old_log(offset, looks[where])
+                if where in looks and self._of(where).is_of_an_old_log(offset, looks[where])
             ]
 
     def _looks(self, partitions: list[TopicPartition]) -> dict[TopicPartition, HandedOut | None]:
@@ -348,10 +357,13 @@ class Marks:
                 for where in partitions:
                     self._partitions.pop(where, None)
                     self._floor.pop(where, None)
+                    self._seeking.discard(where)
 
     def before_seek(self, partitions: Iterable[TopicPartition]) -> None:
         """Notices resets, before the application seeks in these partitions."""
         with self._lock:
+            self._seeks += 1
+            self._seeking.update(partitions)
             marked = [where for where in partitions if where in self._partitions]
         looks = self._looks(marked)
         with self._lock:
@@ -367,11 +379,13 @@ class Marks:
     def restart(self, partitions: Iterable[TopicPartition]) -> None:
         """Starts these partitions again, after the application has sought in them."""
         with self._lock:
+            self._seeks += 1
+            self._seeking.difference_update(partitions)
             for where in partitions:
                 if where in self._partitions:
                     self._partitions[where].restart()
-                if where in self._floor:
-                    self._floor[where] = self._floor[where][0], True
+                floor, _ = self._floor.get(where, (-1, False))
+                self._floor[where] = floor, True
 
     def begin_at(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Ignores marks before the committed offsets: another member has committed them."""
@@ -379,10 +393,11 @@ class Marks:
             for where, at in committed.items():
                 if at is None:
                     continue
-                self._floor[where] = at.offset, False
+                # The application may have sought while the request was in flight.
+                _, is_sought = self._floor.get(where, (-1, False))
+                self._floor[where] = at.offset, is_sought
                 if where in self._partitions:
-                    state = self._partitions[where]
-                    state.floor, state.is_sought = at.offset, False
+                    self._partitions[where].floor = at.offset
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns what a commit of these partitions would write."""

@@ -191,6 +191,45 @@ fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
     assert_eq!(got.offsets(0), (15..20).collect::<Vec<_>>());
 }
 
+/// Reads the ten records of the topic, whatever the policy.
+fn ten_read(policy: OffsetReset, broker: Broker) -> World {
+    let mut world = World::new(with_reset(policy), broker);
+    world.assign_all(1);
+    let _ = world.drain(1);
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    world
+}
+
+/// The records were read under an earlier leader epoch, so the leader of the new topic is asked where
+/// that epoch ends (KIP-320). Its log has this epoch, too, and is shorter.
+#[test]
+fn a_truncation_does_not_hide_that_the_topic_was_created_again() {
+    for policy in [OffsetReset::Earliest, OffsetReset::None] {
+        let mut broker = Broker::new(&[1]);
+        broker.create("t", 1, 1);
+        ten(&mut broker);
+        let mut world = ten_read(policy, broker);
+        world.broker.create("t", 1, 1);
+        world.broker.append("t", 0, 5, plain(0, 5));
+        let log = world.broker.log("t", 0);
+        (log.leader_epoch, log.epochs) = (3, vec![(1, 5)]);
+        world.broker.held.clear();
+        world.disconnect();
+        world.advance(Duration::from_secs(5));
+        match (policy, world.drain(100)) {
+            (OffsetReset::None, got) => {
+                assert!(
+                    matches!(got, Err(ConsumerError::LogTruncation { .. })),
+                    "{got:?}"
+                );
+            }
+            (_, got) => assert_eq!(got.expect("records").offsets(0), [0, 1, 2, 3, 4]),
+        }
+    }
+}
+
 /// A broker that lags behind still reports the ID of a topic that was deleted earlier. No leader
 /// knows it, so the position is not reset.
 #[test]
@@ -205,12 +244,7 @@ fn a_stale_topic_id_does_not_move_the_position() {
         let first_id = broker.topic_ids["t"];
         broker.create("t", 1, 1);
         ten(&mut broker);
-        let mut world = World::new(with_reset(policy), broker);
-        world.assign_all(1);
-        let _ = world.drain(1);
-        world.consumer.seek(&tp(0), 0, -1).expect("assigned");
-        world.advance(Duration::from_secs(1));
-        assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+        let mut world = ten_read(policy, broker);
         world.broker.append("t", 0, 20, plain(10, 10));
         world.broker.held.clear();
         world.broker.stale_id = Some(first_id);
@@ -238,12 +272,7 @@ fn a_seek_that_is_newer_than_the_metadata_is_kept() {
             let mut broker = Broker::new(&[1]);
             broker.create("t", 1, 1);
             ten(&mut broker);
-            let mut world = World::new(with_reset(policy), broker);
-            world.assign_all(1);
-            let _ = world.drain(1);
-            world.consumer.seek(&tp(0), 0, -1).expect("assigned");
-            world.advance(Duration::from_secs(1));
-            assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+            let mut world = ten_read(policy, broker);
             if assigned_again {
                 world.consumer.assign(&[]);
                 world.run();
