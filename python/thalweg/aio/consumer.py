@@ -176,7 +176,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             self._consumer = _core.Consumer()
             # The core holds the driver. A strong reference back to this object would be a cycle.
             spawn = functools.partial(_spawn, weakref.ref(self))
-            self._driver = Driver(self._consumer, self.config, spawn)
+            self._driver = Driver(self._consumer, self.config.driver(), spawn)
             self._begin = None
             if names:
                 self.subscribe(names)

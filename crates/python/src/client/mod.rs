@@ -457,7 +457,7 @@ impl PendingRequest {
     fn result<'py>(&self, py: Python<'py>, timeout_ms: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let mut answer = self.answer(timeout_ms);
         run(py, &mut answer)?;
-        // Long responses are read in the background, see `coordinator/driver/_background.py`.
+        // Long responses are read in the background, see `coordinator/driver/_waits.py`.
         values::to_py_in_background(py, answer.known(py)?)
     }
 
