@@ -22,11 +22,11 @@ mod idle;
 mod nodes;
 mod outcome;
 mod outlets;
+mod partition;
 mod producer_id;
 mod request;
 mod response;
 mod search;
-mod slot;
 mod split;
 mod timers;
 mod transactional;
@@ -53,8 +53,8 @@ use crate::sender::idle::Idle;
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
 use crate::sender::outlets::{Outlet, Outlets};
+use crate::sender::partition::{Prepared, Readiness, Rules, SenderPartition};
 use crate::sender::request::InFlightRequest;
-use crate::sender::slot::{Prepared, Readiness, Rules, Slot};
 use crate::sender::timers::{Reason, Timers};
 use crate::sync::lock;
 use crate::transactions::TransactionManager;
@@ -72,7 +72,7 @@ pub struct Sender {
     config: ProducerConfig,
     accumulator: Arc<Accumulator>,
     outcomes: Outcomes,
-    slots: Vec<Slot>,
+    slots: Vec<SenderPartition>,
     idle: Idle,
     /// The topic of vacant slots.
     no_topic: Arc<TopicEntry>,
@@ -359,7 +359,7 @@ impl Sender {
             return;
         }
         self.loads_due = Some(now + LOAD_INTERVAL);
-        let mut loads: BTreeMap<usize, (u32, &Slot)> = BTreeMap::new();
+        let mut loads: BTreeMap<usize, (u32, &SenderPartition)> = BTreeMap::new();
         for &index in &self.active {
             let slot = &self.slots[index];
             let load = loads.entry(slot.topic.index()).or_insert((0, slot));

@@ -13,7 +13,7 @@ use crate::batch::completion::{Failure, Piece, Written};
 use crate::error::ProducerError;
 use crate::idempotence::{Continuity, ProducerIdState};
 use crate::sender::batch::ProducerBatch;
-use crate::sender::slot::Slot;
+use crate::sender::partition::SenderPartition;
 use crate::sync::lock;
 
 /// Reports the outcomes of batches, and counts them.
@@ -74,7 +74,7 @@ impl Outcomes {
 
     /// Fails the retries after a gap. They cannot be written under their sequences, and a
     /// transaction does not give them new ones.
-    pub(crate) fn cut_off(&mut self, slot: &mut Slot) {
+    pub(crate) fn cut_off(&mut self, slot: &mut SenderPartition) {
         let (before, behind) = std::mem::take(&mut slot.retry)
             .into_iter()
             .partition(|batch| !slot.is_behind_gap(batch.order));
@@ -106,7 +106,7 @@ impl Outcomes {
     /// `unreachable` is the error of the connection to the leader, if there is one.
     pub(crate) fn expire(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut SenderPartition,
         unreachable: Option<&ConnectionError>,
         now: Instant,
     ) {
@@ -133,7 +133,7 @@ impl Outcomes {
     /// creation `is_over`.
     pub(crate) fn fail_queued(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut SenderPartition,
         is_over: impl Fn(Instant) -> bool,
         error: impl Fn(&ProducerBatch) -> ProducerError,
     ) {
@@ -176,7 +176,7 @@ impl Outcomes {
 
     /// Ends batches before one that the leader has acknowledged. They are written, unless the log
     /// was truncated in between: then nobody knows, and they fail.
-    pub(crate) fn settle_unseen(&mut self, slot: &mut Slot, batches: &[ProducerBatch]) {
+    pub(crate) fn settle_unseen(&mut self, slot: &mut SenderPartition, batches: &[ProducerBatch]) {
         for batch in batches {
             if slot.sequences.is_cut_off(batch.order) {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);
@@ -193,7 +193,7 @@ impl Outcomes {
     ///
     /// The retries get new sequences, except batches that may be in the log under their old ones:
     /// sent again, they could be in the log twice. Those fail.
-    pub(crate) fn mend(&mut self, slot: &mut Slot, producer_id: &mut ProducerIdState) {
+    pub(crate) fn mend(&mut self, slot: &mut SenderPartition, producer_id: &mut ProducerIdState) {
         if slot.retry.is_empty() {
             slot.sequences.resolve();
         }

@@ -10,7 +10,7 @@ use thalweg_network::producer::{AppendWait, MaxBlock};
 use thalweg_producer::{AppendRefusal, Appended, Record, Reservation, TopicEntry};
 
 use crate::convert::errors;
-use crate::producing::core::Core;
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::topics::Topic;
 
 /// Refuses a negative partition.
@@ -44,7 +44,7 @@ pub(crate) struct Waited {
     max_block: Option<MaxBlock>,
 }
 
-impl Core {
+impl OpenProducer {
     #[inline]
     pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<Topic<'_>> {
         self.topics.get(name, &self.accumulator)

@@ -18,8 +18,8 @@ use crate::convert::types::Sizes;
 use crate::interpreter::callbacks;
 use crate::interpreter::foreign::Foreign;
 use crate::producing::append::{Refused, Waited};
-use crate::producing::core::Core;
-use crate::producing::futures::{Awaited, Sent, when_batch_done};
+use crate::producing::futures::{Awaited, SentRecord, when_batch_done};
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::outgoing;
 use crate::producing::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
 use crate::producing::sending::{Given, sent};
@@ -82,11 +82,11 @@ impl Hooks {
     pub(crate) fn send(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &mut Given,
         steps: &mut Steps,
         waited: &mut Waited,
-    ) -> Result<Sent, Refused> {
+    ) -> Result<SentRecord, Refused> {
         if !steps.intercepted {
             steps.intercepted = true;
             if let Some(hook) = &self.on_send {
@@ -105,7 +105,7 @@ impl Hooks {
     fn prepared(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         waited: &mut Waited,
     ) -> Result<Prepared, Refused> {
@@ -142,11 +142,11 @@ impl Hooks {
     fn append(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         prepared: &mut Prepared,
         waited: &mut Waited,
-    ) -> Result<Sent, Refused> {
+    ) -> Result<SentRecord, Refused> {
         if std::mem::take(&mut prepared.choose_again)
             && let Some(sent) = self.append_or_choose_again(py, core, given, prepared, waited)?
         {
@@ -163,11 +163,11 @@ impl Hooks {
     fn append_or_choose_again(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         prepared: &mut Prepared,
         waited: &mut Waited,
-    ) -> Result<Option<Sent>, Refused> {
+    ) -> Result<Option<SentRecord>, Refused> {
         let topic = core.topic(given.topic.bind(py))?;
         let topic = &*topic;
         let (appended, sizes) = prepared.with_record(py, |record| {
@@ -219,7 +219,7 @@ impl Hooks {
     fn partition_of(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         prepared: &Prepared,
     ) -> PyResult<i32> {
@@ -243,7 +243,7 @@ impl Hooks {
 
     /// Calls `on_acknowledgement` once the record is done, even if the application drops its
     /// future.
-    pub(crate) fn hear_of(&self, py: Python<'_>, sent: &Sent) {
+    pub(crate) fn hear_of(&self, py: Python<'_>, sent: &SentRecord) {
         let Some(hook) = &self.on_acknowledgement else {
             return;
         };

@@ -1,7 +1,7 @@
 //! The steps of one `send`, for both `KafkaProducer` and `AIOKafkaProducer`.
 //!
 //! ```text
-//! attempt ── appended ──▶ Sent                                  (nearly always, without a wait)
+//! attempt ── appended ──▶ SentRecord                                  (nearly always, without a wait)
 //!    └─ refused ──▶ AppendWait ── poll ──▶ append again, with the memory that it got
 //! ```
 //! All waits of one send share one `max_block_ms`. The Python steps run once: their results are
@@ -14,18 +14,18 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use thalweg_network::producer::AppendWait;
-use thalweg_network::{ClientError, Operation as ClientOperation};
+use thalweg_network::{ClientError, Operation};
 use thalweg_producer::{Appended, Record};
 use thalweg_records::Headers;
 
 use crate::convert::errors;
 use crate::convert::options::now_ms;
 use crate::convert::types::Sizes;
-use crate::operation::{Operation, run};
+use crate::operation::{PyOperation, run};
 use crate::producing::append::{Refused, Waited};
-use crate::producing::core::Core;
-use crate::producing::futures::{FutureRecordMetadata, Sent};
+use crate::producing::futures::{FutureRecordMetadata, SentRecord};
 use crate::producing::hooks::Steps;
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::outgoing::{
     Data, HeaderList, check_timestamp, header_refs, header_size, need_key_or_value,
 };
@@ -41,7 +41,7 @@ pub(crate) struct Given {
 }
 
 /// The place of a record in a batch, or the error for its future. Other errors are raised.
-pub(crate) type SendOutcome = Result<Sent, Py<PyAny>>;
+pub(crate) type SendOutcome = Result<SentRecord, Py<PyAny>>;
 
 /// A send that is not finished. `C` is a reference to the core: borrowed by a call that blocks,
 /// shared by a coroutine.
@@ -55,7 +55,7 @@ pub(crate) struct Sending<C> {
     waited: Waited,
 }
 
-impl<C: Deref<Target = Core>> Sending<C> {
+impl<C: Deref<Target = OpenProducer>> Sending<C> {
     #[inline]
     pub(crate) fn new(core: C, given: Given) -> Self {
         Self {
@@ -90,17 +90,17 @@ impl<C: Deref<Target = Core>> Sending<C> {
     }
 }
 
-impl<C: Deref<Target = Core>> Operation for Sending<C> {
+impl<C: Deref<Target = OpenProducer>> PyOperation for Sending<C> {
     type Output = SendOutcome;
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        Core::check(&self.core, py)
+        OpenProducer::check(&self.core, py)
     }
 
     /// Continues to the end or to the next wait.
     #[inline]
     fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<SendOutcome>> {
-        let core: &Core = &self.core;
+        let core: &OpenProducer = &self.core;
         let (given, waited) = (&mut self.given, &mut self.waited);
         let result = match &core.hooks {
             None => send_plain(py, core, given, waited),
@@ -127,7 +127,7 @@ impl<C: Deref<Target = Core>> Operation for Sending<C> {
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<SendOutcome>> {
         loop {
             if let Some(waiting) = self.waiting.as_deref_mut() {
-                let Some(found) = ClientOperation::poll(waiting, waker) else {
+                let Some(found) = Operation::poll(waiting, waker) else {
                     return Ok(None);
                 };
                 self.waiting = None;
@@ -143,7 +143,7 @@ impl<C: Deref<Target = Core>> Operation for Sending<C> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        ClientOperation::deadline(self.waiting.as_deref()?)
+        Operation::deadline(self.waiting.as_deref()?)
     }
 
     fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
@@ -155,7 +155,11 @@ impl<C: Deref<Target = Core>> Operation for Sending<C> {
 
 /// Implements `KafkaProducer.send`.
 #[inline]
-pub(crate) fn send(py: Python<'_>, core: &Core, given: Given) -> PyResult<FutureRecordMetadata> {
+pub(crate) fn send(
+    py: Python<'_>,
+    core: &OpenProducer,
+    given: Given,
+) -> PyResult<FutureRecordMetadata> {
     run(py, &mut Sending::new(core, given)).map(FutureRecordMetadata::new)
 }
 
@@ -163,10 +167,10 @@ pub(crate) fn send(py: Python<'_>, core: &Core, given: Given) -> PyResult<Future
 #[inline]
 fn send_plain(
     py: Python<'_>,
-    core: &Core,
+    core: &OpenProducer,
     given: &mut Given,
     waited: &mut Waited,
-) -> Result<Sent, Refused> {
+) -> Result<SentRecord, Refused> {
     let timestamp_ms = *given.timestamp_ms.get_or_insert_with(now_ms);
     check_timestamp(given.topic.bind(py), timestamp_ms)?;
     let key = Data::new(given.key.as_ref().map(|key| key.bind(py)), "key")?;
@@ -203,8 +207,8 @@ fn send_plain(
 }
 
 #[inline]
-pub(crate) fn sent(appended: Appended, timestamp_ms: i64, sizes: Sizes) -> Sent {
-    Sent {
+pub(crate) fn sent(appended: Appended, timestamp_ms: i64, sizes: Sizes) -> SentRecord {
+    SentRecord {
         completion: appended.completion,
         index: appended.index,
         timestamp_ms,

@@ -99,7 +99,7 @@ pub(crate) enum Look<'a, T> {
 }
 
 /// The core of an opened consumer.
-pub(crate) struct Core {
+pub(crate) struct OpenConsumer {
     pub(crate) client: Arc<ConsumerClient>,
     pub(crate) hooks: ConsumerHooks,
     pub(crate) max_poll_records: usize,
@@ -118,7 +118,7 @@ pub(crate) struct Core {
     held: AtomicBool,
 }
 
-impl Core {
+impl OpenConsumer {
     pub(crate) fn new(
         client: Arc<ConsumerClient>,
         hooks: ConsumerHooks,

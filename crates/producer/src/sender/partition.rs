@@ -20,7 +20,7 @@ use crate::partitioning::partition_table::PartitionEntry;
 use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::outlets::{Half, Outlet};
-use crate::sender::request::Sent;
+use crate::sender::request::InFlightBatch;
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
 
@@ -83,8 +83,9 @@ impl Front {
     }
 }
 
+/// One partition in the sender. Its slot is its index in `Sender::slots`.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct SenderPartition {
     pub(crate) topic: Arc<TopicEntry>,
     pub(crate) partition: i32,
     pub(crate) leader: Option<NodeId>,
@@ -104,7 +105,7 @@ pub(crate) struct Slot {
     pub(crate) timers: [Option<Instant>; REASONS],
 }
 
-impl Slot {
+impl SenderPartition {
     pub(crate) fn new(topic: Arc<TopicEntry>, partition: i32) -> Self {
         Self {
             topic,
@@ -335,7 +336,7 @@ impl Slot {
     }
 
     /// Takes the batch of exactly this attempt. Returns `None` if its outcome no longer matters.
-    pub(crate) fn take_in_flight(&mut self, sent: Sent) -> Option<ProducerBatch> {
+    pub(crate) fn take_in_flight(&mut self, sent: InFlightBatch) -> Option<ProducerBatch> {
         let is_it = |b: &ProducerBatch| b.order == sent.order && b.attempts == sent.attempt;
         let at = self.in_flight.iter().position(is_it)?;
         self.in_flight.remove(at)
