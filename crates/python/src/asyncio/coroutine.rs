@@ -29,8 +29,9 @@ use crate::convert::errors;
 use crate::interpreter::untracked::untracked;
 use crate::interpreter::{callbacks, gil};
 use crate::operation::{PyOperation, is_over};
+use crate::producing::futures::SentRecord;
 use crate::producing::open_producer::OpenProducer;
-use crate::producing::sending::{Given, SendOutcome, Sending};
+use crate::producing::sending::{Given, Sending};
 
 /// Clocks of event loops are rounded.
 const TIMER_SLACK: Duration = Duration::from_millis(5);
@@ -432,7 +433,7 @@ fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
 fn future_of(
     py: Python<'_>,
     completions: &Completions,
-    outcome: SendOutcome,
+    outcome: Result<SentRecord, Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let future = RecordFuture::new(Arc::clone(completions.records()), outcome);
     Ok(untracked(py, future)?.into_any().unbind())

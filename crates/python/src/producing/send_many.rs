@@ -22,10 +22,11 @@ use crate::convert::{capsules, errors};
 use crate::operation::PyOperation;
 use crate::producing::append::check_partition;
 use crate::producing::batch_futures::Rows;
+use crate::producing::futures::SentRecord;
 use crate::producing::list_source::{Columns, ListSource, Partitions, at_row};
 use crate::producing::open_producer::OpenProducer;
 use crate::producing::outgoing;
-use crate::producing::sending::{Given, SendOutcome, Sending};
+use crate::producing::sending::{Given, Sending};
 
 /// A column that is being sent. Its output is where the rows are, and how many there are.
 pub(crate) enum SendMany<C> {
@@ -214,7 +215,7 @@ pub(crate) struct EachRow<C> {
     core: C,
     topic: Py<PyString>,
     columns: Columns,
-    rows: Vec<SendOutcome>,
+    rows: Vec<Result<SentRecord, Py<PyAny>>>,
     current: Option<Sending<C>>,
 }
 
