@@ -10,11 +10,11 @@ use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::accumulator::Accumulator;
 use crate::batch::completion::{Failure, Piece, Written};
+use crate::batch::open_batch::OpenBatch;
 use crate::error::ProducerError;
 use crate::idempotence::{Continuity, ProducerIdState};
 use crate::sender::batch::ProducerBatch;
 use crate::sender::partition::SenderPartition;
-use crate::sync::lock;
 
 /// Reports the outcomes of batches, and counts them.
 #[derive(Debug)]
@@ -102,8 +102,13 @@ impl Outcomes {
         }
     }
 
-    /// Fails batches that were appended longer ago than `delivery_timeout`, in flight or not.
-    /// `unreachable` is the error of the connection to the leader, if there is one.
+    /// Returns whether a batch is older than `delivery_timeout`.
+    pub(crate) fn is_over(&self, created: Instant, now: Instant) -> bool {
+        now.duration_since(created) >= self.delivery_timeout
+    }
+
+    /// Fails batches that the sender has taken and that are too old, in flight or not. `unreachable`
+    /// is the error of the connection to the leader, if there is one.
     pub(crate) fn expire(
         &mut self,
         slot: &mut SenderPartition,
@@ -124,14 +129,38 @@ impl Outcomes {
             self.fail(batch, error);
             slot.sequences.lose(batch.order);
         }
-        self.fail_queued(slot, is_over, |batch| {
+        self.fail_unsent(slot, is_over, |batch| {
             too_old(batch, delivery_timeout, batch.maybe_written, unreachable)
         });
     }
 
-    /// Fails the batches of a partition that are not in flight: in each queue the first ones whose
-    /// creation `is_over`.
+    /// Fails batches that are too old and were still in the accumulator's queue.
+    pub(crate) fn expire_queued(
+        &mut self,
+        queued: Vec<OpenBatch>,
+        unreachable: Option<&ConnectionError>,
+    ) {
+        let delivery_timeout = self.delivery_timeout;
+        self.fail_queued(queued, |batch| {
+            too_old(batch, delivery_timeout, false, unreachable)
+        });
+    }
+
+    /// Fails batches that were taken out of the accumulator's queue.
     pub(crate) fn fail_queued(
+        &mut self,
+        queued: Vec<OpenBatch>,
+        error: impl Fn(&ProducerBatch) -> ProducerError,
+    ) {
+        for open in queued {
+            let batch = ProducerBatch::close_uncompressed(open);
+            self.fail(&batch, error(&batch));
+        }
+    }
+
+    /// Fails the batches that the sender has taken and that are not in flight: of the retries and of
+    /// the prepared ones, the first ones whose creation `is_over`.
+    pub(crate) fn fail_unsent(
         &mut self,
         slot: &mut SenderPartition,
         is_over: impl Fn(Instant) -> bool,
@@ -149,16 +178,6 @@ impl Outcomes {
         {
             let first = slot.prepared.pop_front();
             let batch = first.expect("the queue has a first batch").batch;
-            self.fail(&batch, error(&batch));
-        }
-        loop {
-            let open = {
-                let mut queue = lock(&slot.entry().queue);
-                let front = queue.front().filter(|front| is_over(front.created));
-                front.and_then(|_| queue.pop())
-            };
-            let Some(open) = open else { return };
-            let batch = ProducerBatch::close_uncompressed(open);
             self.fail(&batch, error(&batch));
         }
     }
