@@ -68,20 +68,20 @@ __all__ = [
     "BrokerFaults",
     "BrokerGroups",
     "BrokerSecurity",
-    "Call",
     "Client",
     "ClusterMetadata",
     "Completions",
     "Consumer",
+    "ConsumerCoroutine",
     "ConsumerRecord",
     "EmbeddedBroker",
     "FutureBatchMetadata",
     "FutureRecordMetadata",
-    "JobCall",
     "PasswordReply",
     "PendingRequest",
     "PreparedTls",
     "Producer",
+    "ProducerCoroutine",
     "RangeReader",
     "RecordFuture",
     "RecordTable",
@@ -92,7 +92,6 @@ __all__ = [
     "call_every",
     "check_kerberos",
     "is_optimized",
-    "runtime_threads",
     "set_log_level",
     "sign_jwt",
     "stop_threads",
@@ -119,9 +118,6 @@ def set_log_level(logger: str, level: int) -> None:
     The level is one of `logging`. An event below it costs one atomic comparison. Other events go
     through a bounded queue to the callback thread, which calls `thalweg._logging.emit(logger,
     level, message)`. `thalweg._logging` calls this when a client is created and in `refresh()`."""
-
-def runtime_threads() -> list[str]:
-    """Returns the names of this process's runtime threads. Empty until the first client exists."""
 
 def begin_exit() -> None:
     """Prevents other threads from starting application code within our calls.
@@ -372,10 +368,10 @@ class Producer(Generic[_K, _V]):
 class AsyncProducer(Generic[_K, _V]):
     """The producer core for one event loop.
 
-    `thalweg.aio.AIOKafkaProducer` is its public subclass. Its coroutines are `Call` objects. A call
-    does nothing before it is awaited. A cancelled call stops waiting. It raises IllegalStateError
-    in a loop other than that of `_open`, after the close, and in a forked child. It never blocks
-    its thread.
+    `thalweg.aio.AIOKafkaProducer` is its public subclass. Its coroutines are `ProducerCoroutine`
+    objects. A call does nothing before it is awaited. A cancelled call stops waiting. It raises
+    IllegalStateError in a loop other than that of `_open`, after the close, and in a forked child.
+    It never blocks its thread.
     """
 
     @classmethod
@@ -453,7 +449,6 @@ class AsyncProducer(Generic[_K, _V]):
         """Closes the producer at exit, when no loop runs."""
 
     def metrics(self) -> dict[str, dict[str, float]]: ...
-    def _bootstrap_connected(self) -> bool: ...
     @property
     def _core_client(self) -> Client: ...
     @property
@@ -465,7 +460,7 @@ class AsyncProducer(Generic[_K, _V]):
 # ---------------------------------------------------------------- asyncio/coroutine.rs
 
 @final
-class Call:
+class ProducerCoroutine:
     """A coroutine of a producer.
 
     The method that creates it documents its result."""
@@ -478,7 +473,7 @@ class Call:
     def close(self) -> None: ...
 
 @final
-class JobCall:
+class ConsumerCoroutine:
     """A coroutine of a consumer.
 
     It may sleep as long as its consumer lives, in a reference cycle through its task, so the
@@ -1060,8 +1055,8 @@ class Consumer(Generic[_K_co, _V_co]):
 class AsyncConsumer(Generic[_K_co, _V_co]):
     """The waiting calls of a consumer for one event loop.
 
-    Each returns a `JobCall`. Several calls may wait at the same time. A poll that is cancelled
-    while it waits loses no record. After the close, calls raise ConsumerStoppedError."""
+    Each returns a `ConsumerCoroutine`. Several calls may wait at the same time. A poll that is
+    cancelled while it waits loses no record. After the close, calls raise ConsumerStoppedError."""
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...

@@ -31,7 +31,7 @@ use crate::client::cluster::ClusterMetadata;
 use crate::convert::options::{self, Options};
 use crate::convert::{errors, settings, tls, values};
 use crate::interpreter::{callbacks, gil};
-use crate::operation::{Operation, is_over, run};
+use crate::operation::{PyOperation, is_over, run};
 
 /// The client whose connections are used. The handle keeps it open.
 #[derive(Clone)]
@@ -333,7 +333,7 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
     Ok(RequestTarget::Node(id))
 }
 
-struct Pending {
+struct RequestState {
     ticket: Ticket<Response>,
     generation: Generation,
     /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
@@ -343,7 +343,7 @@ struct Pending {
     answer: OnceLock<Result<Value, ClientError>>,
 }
 
-impl Pending {
+impl RequestState {
     /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
     fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
         if self.generation.is_inherited() {
@@ -379,11 +379,11 @@ impl Pending {
 
 /// A request that waits for its response.
 #[pyclass(frozen, module = "thalweg._core")]
-pub(crate) struct PendingRequest(Arc<Pending>);
+pub(crate) struct PendingRequest(Arc<RequestState>);
 
 impl PendingRequest {
     pub(crate) fn of(ticket: Ticket<Response>) -> Self {
-        Self(Arc::new(Pending {
+        Self(Arc::new(RequestState {
             ticket,
             generation: Generation::current(),
             moving: Mutex::default(),
@@ -402,11 +402,11 @@ impl PendingRequest {
 
 /// Waits until a request has its response or its error.
 pub(crate) struct Answer {
-    pending: Arc<Pending>,
+    pending: Arc<RequestState>,
     deadline: Option<Instant>,
 }
 
-impl Operation for Answer {
+impl PyOperation for Answer {
     type Output = ();
 
     fn attempt(&mut self, _: Python<'_>) -> PyResult<Option<()>> {

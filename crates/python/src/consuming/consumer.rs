@@ -17,7 +17,7 @@ use crate::consuming::arguments::{
 };
 use crate::consuming::heartbeats::Heartbeats;
 use crate::consuming::lookups::{Listed, Target, listed, look_up};
-use crate::consuming::polling::{Core, forked, not_open, offset_object};
+use crate::consuming::polling::{OpenConsumer, forked, not_open, offset_object};
 use crate::consuming::{heartbeats, opening};
 use crate::convert::options::{duration_ms, now_ms};
 use crate::convert::tables::RecordTable;
@@ -27,10 +27,10 @@ use crate::operation::run;
 
 /// The consumer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
-pub(crate) struct Consumer(OnceLock<Core>);
+pub(crate) struct Consumer(OnceLock<OpenConsumer>);
 
 impl Consumer {
-    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&Core> {
+    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&OpenConsumer> {
         match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => {
                 core.client
@@ -45,7 +45,7 @@ impl Consumer {
     }
 
     /// Returns the core of a consumer that was opened, even if it is closed now.
-    pub(crate) fn opened(&self) -> Option<&Core> {
+    pub(crate) fn opened(&self) -> Option<&OpenConsumer> {
         self.0.get()
     }
 
@@ -57,7 +57,7 @@ impl Consumer {
     }
 
     /// Stores the core, once a bootstrap server has responded.
-    pub(crate) fn open_with(&self, py: Python<'_>, core: Core) -> PyResult<()> {
+    pub(crate) fn open_with(&self, py: Python<'_>, core: OpenConsumer) -> PyResult<()> {
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))

@@ -6,7 +6,7 @@ use thalweg_consumer::{ListedOffset, OffsetSpec, TopicPartition};
 use thalweg_network::consumer::OffsetLookup;
 
 use crate::consuming::arguments::partition_of;
-use crate::consuming::polling::Core;
+use crate::consuming::polling::OpenConsumer;
 use crate::interpreter::gil;
 
 /// Topic, partition, timestamp.
@@ -17,7 +17,7 @@ pub(crate) type Listed = (String, i32, i64, i64, i32);
 
 /// Starts a lookup.
 pub(crate) fn look_up(
-    core: &Core,
+    core: &OpenConsumer,
     targets: Vec<Target>,
     timeout_ms: Option<f64>,
 ) -> PyResult<OffsetLookup> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use thalweg_network::consumer::ConsumerClient;
 
-use crate::consuming::polling::{ConsumerHooks, Core};
+use crate::consuming::polling::{ConsumerHooks, OpenConsumer};
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::{errors, settings, tls};
 
@@ -20,7 +20,7 @@ pub(crate) fn start(
     py: Python<'_>,
     config: &Bound<'_, PyAny>,
     hooks: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(Core, Duration)> {
+) -> PyResult<(OpenConsumer, Duration)> {
     let mut options = Options::new(config)?;
     let mut client_config = settings::client(&mut options)?;
     let mut consumer_config = settings::consumer(&mut options)?;
@@ -36,7 +36,7 @@ pub(crate) fn start(
     let client = py
         .detach(|| ConsumerClient::start(&client_config, consumer_config))
         .map_err(|error| errors::client(py, &error))?;
-    let core = Core::new(
+    let core = OpenConsumer::new(
         Arc::new(client),
         hooks,
         max_poll_records,

@@ -29,11 +29,11 @@ use crate::consuming::arguments::{Pair, partition_of, partitions_of, table_limit
 use crate::consuming::consumer::Consumer;
 use crate::consuming::lookups::{Target, look_up};
 use crate::consuming::opening;
-use crate::consuming::polling::{Core, Look, Offered, PollState, no_columns};
+use crate::consuming::polling::{Look, Offered, OpenConsumer, PollState, no_columns};
 use crate::convert::errors;
 use crate::convert::tables::RecordTable;
 use crate::interpreter::gil;
-use crate::operation::{Operation, is_over};
+use crate::operation::{PyOperation, is_over};
 
 use operations::{Listing, Opening, Responding, Stopping};
 
@@ -165,7 +165,7 @@ impl AsyncConsumer {
     fn coroutine(
         &self,
         py: Python<'_>,
-        operation: impl Operation<Output = Py<PyAny>> + Send + Sync + 'static,
+        operation: impl PyOperation<Output = Py<PyAny>> + Send + Sync + 'static,
     ) -> ConsumerCoroutine {
         ConsumerCoroutine::new(self.completions.clone_ref(py), operation)
     }
@@ -205,7 +205,7 @@ impl What {
     fn take(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenConsumer,
         state: &mut PollState,
     ) -> PyResult<Option<Py<PyAny>>> {
         match self {
@@ -239,7 +239,7 @@ impl What {
     }
 
     /// Whether the metrics count it as a poll.
-    fn counts(&self, core: &Core) -> bool {
+    fn counts(&self, core: &OpenConsumer) -> bool {
         match self {
             Self::One { .. } => core.counts_step(),
             Self::Many { .. } | Self::Columns(_) => true,
@@ -248,7 +248,7 @@ impl What {
     }
 
     /// Returns the result when the time is over.
-    fn nothing(&self, py: Python<'_>, core: &Core) -> PyResult<Py<PyAny>> {
+    fn nothing(&self, py: Python<'_>, core: &OpenConsumer) -> PyResult<Py<PyAny>> {
         match self {
             Self::One { .. } => Ok(py.None()),
             Self::Many { .. } => Ok(PyDict::new(py).into_any().unbind()),
@@ -276,7 +276,11 @@ struct Polling {
 
 impl Polling {
     /// Returns the core, or an error if the poll cannot continue, for example after a stop.
-    fn core<'a>(consumer: &'a Py<Consumer>, what: &What, py: Python<'_>) -> PyResult<&'a Core> {
+    fn core<'a>(
+        consumer: &'a Py<Consumer>,
+        what: &What,
+        py: Python<'_>,
+    ) -> PyResult<&'a OpenConsumer> {
         let consumer = consumer.get();
         let core = consumer.core(py);
         core.map_err(|error| Self::explained(consumer, what, py, error))
@@ -294,7 +298,7 @@ impl Polling {
     }
 
     /// Checks once what is available. A stop during the check is reported as one before it.
-    fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
+    fn look(&mut self, py: Python<'_>, core: &OpenConsumer) -> PyResult<Option<Py<PyAny>>> {
         self.look_at(py, core).map_err(|error| {
             if errors::is_illegal_state(py, &error) {
                 Self::explained(self.consumer.get(), &self.what, py, error)
@@ -304,7 +308,7 @@ impl Polling {
         })
     }
 
-    fn look_at(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
+    fn look_at(&mut self, py: Python<'_>, core: &OpenConsumer) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
         let caller = match what {
             What::Position(_) => Caller::Other,
@@ -326,7 +330,7 @@ impl Polling {
         }
     }
 
-    fn sleeps(&mut self, core: &Core, waker: &Waker) {
+    fn sleeps(&mut self, core: &OpenConsumer, waker: &Waker) {
         let number = *self
             .number
             .get_or_insert_with(|| NUMBERS.fetch_add(1, Ordering::Relaxed));
@@ -335,7 +339,7 @@ impl Polling {
     }
 }
 
-impl Operation for Polling {
+impl PyOperation for Polling {
     type Output = Py<PyAny>;
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {

@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList};
 use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
 use thalweg_consumer::{ConsumerError, Demand, Drained, TopicPartition};
 
-use super::{Core, PollState};
+use super::{OpenConsumer, PollState};
 use crate::convert::records::ConsumerRecord;
 use crate::convert::sink::{DictSink, Ended, OneSink, Poison};
 use crate::convert::{capsules, errors};
@@ -37,7 +37,7 @@ impl Columns {
     }
 }
 
-impl Core {
+impl OpenConsumer {
     fn note_drained(&self, drained: &Result<Drained, ConsumerError>) {
         if drained.as_ref().is_ok_and(|drained| drained.freed) {
             self.count_next_step();
