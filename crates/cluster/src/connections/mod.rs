@@ -147,7 +147,7 @@ impl Connections {
 
     fn in_flight_max(&self, purpose: Purpose) -> usize {
         match purpose {
-            Purpose::Produce | Purpose::SecondProduce => self.produce_in_flight_max,
+            Purpose::Produce => self.produce_in_flight_max,
             _ => IN_FLIGHT_MAX_OTHER,
         }
     }
@@ -426,7 +426,6 @@ impl Connections {
             Purpose::Rebalance,
             Purpose::Fetch,
             Purpose::Produce,
-            Purpose::SecondProduce,
         ] {
             let taken = self
                 .by_key

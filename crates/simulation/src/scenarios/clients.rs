@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use thalweg_consumer::{BatchInfo, ConsumerError, Offer, RecordSink, TopicPartition};
+use thalweg_consumer::{BatchInfo, ConsumerError, Demand, Offer, RecordSink, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{ClientError, ClientView, Operation};
@@ -125,7 +125,7 @@ pub(crate) async fn read_all(
     loop {
         let step = poll_fn(|cx| {
             core.register(cx.waker());
-            match core.drain(usize::MAX, &mut sink) {
+            match core.drain(Demand::up_to(usize::MAX), &mut sink) {
                 Ok(drained) if drained.records == 0 => Poll::Pending,
                 other => Poll::Ready(other.map(drop)),
             }
