@@ -164,8 +164,8 @@ def test_a_host_alone_is_no_command(arguments, capsys):
         (["--users", "/nowhere"], "--users cannot read /nowhere: No such file or directory"),
         (
             ["--security-protocol", "SASL_SSL"],
-            "--security-protocol SASL_SSL needs --users FILE, because nobody could log in without"
-            " users",
+            "--security-protocol SASL_SSL needs --users FILE, because no client could log in"
+            " without users",
         ),
         (
             ["--sasl-mechanism", "PLAIN"],

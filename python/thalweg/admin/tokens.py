@@ -34,7 +34,7 @@ class DelegationToken:
         renewers: The principals that may renew and expire the token, in addition to the owner.
             None in the result of `create_delegation_token`, because the response omits them.
         issue_timestamp: When the token was created, in Unix ms.
-        expiry_timestamp: When the token expires if nobody renews it, in Unix ms.
+        expiry_timestamp: When the token expires if no client renews it, in Unix ms.
         max_timestamp: When the token expires at the latest, in Unix ms.
     """
 

@@ -1,4 +1,4 @@
-"""SASL sessions of real Kafka that end every few seconds (KIP-368): nobody notices.
+"""SASL sessions of real Kafka that end every few seconds (KIP-368): applications notice nothing.
 
 The broker counts the connections that it closed because a request came after the end of a session
 (`expired-connections-killed-count`). The tests read the number over JMX.

@@ -1,4 +1,4 @@
-"""Somebody between the client and a real broker changes the messages of GSSAPI."""
+"""An attacker between the client and a real broker changes the messages of GSSAPI."""
 
 from __future__ import annotations
 
