@@ -109,7 +109,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Keeps exactly these topics in the metadata although nobody mentions them (assigned topics).
+    /// Keeps exactly these topics in the metadata although no caller mentions them (assigned
+    /// topics).
     pub fn pin_topics(&mut self, names: &BTreeSet<Str>, now: Instant) -> Result<(), InvalidTopic> {
         for name in names {
             self.add_topic(name, now)?;

@@ -170,7 +170,7 @@ impl Sender {
         self.config.compression != Compression::None
     }
 
-    /// Returns whether nothing lingers: somebody waits for memory, for a flush, or for the end of a
+    /// Returns whether nothing lingers: a thread waits for memory, for a flush, or for the end of a
     /// transaction or of the producer.
     fn is_everything_urgent(&self) -> bool {
         self.closing

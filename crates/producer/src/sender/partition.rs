@@ -177,7 +177,7 @@ impl SenderPartition {
         }
     }
 
-    /// Ends the epoch although nobody can find out whether the oldest batch is in the log. A gap
+    /// Ends the epoch although it is unknown whether the oldest batch is in the log. A gap
     /// that was found after it is forgotten: `mend` would wait until the batches before that gap
     /// are done, and the leader refuses this one each time.
     pub(crate) fn break_off_in_doubt(&mut self) {

@@ -276,7 +276,7 @@ impl Member {
         awaiting.iter().map(|at| self.lanes.of(at)).collect()
     }
 
-    /// Answers a committed offset. The answer counts only if the lane still waits for it.
+    /// Responds with a committed offset. The response counts only if the lane still waits for it.
     pub(crate) fn set_committed(&mut self, lane: i32, committed: Option<FetchPosition>) {
         self.core
             .set_committed(&[(self.lanes.partition(lane), committed)]);
