@@ -54,6 +54,22 @@ CORE_TYPES = {
     "ssl_curves_list": "list[str] | None",
     "ssl_enabled_protocols": "list[str] | None",
 }
+# The options that coordinator/driver reads. First those that have the type of the core's options.
+DRIVER_OPTIONS = """
+    allow_auto_create_topics auto_commit_interval_ms auto_commit_marks auto_offset_reset
+    block_rebalance_on_poll client_id client_rack default_api_timeout_ms enable_auto_commit
+    exclude_internal_topics group_id group_instance_id group_protocol group_remote_assignor
+    heartbeat_interval_ms max_poll_interval_ms metadata_max_age_ms metrics_num_samples
+    metrics_sample_window_ms rebalance_timeout_ms request_timeout_ms retry_backoff_max_ms
+    retry_backoff_ms session_timeout_ms
+"""
+DRIVER_TYPES = {
+    "default_offset_commit_callback": "Callable[[Any, Any], object] | None",
+    "interceptor_classes": "Sequence[object]",
+    "key_deserializer": "object",
+    "partition_assignment_strategy": "Sequence[object]",
+    "value_deserializer": "object",
+}
 # The parts of the page before and after the tables are written by hand.
 PAGE_BEGIN = """\
 # Configuration
@@ -394,6 +410,17 @@ def render_types() -> str:
         lines += typed_dict(
             f"Core{name}Config", f"The options that `_core.{name}` takes.", fields, total=True
         )
+    names = {*DRIVER_OPTIONS.split(), *DRIVER_TYPES}
+    lines += typed_dict(
+        "DriverConfig",
+        "The options of a consumer that `coordinator.driver` reads.",
+        (
+            (row.name, DRIVER_TYPES.get(row.name) or core_annotation(row))
+            for row in ROWS
+            if row.name in names and "c" in row.clients
+        ),
+        total=True,
+    )
     return "\n".join([*lines, ""])
 
 

@@ -68,20 +68,20 @@ __all__ = [
     "BrokerFaults",
     "BrokerGroups",
     "BrokerSecurity",
-    "Call",
     "Client",
     "ClusterMetadata",
     "Completions",
     "Consumer",
+    "ConsumerCoroutine",
     "ConsumerRecord",
     "EmbeddedBroker",
     "FutureBatchMetadata",
     "FutureRecordMetadata",
-    "JobCall",
     "PasswordReply",
     "PendingRequest",
     "PreparedTls",
     "Producer",
+    "ProducerCoroutine",
     "RangeReader",
     "RecordFuture",
     "RecordTable",
@@ -92,7 +92,6 @@ __all__ = [
     "call_every",
     "check_kerberos",
     "is_optimized",
-    "runtime_threads",
     "set_log_level",
     "sign_jwt",
     "stop_threads",
@@ -121,9 +120,6 @@ def set_log_level(logger: str, level: int) -> None:
     `thalweg._logging.emit(logger, level, message)`. `thalweg._logging` calls this when a client is
     created and in `refresh()`.
     """
-
-def runtime_threads() -> list[str]:
-    """Returns the names of this process's runtime threads. Empty until the first client exists."""
 
 def begin_exit() -> None:
     """Prevents other threads from starting application code within our calls.
@@ -409,9 +405,9 @@ class AsyncProducer(Generic[_K, _V]):
     `thalweg.aio.AIOKafkaProducer` is its public subclass. The constructor accepts and ignores all
     arguments, as that of `Producer`. Before `_open`, calls raise `IllegalStateError`.
 
-    Its coroutines are `Call` objects. A call does nothing before it is awaited. A cancelled call
-    stops waiting. It raises `IllegalStateError` in a loop other than that of `_open`, after the
-    close, and in a forked child. It never blocks its thread.
+    Its coroutines are `ProducerCoroutine` objects. A call does nothing before it is awaited. A
+    cancelled call stops waiting. It raises `IllegalStateError` in a loop other than that of
+    `_open`, after the close, and in a forked child. It never blocks its thread.
     """
 
     @classmethod
@@ -507,9 +503,6 @@ class AsyncProducer(Generic[_K, _V]):
     def metrics(self) -> dict[str, dict[str, float]]:
         """Returns {group: {name: value}}, as `Producer.metrics`."""
 
-    def _bootstrap_connected(self) -> bool:
-        """Whether a broker is connected."""
-
     @property
     def _core_client(self) -> Client:
         """A client for requests by name, as `Producer._core_client`."""
@@ -524,7 +517,7 @@ class AsyncProducer(Generic[_K, _V]):
 # ---------------------------------------------------------------- asyncio/coroutine.rs
 
 @final
-class Call:
+class ProducerCoroutine:
     """A coroutine of a producer.
 
     The method that creates it documents its result.
@@ -543,7 +536,7 @@ class Call:
         """Ends the coroutine, as if it was cancelled."""
 
 @final
-class JobCall:
+class ConsumerCoroutine:
     """A coroutine of a consumer.
 
     The method that creates it documents its result.
@@ -1213,8 +1206,8 @@ class Consumer(Generic[_K_co, _V_co]):
 class AsyncConsumer(Generic[_K_co, _V_co]):
     """The waiting calls of a consumer for one event loop.
 
-    Each returns a `JobCall`. Several calls may wait at the same time. A poll that is cancelled
-    while it waits loses no record. After the close, calls raise `ConsumerStoppedError`.
+    Each returns a `ConsumerCoroutine`. Several calls may wait at the same time. A poll that is
+    cancelled while it waits loses no record. After the close, calls raise `ConsumerStoppedError`.
     """
 
     @classmethod

@@ -3,8 +3,8 @@
 from typing import Any
 
 from thalweg import KafkaConsumer, _core
-from thalweg.coordinator.driver._background import LongRequest, Work
 from thalweg.coordinator.driver._native import Answer, Cluster, ConsumerCore, CoreClient, Request
+from thalweg.coordinator.driver._waits import LongRequest, Work
 
 
 def consumer_core(consumer: "_core.Consumer[Any, Any]") -> ConsumerCore:

@@ -221,7 +221,7 @@ impl Core {
             return Outcome::Close;
         }
         connection.client_id.clone_from(&header.client_id);
-        let call = api::Call {
+        let call = api::ApiCall {
             core: self,
             connection,
             client_id: header.client_id,

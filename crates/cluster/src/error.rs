@@ -273,11 +273,6 @@ impl RequestError {
     pub fn possibly_written(&self) -> bool {
         matches!(self, Self::Disconnected { .. })
     }
-
-    /// Whether this request ran out of time.
-    pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Disconnected { cause, .. } if matches!(**cause, ConnectionError::RequestTimedOut { .. }))
-    }
 }
 
 #[cfg(test)]

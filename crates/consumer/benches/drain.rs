@@ -8,7 +8,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use thalweg_consumer::{
-    BatchInfo, Consumer, ConsumerConfig, ConsumerError, Drained, Offer, RecordSink,
+    BatchInfo, Consumer, ConsumerConfig, ConsumerError, Demand, Drained, Offer, RecordSink,
 };
 use thalweg_records::{Compression, RecordRef};
 
@@ -77,7 +77,7 @@ fn drain_whole(c: &mut Criterion) {
                 || fetched(partitions, batches_each, Compression::None),
                 |world| {
                     let mut sink = Count::default();
-                    let drained = world.consumer.drain(usize::MAX, &mut sink);
+                    let drained = world.consumer.drain(Demand::up_to(usize::MAX), &mut sink);
                     assert_eq!(drained.expect("records").records, records);
                     world
                 },
@@ -94,8 +94,8 @@ fn drain_in_pieces(c: &mut Criterion) {
     group.sample_size(20);
     let records = 100 * RECORDS_PER_BATCH;
     group.throughput(Throughput::Elements(records as u64));
-    let drain = |consumer: &Consumer, sink: &mut Count| consumer.drain(500, sink);
-    let step = |consumer: &Consumer, sink: &mut Count| consumer.step(sink);
+    let drain = |consumer: &Consumer, sink: &mut Count| consumer.drain(Demand::up_to(500), sink);
+    let step = |consumer: &Consumer, sink: &mut Count| consumer.drain(Demand::step(), sink);
     let ways: [(&str, Way<'_>); 2] = [("500 a poll", &drain), ("1 a step", &step)];
     for (name, way) in ways {
         group.bench_function(name, |b| {

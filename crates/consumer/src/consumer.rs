@@ -119,56 +119,22 @@ impl Consumer {
         self.partitions.wake();
     }
 
-    /// Passes at most `records_max` buffered records to the sink, starting with those left over
+    /// Passes buffered records to the sink, as much as `demand` says, starting with those left over
     /// from the last drain. Returns an error only if it passed no record. No position has moved
     /// then, and a later call can continue.
     pub fn drain<S: RecordSink>(
         &self,
-        records_max: usize,
-        sink: &mut S,
-    ) -> Result<Drained, ConsumerError> {
-        self.drain_only(&[], records_max, sink)
-    }
-
-    /// Drains only the partitions in `only`, or all if it is empty. Buffered records of other
-    /// partitions stay in the buffer.
-    pub fn drain_only<S: RecordSink>(
-        &self,
-        only: &[TopicPartition],
-        records_max: usize,
-        sink: &mut S,
-    ) -> Result<Drained, ConsumerError> {
-        let demand = Demand {
-            only,
-            records_max,
-            run_ahead: false,
-        };
-        self.drain_demand(demand, sink)
-    }
-
-    fn drain_demand<S: RecordSink>(
-        &self,
         demand: Demand,
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
-        let only = demand.only;
-        let (partitions, isolation) = (&self.partitions, self.config.isolation_level);
-        let drained = drain(partitions, isolation, demand, sink);
+        if demand.is_step()
+            && let Some(drained) = self.partitions.step(sink)
+        {
+            return Ok(drained);
+        }
+        let drained = drain(&self.partitions, self.config.isolation_level, demand, sink);
         match &drained {
-            Ok(drained) => {
-                self.metrics
-                    .records_consumed_total
-                    .add(drained.records as u64);
-                if drained.freed {
-                    self.signals.emptied();
-                }
-                if drained.records == 0 {
-                    if !only.is_empty() {
-                        self.partitions.lock().ask_for(only);
-                    }
-                    self.signals.found_nothing(!only.is_empty());
-                }
-            }
+            Ok(drained) => self.note_drained(demand, drained),
             Err(error) => {
                 if matches!(error, ConsumerError::CorruptBatch { .. }) {
                     self.metrics.corrupt_batches_total.add(1);
@@ -181,52 +147,27 @@ impl Consumer {
         drained
     }
 
-    /// Drains one record like [`Self::drain`], for a caller that will ask for the next one too.
-    /// Only one thread at a time may call it. The sink must not run foreign code, because a
-    /// position that it reads would be that of an earlier step.
-    pub fn step<S: RecordSink>(&self, sink: &mut S) -> Result<Drained, ConsumerError> {
-        if let Some(drained) = self.partitions.step(sink) {
-            return Ok(drained);
+    fn note_drained(&self, demand: Demand, drained: &Drained) {
+        self.metrics
+            .records_consumed_total
+            .add(drained.records as u64);
+        if drained.freed {
+            self.signals.emptied();
         }
-        let drained = self.drain_one(&[], sink);
-        if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
+        if drained.records == 0 {
+            let only = demand.only();
+            if !only.is_empty() {
+                self.partitions.lock().ask_for(only);
+            }
+            self.signals.found_nothing(!only.is_empty());
+        } else if demand.is_step() {
             self.partitions.take_in_hand();
         }
-        drained
-    }
-
-    /// Works like [`Self::step`], for a sink that may run foreign code and for the partitions in
-    /// `only` (all if it is empty). No fetch is in hand during the call.
-    pub fn drain_one<S: RecordSink>(
-        &self,
-        only: &[TopicPartition],
-        sink: &mut S,
-    ) -> Result<Drained, ConsumerError> {
-        let demand = Demand {
-            only,
-            records_max: 1,
-            run_ahead: only.is_empty(),
-        };
-        self.drain_demand(demand, sink)
-    }
-
-    /// Drains this partition. What follows its fetches is fetched ahead.
-    pub(crate) fn drain_ahead<S: RecordSink>(
-        &self,
-        partition: &TopicPartition,
-        sink: &mut S,
-    ) -> Result<Drained, ConsumerError> {
-        let demand = Demand {
-            only: std::slice::from_ref(partition),
-            records_max: usize::MAX,
-            run_ahead: true,
-        };
-        self.drain_demand(demand, sink)
     }
 
     /// Returns the number of records that all calls together have returned so far.
     pub fn records_handed_out(&self) -> u64 {
-        drop(self.partitions.settled());
+        self.partitions.count_steps();
         self.metrics.records_consumed_total.get()
     }
 

@@ -43,7 +43,7 @@ mod topic_partition;
 pub use config::ConsumerConfig;
 pub use consumer::Consumer;
 pub use decoding::job::{DecodeDone, DecodeJob};
-pub use draining::drain::Drained;
+pub use draining::drain::{Demand, Drained};
 pub use draining::sink::{BatchInfo, Offer, RecordSink};
 pub use error::ConsumerError;
 pub use fetching::fetcher::Fetcher;

@@ -23,11 +23,6 @@ impl<T> Pending<T> {
         let outcome = self.0.take_or_wait(waker);
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
-
-    /// Returns the result if it has arrived.
-    pub fn try_take(&self) -> Option<Outcome<T>> {
-        self.0.take()
-    }
 }
 
 /// The sending side.
@@ -58,16 +53,17 @@ mod tests {
     #[test]
     fn a_result_is_taken_once() {
         let (pending, completer) = pending::<u32>();
-        assert!(pending.try_take().is_none());
+        assert!(pending.poll(Waker::noop()).is_pending());
         completer.complete(Ok(7));
-        assert_eq!(pending.try_take(), Some(Ok(7)));
-        assert!(pending.try_take().is_none());
+        assert_eq!(pending.poll(Waker::noop()), Poll::Ready(Ok(7)));
+        assert!(pending.poll(Waker::noop()).is_pending());
     }
 
     #[test]
     fn a_dropped_completer_closes() {
         let (pending, completer) = pending::<u32>();
         drop(completer);
-        assert_eq!(pending.try_take(), Some(Err(ConsumerError::Closed)));
+        let closed = Poll::Ready(Err(ConsumerError::Closed));
+        assert_eq!(pending.poll(Waker::noop()), closed);
     }
 }

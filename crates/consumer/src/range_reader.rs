@@ -23,6 +23,7 @@ use thalweg_protocol::Str;
 
 use crate::consumer::Consumer;
 use crate::draining::bounded::Bounded;
+use crate::draining::drain::Demand;
 use crate::draining::sink::RecordSink;
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetSpec};
@@ -266,7 +267,7 @@ impl RangeReader {
         let mut bounded = Bounded::new(sink, self.range.end);
         let drained = match self
             .consumer
-            .drain_ahead(&self.range.partition, &mut bounded)
+            .drain(Demand::range(&self.range.partition), &mut bounded)
         {
             Ok(drained) => drained,
             Err(

@@ -119,18 +119,6 @@ impl CodecPool {
             .count()
     }
 
-    pub(crate) fn thread_names(&self) -> Vec<String> {
-        let queue = self
-            .shared
-            .queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let running = if queue.stopping { 0 } else { queue.threads };
-        (0..running)
-            .map(|index| format!("thalweg-codec-{index}"))
-            .collect()
-    }
-
     /// Ends each thread after its current job.
     pub(crate) fn stop(&self) {
         let mut queue = self

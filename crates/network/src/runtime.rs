@@ -129,17 +129,6 @@ impl Runtime {
         stopped.recv_timeout(timeout).is_ok()
     }
 
-    /// Returns the names of the threads that this process runs for us.
-    pub fn thread_names(&self) -> Vec<String> {
-        let running = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some();
-        let io = running.then(|| "thalweg-io".to_owned());
-        io.into_iter().chain(self.codec.thread_names()).collect()
-    }
-
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(task);
     }

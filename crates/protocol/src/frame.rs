@@ -9,9 +9,8 @@
 //! has them, as a client must be able to read it before it knows the version. Readers in this
 //! module start after the length.
 
-use crate::messages::api_versions::ApiVersionsResponse;
 use crate::messages::header::RequestHeader;
-use crate::{ApiKey, DecodeError, EncodeError, ErrorCode, Message, Reader, Request, dynamic, put};
+use crate::{ApiKey, DecodeError, EncodeError, Message, Reader, Request, dynamic, put};
 
 /// Returns the version of a request's header: 2 in flexible versions, otherwise 1.
 pub fn request_header_version(key: ApiKey, version: i16) -> i16 {
@@ -178,15 +177,4 @@ pub fn decode_response_header(
         input.skip_tagged_fields()?;
     }
     Ok(correlation_id)
-}
-
-/// Reads the body of an `ApiVersions` response. If the broker does not know the requested version,
-/// the body has the form of version 0 and lists the versions that the broker knows (KIP-511).
-pub fn decode_api_versions(
-    input: &mut Reader,
-    version: i16,
-) -> Result<ApiVersionsResponse, DecodeError> {
-    // Every version starts with the error code.
-    let refused = input.clone().i16()? == ErrorCode::UNSUPPORTED_VERSION.0;
-    ApiVersionsResponse::decode(input, if refused { 0 } else { version })
 }

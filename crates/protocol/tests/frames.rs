@@ -1,9 +1,7 @@
 //! Headers and whole frames, compared with bytes written by hand from Kafka's protocol guide.
 
 use bytes::Bytes;
-use thalweg_protocol::messages::api_versions::{
-    ApiVersion, ApiVersionsRequest, ApiVersionsResponse,
-};
+use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::header::RequestHeader;
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use thalweg_protocol::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
@@ -93,27 +91,6 @@ fn responses_have_tags_in_their_header_but_for_api_versions() {
     };
     let frame = frame::encode_response(ApiKey::API_VERSIONS, 3, 7, &response).expect("valid");
     assert_eq!(frame[4..12], [0, 0, 0, 7, 0, 35, 1, 0]);
-}
-
-#[test]
-fn a_broker_that_does_not_know_the_version_of_api_versions_answers_in_version_0() {
-    let known = ApiVersion {
-        api_key: 18,
-        min_version: 0,
-        max_version: 2,
-    };
-    for (error_code, body_version) in [(35, 0), (0, 3)] {
-        let response = ApiVersionsResponse {
-            error_code,
-            api_keys: vec![known.clone()],
-            ..ApiVersionsResponse::default()
-        };
-        let mut body = Vec::new();
-        response.encode(&mut body, body_version).expect("valid");
-        let mut input = Reader::new(Bytes::from(body));
-        assert_eq!(frame::decode_api_versions(&mut input, 3), Ok(response));
-        assert_eq!(input.finish(), Ok(()));
-    }
 }
 
 #[test]

@@ -69,16 +69,6 @@ pub fn encode(fields: &RecordFields<'_>, out: &mut impl RecordSink) -> usize {
     total
 }
 
-/// Writes the record at the start of `room`, which must have `encoded_len` bytes. Returns the whole
-/// length.
-#[inline]
-pub fn encode_to_slice(fields: &RecordFields<'_>, room: &mut [u8]) -> usize {
-    let body = body_len(fields);
-    let total = varint_len(body as i32) + body;
-    write_contiguous(fields, body, &mut room[..total]);
-    total
-}
-
 #[inline]
 fn body_len(fields: &RecordFields<'_>) -> usize {
     1 + varlong_len(fields.timestamp_delta)

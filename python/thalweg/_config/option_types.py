@@ -751,3 +751,37 @@ class CoreClientConfig(TypedDict):
     sasl_kerberos_keytab: str | None
     metrics_num_samples: int
     metrics_sample_window_ms: int
+
+
+class DriverConfig(TypedDict):
+    """The options of a consumer that `coordinator.driver` reads."""
+
+    client_id: str | None
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    allow_auto_create_topics: bool
+    key_deserializer: object
+    value_deserializer: object
+    auto_offset_reset: str
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    auto_commit_marks: bool
+    default_offset_commit_callback: Callable[[Any, Any], object] | None
+    group_id: str | None
+    group_instance_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
+    partition_assignment_strategy: Sequence[object]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    rebalance_timeout_ms: int | None
+    block_rebalance_on_poll: bool
+    exclude_internal_topics: bool
+    client_rack: str
+    interceptor_classes: Sequence[object]
+    metrics_num_samples: int
+    metrics_sample_window_ms: int

@@ -2,7 +2,7 @@
 
     getone(), getmany(), poll_arrow(), async for record in consumer
       └─ records in the buffer: returns at once
-         else: the task sleeps until the I/O thread wakes it (_core.JobCall)
+         else: the task sleeps until the I/O thread wakes it (_core.ConsumerCoroutine)
     commit(), committed(), stop(): calls of the driver, which the task runs (_waits.py)
 
 As in KafkaConsumer, only the calls that return records do the work of a group member. Between these
@@ -66,6 +66,7 @@ __all__ = [
     "AIOKafkaConsumer",
     "AsyncConsumerRebalanceListener",
     "ConsumerRebalanceListener",
+    "ConsumerCoroutine",
     "ConsumerRecord",
     "RecordTable",
 ]
@@ -176,7 +177,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             self._consumer = _core.Consumer()
             # The core holds the driver. A strong reference back to this object would be a cycle.
             spawn = functools.partial(_spawn, weakref.ref(self))
-            self._driver = Driver(self._consumer, self.config, spawn)
+            self._driver = Driver(self._consumer, self.config.driver(), spawn)
             self._begin = None
             if names:
                 self.subscribe(names)

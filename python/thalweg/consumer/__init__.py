@@ -143,7 +143,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         names = constructor_topics("KafkaConsumer", topics)
         self.config = config = configured("c", "KafkaConsumer", given, checks=CHECKS)
         _logging.refresh()
-        self._driver = Driver(self, config)
+        self._driver = Driver(self, config.driver())
         self._open(config.core(), consuming.Hooks(config, self._driver.before_poll))
         config.opened(self, lambda opened: opened._core_client.api_versions("any"))
         self._pid = os.getpid()

@@ -1,6 +1,7 @@
 """Consumer groups: both the members' side and the coordinator's side.
 
     consumer ── driver/ ──> classic/member.py, kip848/member.py     state machine of a member
+                   ├──────> topics.py                               subscribed topics
                    ├──────> offsets.py, commit_future.py            committed offsets
                    └──────> listener.py                             rebalance listeners
     embedded broker ──────> groups.py ──> classic/group.py          state machine of a group

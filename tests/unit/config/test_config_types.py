@@ -1,5 +1,6 @@
 """Generated files match the tables that they come from."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,15 @@ def test_constructors_take_every_option_and_the_core_is_told_every_core_option()
         serializers = {name for name in options_of(client) if name.endswith("serializer")}
         assert set(public.__annotations__) | serializers == set(options_of(client))
         assert set(core.__annotations__) == set(resolve(client, {}).core())
+
+
+def test_the_driver_reads_every_option_of_its_type():
+    from thalweg._config.option_types import DriverConfig
+
+    files = [
+        *(ROOT / "python/thalweg/coordinator/driver").glob("*.py"),
+        ROOT / "python/thalweg/_client/consuming.py",  # the reset policy
+    ]
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
+    read = set(re.findall(r"""config\[["'](\w+)["']\]""", text))
+    assert set(DriverConfig.__annotations__) - read == set()

@@ -6,7 +6,7 @@ from math import isnan
 
 import pytest
 
-from thalweg.coordinator.driver._metrics import Window
+from thalweg.coordinator.driver._monitoring import Window
 
 
 def test_without_values_there_is_no_average():

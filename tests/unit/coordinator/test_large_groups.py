@@ -14,12 +14,12 @@ from tests.support.waiting import wait_until
 from tests.unit.coordinator.membership.member import apis, joined
 from thalweg.coordinator.assignors.range import RangePartitionAssignor
 from thalweg.coordinator.classic.ownership import Ownership
-from thalweg.coordinator.driver import _background
+from thalweg.coordinator.driver import _waits
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import KafkaTimeoutError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
-MANY = _background.LONG + 1
+MANY = _waits.LONG + 1
 NAMES = [f"events-{number:05}" for number in range(MANY)]
 PARTITIONS = [TopicPartition(name, 0) for name in NAMES]
 
@@ -181,7 +181,7 @@ def test_a_short_commit_does_not_overtake_a_long_one(
     consumer = make(enable_auto_commit=False)
     polled_until(consumer, lambda: consumer.assignment() == set(PARTITIONS))
     opened = threading.Event()
-    module = sys.modules["thalweg.coordinator.driver._offset_requests"]
+    module = sys.modules["thalweg.coordinator.driver._committed_offsets"]
     body = module.wire.commit_body
 
     def slowly(group: Any, offsets: Any) -> Any:
@@ -226,7 +226,7 @@ def test_a_background_computation_tells_its_error_and_times_out() -> None:
         opened.wait(30)
         raise ValueError("none")
 
-    work: _background.Work[None] = _background.Work(fails)
+    work: _waits.Work[None] = _waits.Work(fails)
     with pytest.raises(KafkaTimeoutError):
         work.result(0)
     told: list[Any] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.coordinator.driver._look import Known, Wanted, look
+from thalweg.coordinator.topics import Known, Wanted, look
 
 NOTHING = Known(None, {}, None)
 

@@ -8,7 +8,7 @@ import pytest
 
 from thalweg.aio._waits import awaited
 from thalweg.coordinator.driver import run
-from thalweg.coordinator.driver._offset_fetch import Seeking
+from thalweg.coordinator.driver._committed_offsets import Seeking
 from thalweg.errors import IllegalStateError, KafkaTimeoutError, NoOffsetForPartitionError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
@@ -63,7 +63,7 @@ def sought(
     core: Core, api: str, policy: str, found: dict[TopicPartition, OffsetAndMetadata | None]
 ) -> list[Any]:
     """Returns the calls that set the positions for the found offsets."""
-    config = {"auto_offset_reset": policy, "default_api_timeout_ms": 60_000}
+    config: Any = {"auto_offset_reset": policy, "default_api_timeout_ms": 60_000}
     fake: Any = core
     steps = Seeking(fake, config, core.seek, is_eager=api == "task").to(found)
     if api == "thread":

@@ -24,7 +24,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The topics of a client, and the time."""
     found = SimpleNamespace(now_ms=0.0, client=Client())
     monkeypatch.setattr(_topics, "now_ms", lambda: found.now_ms)
-    config = {
+    config: Any = {
         "allow_auto_create_topics": False,
         "exclude_internal_topics": True,
         "metadata_max_age_ms": 300_000,

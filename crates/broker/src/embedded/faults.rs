@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::server::{SharedCore, lock};
-use crate::{FaultAction, FaultId, FaultMatch, TlsVersion};
+use crate::{FaultAction, FaultId, FaultMatch};
 
 /// The faults of a running broker.
 ///
@@ -141,11 +141,6 @@ impl FaultBuilder {
     /// See [`FaultAction::CloseInTlsHandshake`].
     pub fn close_in_tls_handshake(self) -> FaultId {
         self.then(FaultAction::CloseInTlsHandshake)
-    }
-
-    /// See [`FaultAction::TlsVersion`].
-    pub fn tls_version(self, version: TlsVersion) -> FaultId {
-        self.then(FaultAction::TlsVersion(version))
     }
 
     fn then(self, action: FaultAction) -> FaultId {

@@ -10,7 +10,7 @@ use thalweg_protocol::messages::api_versions::{
 
 use crate::options::TRANSACTION_VERSION_MAX;
 use crate::requests::answer::{Outcome, ReplyTo};
-use crate::requests::api::{self, Call};
+use crate::requests::api::{self, ApiCall};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
@@ -70,7 +70,7 @@ fn finalized_features(level: i16) -> Vec<FinalizedFeatureKey> {
 
 /// Answers an unknown version with version 0 of the answer, which lists the supported versions
 /// (KIP-511).
-pub(crate) fn unsupported_version(call: Call<'_>) -> Outcome {
+pub(crate) fn unsupported_version(call: ApiCall<'_>) -> Outcome {
     let answer = refusal(ErrorCode::UNSUPPORTED_VERSION, api::announced(call.core));
     let reply_to = ReplyTo {
         version: 0,

@@ -75,7 +75,7 @@ struct Circumstances {
 }
 
 /// The result of a batch that was not refused.
-struct Appended {
+struct AppendedBatch {
     base_offset: i64,
     log_append_time_ms: i64,
     log_start_offset: i64,
@@ -130,7 +130,7 @@ fn produce_partition(
     circumstances: &mut Circumstances,
     (topic, index): (Uuid, i32),
     records: Option<Bytes>,
-) -> Result<Appended, Refusal> {
+) -> Result<AppendedBatch, Refusal> {
     check(context, circumstances.acks, topic, index)?;
     context.core.verify_batch(
         records.as_deref().unwrap_or_default(),
@@ -171,7 +171,7 @@ fn produce_partition(
             } => {
                 let log_start_offset = partition.log.start_offset();
                 let log_append_time_ms = timestamp;
-                return Ok(Appended {
+                return Ok(AppendedBatch {
                     base_offset,
                     log_append_time_ms,
                     log_start_offset,
@@ -196,7 +196,7 @@ fn produce_partition(
     core.memory_bytes += partition.log.size_bytes() - size_before;
     partition.waiters.wake_all();
     let log_start_offset = partition.log.start_offset();
-    Ok(Appended {
+    Ok(AppendedBatch {
         base_offset,
         log_append_time_ms,
         log_start_offset,
@@ -254,7 +254,7 @@ fn plain(code: ErrorCode) -> Refusal {
     Refusal::new(code, code.message())
 }
 
-fn success(index: i32, appended: &Appended) -> PartitionProduceResponse {
+fn success(index: i32, appended: &AppendedBatch) -> PartitionProduceResponse {
     PartitionProduceResponse {
         index,
         base_offset: appended.base_offset,

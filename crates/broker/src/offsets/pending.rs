@@ -21,13 +21,13 @@ pub(crate) struct Place {
 }
 
 /// An offset, and its position in the order in which all offsets were written.
-type Pending = (u64, CommittedOffset);
+type PendingOffset = (u64, CommittedOffset);
 
 #[derive(Debug)]
 struct Entry {
     /// The partition of `__consumer_offsets` that the group belongs to.
     home: i32,
-    pending: Pending,
+    pending: PendingOffset,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl PendingOffsets {
         &mut self,
         (producer_id, home): (i64, i32),
         place: Place,
-        pending: Pending,
+        pending: PendingOffset,
     ) -> Result<(), ErrorCode> {
         if self.count >= OFFSETS_MAX {
             return Err(ErrorCode::POLICY_VIOLATION);
@@ -78,7 +78,7 @@ impl PendingOffsets {
     }
 
     /// Takes out what the producer wrote for the groups of this home partition.
-    pub(crate) fn take(&mut self, producer_id: i64, home: i32) -> Vec<(Place, Pending)> {
+    pub(crate) fn take(&mut self, producer_id: i64, home: i32) -> Vec<(Place, PendingOffset)> {
         let places = self.by_producer.remove(&(producer_id, home));
         let mut taken = Vec::new();
         for place in places.unwrap_or_default() {

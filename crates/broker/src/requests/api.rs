@@ -2,7 +2,7 @@
 //! handlers.
 //!
 //! ```text
-//! Call -> row of the table, version served? -> decode -> fault? -> handler -> encode -> Outcome
+//! ApiCall -> row of the table, version served? -> decode -> fault? -> handler -> encode -> Outcome
 //! ```
 //! A request of an unsupported API or version closes the connection, as in Kafka. Only
 //! `ApiVersions` answers, so that a newer client can try again with an older version (KIP-511).
@@ -24,7 +24,7 @@ use crate::requests::subject::Subject;
 use crate::requests::wait::{Wait, WaitsFor};
 
 /// One request for its handler.
-pub(crate) struct Call<'a> {
+pub(crate) struct ApiCall<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connection: &'a mut Connection,
     pub(crate) client_id: Option<Str>,
@@ -40,10 +40,10 @@ type Served = Result<Outcome, DecodeError>;
 
 struct Api {
     key: ApiKey,
-    serve: fn(Call<'_>) -> Served,
+    serve: fn(ApiCall<'_>) -> Served,
 }
 
-const fn api(key: ApiKey, serve: fn(Call<'_>) -> Served) -> Api {
+const fn api(key: ApiKey, serve: fn(ApiCall<'_>) -> Served) -> Api {
     Api { key, serve }
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn announced(core: &Core) -> Vec<ApiVersion> {
         .collect()
 }
 
-pub(crate) fn dispatch(call: Call<'_>) -> Outcome {
+pub(crate) fn dispatch(call: ApiCall<'_>) -> Outcome {
     let (key, version) = (call.reply_to.key, call.reply_to.version);
     let api = APIS
         .iter()
@@ -160,7 +160,7 @@ pub(crate) fn dispatch(call: Call<'_>) -> Outcome {
     (api.serve)(call).unwrap_or(Outcome::Close)
 }
 
-impl Call<'_> {
+impl ApiCall<'_> {
     /// Serves an API whose handler always has an answer.
     fn answer<R: Request + Subject>(
         self,

@@ -47,13 +47,80 @@ pub(crate) enum Stop {
 
 /// What a drain takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand<'a> {
-    /// The partitions to drain. All if it is empty.
-    pub(crate) only: &'a [TopicPartition],
-    pub(crate) records_max: usize,
-    /// The caller needs a long time for each fetch, so what follows the leftovers may be fetched
-    /// ahead.
-    pub(crate) run_ahead: bool,
+pub struct Demand<'a> {
+    only: &'a [TopicPartition],
+    records_max: usize,
+    pace: Pace,
+}
+
+/// How the caller takes records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// It takes all that it wants at once. What follows the leftovers is fetched after them.
+    Poll,
+    /// It needs a long time for each fetch, so what follows the leftovers may be fetched ahead.
+    Ahead,
+    /// As `Ahead`, and it keeps the fetch in hand from one record to the next.
+    Step,
+}
+
+impl<'a> Demand<'a> {
+    /// At most this many records, of all partitions.
+    pub fn up_to(records_max: usize) -> Self {
+        Self {
+            only: &[],
+            records_max,
+            pace: Pace::Poll,
+        }
+    }
+
+    /// One record, of a caller that will ask for the next one too. What follows the leftovers may
+    /// be fetched ahead.
+    pub fn one() -> Self {
+        Self {
+            pace: Pace::Ahead,
+            ..Self::up_to(1)
+        }
+    }
+
+    /// One record, and its fetch stays in hand for the next call: within a batch, that call takes
+    /// no lock. Only one thread at a time may ask for steps. The sink must not run foreign code,
+    /// because a position that it reads would be that of an earlier step.
+    pub fn step() -> Self {
+        Self {
+            pace: Pace::Step,
+            ..Self::one()
+        }
+    }
+
+    /// Only records of these partitions (of all if it is empty). Buffered records of other
+    /// partitions stay in the buffer. Nothing is kept in hand or fetched ahead for them.
+    #[must_use]
+    pub fn of(self, only: &'a [TopicPartition]) -> Self {
+        let pace = if only.is_empty() {
+            self.pace
+        } else {
+            Pace::Poll
+        };
+        Self { only, pace, ..self }
+    }
+
+    /// All records of a range, which the caller reads slowly.
+    pub(crate) fn range(partition: &'a TopicPartition) -> Self {
+        Self {
+            only: std::slice::from_ref(partition),
+            records_max: usize::MAX,
+            pace: Pace::Ahead,
+        }
+    }
+
+    pub(crate) fn only(&self) -> &'a [TopicPartition] {
+        self.only
+    }
+
+    pub(crate) fn is_step(&self) -> bool {
+        self.pace == Pace::Step
+    }
 }
 
 /// Drains records into `sink`. Returns an error only if no record was taken. No position has moved
@@ -65,7 +132,9 @@ pub(crate) fn drain<S: RecordSink>(
     sink: &mut S,
 ) -> Result<Drained, ConsumerError> {
     let Demand {
-        only, records_max, ..
+        only,
+        records_max,
+        pace,
     } = demand;
     let mut drained = Drained::default();
     if records_max == 0 {
@@ -114,7 +183,8 @@ pub(crate) fn drain<S: RecordSink>(
         let goes_on = !holds || matches!(stop, Stop::Empty | Stop::NotReady);
         drained.freed |= !holds || stop == Stop::Empty;
         if !goes_on || drained.refused || drained.records == records_max {
-            drained.freed |= demand.run_ahead && drained.records > 0 && guard.run_ahead(isolation);
+            let runs_ahead = pace != Pace::Poll && drained.records > 0;
+            drained.freed |= runs_ahead && guard.run_ahead(isolation);
             break;
         }
         next = guard.take_next(only, horizon);

@@ -41,12 +41,13 @@ mod watched;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use std::time::Instant;
 
 use thalweg_protocol::planted::{Bug, is_planted};
 
 pub(crate) use self::buffer::{Rest, TakenFetch};
 use self::errors::QueuedErrors;
-use self::state::{FetchPosition, Phase};
+use self::state::{FetchPosition, PartitionNews, Phase};
 use self::steps::InHand;
 use self::table::{Assigned, Changes};
 use crate::error::ConsumerError;
@@ -191,6 +192,26 @@ impl Partitions {
         let mut guard = self.lock();
         guard.decoded(handle, stamp);
         wake(guard);
+    }
+
+    /// Applies what a version of the metadata says about some partitions. Returns for each whether a
+    /// warning about its absence is due. A new leader must confirm the current position of an
+    /// iteration, not the one where it began.
+    pub(crate) fn take_news(
+        &self,
+        news: &[PartitionNews],
+        version: u64,
+        now: Instant,
+    ) -> Vec<bool> {
+        let mut assigned = self.settled();
+        let mut apply = |news: &PartitionNews| {
+            if let Some(id) = news.topic_id {
+                assigned.set_topic_id(news.partition, id);
+            }
+            assigned.set_leader(news.partition, news.leader);
+            assigned.note_absence(news.partition, news.is_absent, version, now)
+        };
+        news.iter().map(&mut apply).collect()
     }
 
     /// Begins a drain. Returns its horizon (fetches that arrive later are left to the next drain)

@@ -150,10 +150,4 @@ impl Partitions {
         self.collect(|tp, s| (s.phase == Phase::Initializing).then(|| tp.clone()))
             .1
     }
-
-    pub fn has_all_positions(&self) -> bool {
-        let lacking =
-            |_: &TopicPartition, s: &mut PartitionState| s.valid_position().is_none().then_some(());
-        self.collect(lacking).1.is_empty()
-    }
 }

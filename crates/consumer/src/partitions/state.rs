@@ -29,6 +29,7 @@ use crate::decoding::completed_fetch::CompletedFetch;
 use crate::metrics::distances::{Distance, Distances};
 use crate::offset_spec::{IsolationLevel, OffsetReset};
 use crate::positions::absence::AbsenceNote;
+use crate::topic_partition::TopicPartition;
 
 /// The next offset to read, and the leader epoch of the record before it (-1: unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,16 @@ pub(crate) enum Phase {
 pub(crate) struct Leader {
     pub(crate) node: i32,
     pub(crate) epoch: i32,
+}
+
+/// What a version of the metadata says about a partition.
+#[derive(Debug)]
+pub(crate) struct PartitionNews<'a> {
+    pub(crate) partition: &'a TopicPartition,
+    /// `None`: the metadata does not have the topic.
+    pub(crate) topic_id: Option<Uuid>,
+    pub(crate) leader: Option<Leader>,
+    pub(crate) is_absent: bool,
 }
 
 /// The fetch that begins at the position.

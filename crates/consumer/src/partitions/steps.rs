@@ -45,7 +45,7 @@ pub(super) struct Steps {
 impl Partitions {
     /// Locks the table for the application. The positions include the steps of an iteration,
     /// except for one that is running in another thread now.
-    pub(crate) fn settled(&self) -> Guard<'_> {
+    pub(super) fn settled(&self) -> Guard<'_> {
         let mut guard = self.lock();
         if !guard.state().has_in_hand {
             return guard;
@@ -58,6 +58,11 @@ impl Partitions {
             self.put_back(steps, Rest::First, &mut guard);
         }
         guard
+    }
+
+    /// Adds the steps so far to the counter of records.
+    pub(crate) fn count_steps(&self) {
+        drop(self.settled());
     }
 
     /// Takes both locks. While it waits for one, it does not hold the other.

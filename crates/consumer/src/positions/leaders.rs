@@ -14,7 +14,7 @@ use thalweg_protocol::{ErrorCode, Str};
 use crate::error::ConsumerError;
 use crate::fetching::fetcher::Fetcher;
 use crate::partitions::PARTITIONS_PER_LOCK;
-use crate::partitions::state::Leader;
+use crate::partitions::state::{Leader, PartitionNews};
 use crate::positions::absence::Absence;
 use crate::topic_partition::TopicPartition;
 
@@ -145,34 +145,34 @@ impl Fetcher {
         now: Instant,
         found: &mut Found,
     ) -> bool {
-        let mut lacking = false;
-        let mut absent = Vec::new();
-        // A new leader must confirm the current position of an iteration, not the one where it
-        // began.
-        let mut assigned = self.shared.partitions.settled();
-        for partition in piece {
+        let news = piece.iter().map(|partition| {
             let known = topic.and_then(|topic| topic.partition(partition.partition));
             let leader = known.and_then(|known| {
                 let node = known.leader.filter(|&id| metadata.node(id).is_some())?;
                 let epoch = known.leader_epoch;
                 Some(Leader { node, epoch })
             });
-            if let Some(topic) = topic {
-                assigned.set_topic_id(partition, topic.id);
-            }
-            lacking |= leader.is_none();
-            assigned.set_leader(partition, leader);
             let absence = match known {
                 Some(_) => None,
                 None => Absence::of(partition, metadata),
             };
-            if assigned.note_absence(partition, absence.is_some(), metadata.version, now) {
-                absent.extend(absence);
-            }
-        }
-        drop(assigned);
-        found.absent.extend(absent.iter().map(ToString::to_string));
-        lacking
+            let news = PartitionNews {
+                partition,
+                topic_id: topic.map(|topic| topic.id),
+                leader,
+                is_absent: absence.is_some(),
+            };
+            (news, absence)
+        });
+        let (news, absences): (Vec<_>, Vec<_>) = news.unzip();
+        let due = self
+            .shared
+            .partitions
+            .take_news(&news, metadata.version, now);
+        let absences = absences.into_iter().zip(due);
+        let told = absences.filter_map(|(absence, is_due)| absence.filter(|_| is_due));
+        found.absent.extend(told.map(|absence| absence.to_string()));
+        news.iter().any(|news| news.leader.is_none())
     }
 
     fn warn_of_absent(&mut self, absent: &BTreeSet<String>) {

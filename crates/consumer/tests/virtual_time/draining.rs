@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use thalweg_consumer::{ConsumerConfig, OffsetReset};
+use thalweg_consumer::{ConsumerConfig, Demand, OffsetReset};
 use thalweg_protocol::ErrorCode;
 
 use crate::batches::plain;
@@ -160,7 +160,10 @@ fn what_arrives_during_a_drain_waits_for_the_next_one() {
     let consumer = std::sync::Arc::clone(&world.consumer);
     let mut collected = Collected::default();
     let mut crank = || world.run();
-    let drained = consumer.drain(usize::MAX, &mut Refetching(&mut collected, &mut crank));
+    let drained = consumer.drain(
+        Demand::up_to(usize::MAX),
+        &mut Refetching(&mut collected, &mut crank),
+    );
     assert_eq!(drained.expect("records").records, 20);
     assert_eq!(
         collected.offsets(0),
@@ -184,13 +187,13 @@ fn a_refused_record_stays_with_the_position_in_front_of_it() {
     };
     let drained = world
         .consumer
-        .drain(usize::MAX, &mut sink)
+        .drain(Demand::up_to(usize::MAX), &mut sink)
         .expect("records");
     assert!(drained.refused);
     assert_eq!((drained.records, world.position(0)), (4, 4));
     let again = world
         .consumer
-        .drain(usize::MAX, &mut sink)
+        .drain(Demand::up_to(usize::MAX), &mut sink)
         .expect("nothing is wrong");
     assert_eq!(
         (again.records, world.position(0)),

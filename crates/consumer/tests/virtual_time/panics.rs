@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use thalweg_consumer::{BatchInfo, Consumer, Offer, RecordSink};
+use thalweg_consumer::{BatchInfo, Consumer, Demand, Offer, RecordSink};
 use thalweg_records::RecordRef;
 
 use crate::batches::plain;
@@ -64,7 +64,7 @@ fn a_drain_whose_sink_panics_is_undone() {
         let mut world = of_two_batches(2);
         assert_eq!(world.drain(4).expect("records").records.len(), 4);
         expect_panic(&world, |consumer| {
-            consumer.drain(usize::MAX, &mut PanicsAfter(taken))
+            consumer.drain(Demand::up_to(usize::MAX), &mut PanicsAfter(taken))
         });
         assert_eq!((world.position(0), world.position(1)), (4, 0));
         let rest = world.drain_all();
@@ -88,9 +88,13 @@ fn a_step_whose_sink_panics_takes_no_record() {
             assert_eq!(got.offsets(0), [offset]);
         }
         if taken % 2 == 0 {
-            expect_panic(&world, |consumer| consumer.step(&mut PanicsAfter(0)));
+            expect_panic(&world, |consumer| {
+                consumer.drain(Demand::step(), &mut PanicsAfter(0))
+            });
         } else {
-            expect_panic(&world, |consumer| consumer.step(&mut PanicsAtTheEnd));
+            expect_panic(&world, |consumer| {
+                consumer.drain(Demand::step(), &mut PanicsAtTheEnd)
+            });
         }
         assert_eq!(world.position(0), taken);
         for offset in taken..20 {
@@ -117,7 +121,7 @@ fn a_seek_during_a_drain_that_panics_holds() {
     }
     let mut world = of_two_batches(1);
     expect_panic(&world, |consumer| {
-        consumer.drain(usize::MAX, &mut Seeks(consumer))
+        consumer.drain(Demand::up_to(usize::MAX), &mut Seeks(consumer))
     });
     assert_eq!(world.position(0), 12);
     world.run();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_consumer::{ConsumerConfig, ConsumerError, IsolationLevel};
+use thalweg_consumer::{ConsumerConfig, ConsumerError, Demand, IsolationLevel};
 use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
 
@@ -303,7 +303,10 @@ fn an_iteration_that_leaves_nothing_in_hand_reads_ahead_as_well() {
     let mut offsets = Vec::new();
     for taken in 0..30 {
         let mut sink = Collected::default();
-        world.consumer.drain_one(&[], &mut sink).expect("a record");
+        world
+            .consumer
+            .drain(Demand::one(), &mut sink)
+            .expect("a record");
         offsets.extend(sink.offsets(0));
         world.run();
         let ahead = (taken / 10 + 1).min(2) * 10;
@@ -344,7 +347,10 @@ fn what_follows_a_refused_record_does_not_pass_it() {
         limit: Some(0),
         ..Collected::default()
     };
-    let drained = world.consumer.drain(10, &mut full).expect("refused");
+    let drained = world
+        .consumer
+        .drain(Demand::up_to(10), &mut full)
+        .expect("refused");
     assert!(drained.refused);
     assert_eq!(
         world.drain(100).expect("records").offsets(0),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thalweg_cluster::Role;
 use thalweg_consumer::{
-    BatchInfo, ConsumerConfig, ConsumerError, FetchPosition, Offer, OffsetReset, RecordSink,
+    BatchInfo, ConsumerConfig, ConsumerError, Demand, FetchPosition, Offer, OffsetReset, RecordSink,
 };
 use thalweg_protocol::ErrorCode;
 use thalweg_records::RecordRef;
@@ -77,7 +77,7 @@ impl<F: FnMut()> RecordSink for Meanwhile<F> {
 fn step_while(world: &mut World, mut something: impl FnMut(&mut World)) {
     let consumer = Arc::clone(&world.consumer);
     let mut sink = Meanwhile(|| something(world));
-    let drained = consumer.step(&mut sink).expect("a record");
+    let drained = consumer.drain(Demand::step(), &mut sink).expect("a record");
     assert_eq!(drained.records, 1);
 }
 
@@ -184,7 +184,10 @@ fn a_record_that_is_refused_is_offered_once_a_step() {
         let mut world = of_two_batches(2);
         steps(&mut world, taken);
         let mut sink = RefusingOnce::default();
-        let drained = world.consumer.step(&mut sink).expect("refused");
+        let drained = world
+            .consumer
+            .drain(Demand::step(), &mut sink)
+            .expect("refused");
         assert_eq!((drained.records, drained.refused), (0, true));
         assert_eq!(sink.offered, 1);
         let rest = of(0, taken as i64..20);

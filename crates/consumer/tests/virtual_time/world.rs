@@ -12,7 +12,7 @@ use thalweg_cluster::{
     Job, NodeId, Notifier, Role,
 };
 use thalweg_consumer::{
-    BatchInfo, Consumer, ConsumerConfig, ConsumerError, DecodeJob, Drained, Fetcher, Offer,
+    BatchInfo, Consumer, ConsumerConfig, ConsumerError, DecodeJob, Demand, Drained, Fetcher, Offer,
     OffsetReset, RecordSink, TopicPartition,
 };
 use thalweg_protocol::{ApiKey, Str};
@@ -333,7 +333,9 @@ impl World {
         max: usize,
     ) -> Result<Collected, ConsumerError> {
         let mut collected = Collected::default();
-        let drained = self.consumer.drain_only(only, max, &mut collected)?;
+        let drained = self
+            .consumer
+            .drain(Demand::up_to(max).of(only), &mut collected)?;
         assert_eq!(drained.records, collected.records.len());
         collected.drained = drained;
         Ok(collected)
@@ -353,7 +355,7 @@ impl World {
             partition,
             seek: Some(seek),
         };
-        let drained = self.consumer.drain(max, &mut sink)?;
+        let drained = self.consumer.drain(Demand::up_to(max), &mut sink)?;
         sink.collected.drained = drained;
         Ok(sink.collected)
     }
@@ -361,7 +363,7 @@ impl World {
     /// Takes one step, as an iteration does.
     pub(crate) fn step(&mut self) -> Result<Collected, ConsumerError> {
         let mut collected = Collected::default();
-        let drained = self.consumer.step(&mut collected)?;
+        let drained = self.consumer.drain(Demand::step(), &mut collected)?;
         assert_eq!(drained.records, collected.records.len());
         collected.drained = drained;
         Ok(collected)

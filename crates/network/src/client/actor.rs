@@ -24,8 +24,8 @@ use tokio::time::Sleep;
 
 use super::connections::Connections;
 use super::failing::{Panic, caught, words};
-use super::inbox::{Calls, Command, Inbox, JobResults};
-use super::pending::{Pending, Sent, Step, no_brokers};
+use super::inbox::{Command, Inbox, JobResults, RoleCalls};
+use super::pending::{SentRequest, Step, UnsentRequest, no_brokers};
 use crate::clock::{self, WallClock};
 use crate::codec_pool::CodecPool;
 use crate::config::ClientConfig;
@@ -49,15 +49,15 @@ pub(super) struct Actor<R: Role> {
     role: R,
     cluster: Cluster,
     inbox: Arc<Inbox>,
-    calls: Arc<Calls<R>>,
+    calls: Arc<RoleCalls<R>>,
     results: Arc<Results<R>>,
     jobs_running: usize,
     wall_clock: WallClock,
     /// Virtual time must not pass while a codec thread works, so jobs run on the actor's thread.
     inline_jobs: bool,
     connections: Connections,
-    pending: Vec<Pending>,
-    sent: BTreeMap<RequestId, Sent>,
+    pending: Vec<UnsentRequest>,
+    sent: BTreeMap<RequestId, SentRequest>,
     closing: Option<Instant>,
     repeated: Repeated,
     /// When to log that no broker has answered. It is logged once.
@@ -69,7 +69,7 @@ impl<R: Role> Actor<R> {
         role: R,
         cluster: Cluster,
         inbox: Arc<Inbox>,
-        calls: Arc<Calls<R>>,
+        calls: Arc<RoleCalls<R>>,
         opener: Opener,
         config: &ClientConfig,
         inline_jobs: bool,
@@ -346,7 +346,7 @@ impl<R: Role> Actor<R> {
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let pending = self.pending.iter().map(|pending| pending.deadline).min();
-        let sent = self.sent.values().map(Sent::deadline).min();
+        let sent = self.sent.values().map(SentRequest::deadline).min();
         [
             self.cluster.next_deadline(now),
             self.role.next_deadline(now),

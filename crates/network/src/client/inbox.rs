@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use thalweg_cluster::{Cluster, Event, Notifier};
 
-use super::pending::Pending;
+use super::pending::UnsentRequest;
 use crate::connection::EventSink;
 use crate::error::ClientError;
 
@@ -15,7 +15,7 @@ pub(crate) type ClusterCall = Box<dyn FnOnce(&mut Cluster, Instant) + Send>;
 
 /// A command for any client, whatever its role.
 pub(crate) enum Command {
-    Request(Pending),
+    Request(UnsentRequest),
     Cluster(ClusterCall),
     Close { deadline: Instant },
 }
@@ -165,23 +165,23 @@ impl EventSink for Inbox {
     }
 }
 
-type Call<R> = Box<dyn FnOnce(&mut R, &mut Cluster, Instant) + Send>;
+type RoleCall<R> = Box<dyn FnOnce(&mut R, &mut Cluster, Instant) + Send>;
 
 /// Calls into the role from other threads.
-pub(crate) struct Calls<R>(Mutex<Vec<Call<R>>>);
+pub(crate) struct RoleCalls<R>(Mutex<Vec<RoleCall<R>>>);
 
-impl<R> Default for Calls<R> {
+impl<R> Default for RoleCalls<R> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<R> Calls<R> {
-    pub(crate) fn push(&self, call: Call<R>) {
+impl<R> RoleCalls<R> {
+    pub(crate) fn push(&self, call: RoleCall<R>) {
         push(&self.0, call);
     }
 
-    pub(crate) fn take(&self) -> Vec<Call<R>> {
+    pub(crate) fn take(&self) -> Vec<RoleCall<R>> {
         take(&self.0)
     }
 

@@ -25,14 +25,14 @@ use crate::runtime::Runtime;
 use crate::sasl::Mechanism;
 use crate::transport::{Tcp, Transport};
 use actor::Actor;
-use inbox::{Calls, Inbox};
+use inbox::{Inbox, RoleCalls};
 
 pub use bootstrap::Bootstrap;
 pub use by_name::NamedRequest;
 pub use close::Close;
 pub(crate) use inbox::Ending;
 pub use negotiation::Negotiation;
-pub(crate) use pending::{Pending, Sent, Step};
+pub(crate) use pending::{SentRequest, Step, UnsentRequest};
 pub use request::{EncodeBody, OnAnswer, Request, RequestTarget, Response, VersionChoice};
 pub(crate) use ticket::ticket;
 pub use ticket::{Question, Ticket};
@@ -104,7 +104,7 @@ impl Parts {
 /// A running client with role `R`. Dropping it closes the client at once.
 pub struct Client<R: Role> {
     view: ClientView,
-    calls: Arc<Calls<R>>,
+    calls: Arc<RoleCalls<R>>,
 }
 
 impl<R: Role> Client<R> {
@@ -133,7 +133,7 @@ impl<R: Role> Client<R> {
             opener,
         } = parts;
         let inbox = Arc::new(Inbox::new(Arc::clone(&notifier)));
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(RoleCalls::default());
         let sasl = opener.sasl.clone();
         let view = ClientView::new(Arc::clone(&inbox), metadata, &config, sasl, principal);
         let actor = Actor::new(

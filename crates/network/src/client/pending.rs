@@ -2,9 +2,9 @@
 //! on a version.
 //!
 //! ```text
-//!   Pending ── advance: node known, connected, version agreed ──▶ Sent ──▶ reply
-//!      ▲                                                           │
-//!      └──── a read whose connection was lost, while there is time ┘
+//!   UnsentRequest ── advance: node known, connected, version agreed ──▶ SentRequest ──▶ reply
+//!        ▲                                                              │
+//!        └─────── a read whose connection was lost, while there is time ┘
 //! ```
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::ClientError;
 
 /// A request that is not sent yet.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct UnsentRequest {
     pub(crate) request: Request,
     pub(crate) reply: Reply<Response>,
     pub(crate) deadline: Instant,
@@ -32,12 +32,12 @@ pub(crate) struct Pending {
 
 /// A request that was sent. It is kept because a read may have to be sent again.
 #[derive(Debug)]
-pub(crate) struct Sent {
-    pending: Pending,
+pub(crate) struct SentRequest {
+    pending: UnsentRequest,
     node: NodeId,
 }
 
-impl Sent {
+impl SentRequest {
     pub(crate) fn deadline(&self) -> Instant {
         self.pending.deadline
     }
@@ -47,7 +47,7 @@ impl Sent {
         self,
         result: Result<ResponseBody, RequestError>,
         now: Instant,
-    ) -> Option<Pending> {
+    ) -> Option<UnsentRequest> {
         let mut pending = self.pending;
         let again = matches!(&result, Err(error) if error.is_retriable())
             && pending.request.is_read()
@@ -77,8 +77,8 @@ impl Sent {
 }
 
 pub(crate) enum Step {
-    Wait(Pending),
-    Sent(RequestId, Sent),
+    Wait(UnsentRequest),
+    Sent(RequestId, SentRequest),
     /// It has failed, and the caller has the error.
     Done,
 }
@@ -89,7 +89,7 @@ enum Found {
     Never(ClientError),
 }
 
-impl Pending {
+impl UnsentRequest {
     /// Tries to send the request. Call it again after any event.
     pub(crate) fn advance(self, cluster: &mut Cluster, now: Instant) -> Step {
         let node = match find(&self.request, cluster, now) {
@@ -117,7 +117,7 @@ impl Pending {
             expects_response: true,
         };
         let id = cluster.send(node, purpose, outgoing, now);
-        let sent = Sent {
+        let sent = SentRequest {
             pending: self,
             node,
         };

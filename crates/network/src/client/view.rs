@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_cluster::{Cluster, CoordinatorType, Principal, SharedMetadata};
 
 use super::inbox::{Command, Inbox};
-use super::pending::Pending;
+use super::pending::UnsentRequest;
 use super::request::{Request, Response};
 use super::ticket::{Question, Ticket, ticket};
 use crate::config::ClientConfig;
@@ -98,7 +98,7 @@ impl ClientView {
         }
         let timeout = request.timeout.unwrap_or(self.request_timeout);
         let (reply, ticket) = ticket(self.inbox.ending());
-        self.inbox.command(Command::Request(Pending {
+        self.inbox.command(Command::Request(UnsentRequest {
             request,
             reply,
             deadline: crate::clock::now() + timeout,

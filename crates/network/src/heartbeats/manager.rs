@@ -16,10 +16,10 @@ use thalweg_protocol::dynamic::Value;
 
 use super::admissions::Admissions;
 use super::answer::{After, Answer};
-use super::call::Call;
 use super::metrics::HeartbeatMetrics;
 use super::notable::Notable;
 use super::poll_watch::PollWatch;
+use super::request::ManagedRequest;
 use super::schedule::Schedule;
 use crate::client::{NamedRequest, RequestTarget, Response};
 use crate::error::ClientError;
@@ -56,15 +56,15 @@ pub(crate) struct HeartbeatManager {
     shared: Arc<Shared>,
     request_timeout: Duration,
     backoff: Backoff,
-    order: Option<Order>,
+    order: Option<HeartbeatOrder>,
     heartbeat: Option<Heartbeat>,
-    leave: Option<Call>,
+    leave: Option<ManagedRequest>,
     closed: bool,
 }
 
 /// The last order from Python.
 #[derive(Debug)]
-struct Order {
+struct HeartbeatOrder {
     generation: u64,
     plan: HeartbeatPlan,
     schedule: Schedule,
@@ -77,7 +77,7 @@ struct Order {
 struct Heartbeat {
     generation: u64,
     epoch: Option<i64>,
-    call: Call,
+    request: ManagedRequest,
 }
 
 impl Heartbeat {
@@ -107,7 +107,7 @@ impl HeartbeatManager {
         }
         let replaced = self.order.as_ref().map(|order| &order.schedule);
         let schedule = Schedule::start(plan.interval, replaced, now);
-        self.order = Some(Order {
+        self.order = Some(HeartbeatOrder {
             generation,
             plan,
             schedule,
@@ -125,7 +125,7 @@ impl HeartbeatManager {
     /// leave.
     fn drop_unsent(&mut self) {
         self.heartbeat
-            .take_if(|heartbeat| !heartbeat.call.is_sent());
+            .take_if(|heartbeat| !heartbeat.request.is_sent());
         self.leave.take_if(|leave| !leave.is_sent());
     }
 
@@ -188,8 +188,9 @@ impl HeartbeatManager {
         log::emit(Logger::Consumer, Level::Warning, || {
             expired(max_poll_interval, leave.is_some())
         });
-        self.leave =
-            leave.map(|leave| Call::new(leave.into_request(target), self.request_timeout, now));
+        self.leave = leave.map(|leave| {
+            ManagedRequest::new(leave.into_request(target), self.request_timeout, now)
+        });
     }
 
     /// Makes the next heartbeat if it is due and none is in flight.
@@ -204,7 +205,7 @@ impl HeartbeatManager {
         self.heartbeat = Some(Heartbeat {
             generation: order.generation,
             epoch: request.int(EPOCH),
-            call: Call::new(
+            request: ManagedRequest::new(
                 request.into_request(order.plan.target.clone()),
                 limit.min(self.request_timeout),
                 now,
@@ -216,13 +217,13 @@ impl HeartbeatManager {
         let Some(heartbeat) = &mut self.heartbeat else {
             return;
         };
-        if !heartbeat.call.is_sent() {
+        if !heartbeat.request.is_sent() {
             if !self.shared.notable.begin(heartbeat.generation) {
                 self.heartbeat = None; // the order that replaces it is in flight
                 return;
             }
-            heartbeat.call.advance(cluster, now);
-            if heartbeat.call.is_sent() {
+            heartbeat.request.advance(cluster, now);
+            if heartbeat.request.is_sent() {
                 self.shared.metrics.sent(now);
                 if let Some(order) = &mut self.order {
                     order.schedule.sent(now);
@@ -235,8 +236,8 @@ impl HeartbeatManager {
     }
 
     pub(crate) fn owns(&self, id: RequestId) -> bool {
-        let heartbeat = self.heartbeat.iter().map(|heartbeat| &heartbeat.call);
-        heartbeat.chain(&self.leave).any(|call| call.owns(id))
+        let heartbeat = self.heartbeat.iter().map(|heartbeat| &heartbeat.request);
+        heartbeat.chain(&self.leave).any(|request| request.owns(id))
     }
 
     /// Handles the response to a request that it [owns](Self::owns).
@@ -251,14 +252,14 @@ impl HeartbeatManager {
             return;
         }
         if let Some(heartbeat) = &mut self.heartbeat {
-            heartbeat.call.answered(result, now);
+            heartbeat.request.answered(result, now);
         }
         self.conclude(cluster, now);
     }
 
     /// Takes the outcome of the heartbeat in flight, if there is one.
     fn conclude(&mut self, cluster: &mut Cluster, now: Instant) {
-        let Some(outcome) = self.heartbeat.as_ref().and_then(|it| it.call.outcome()) else {
+        let Some(outcome) = self.heartbeat.as_ref().and_then(|it| it.request.outcome()) else {
             return;
         };
         let Some(heartbeat) = self.heartbeat.take() else {
@@ -279,7 +280,7 @@ impl HeartbeatManager {
             return;
         }
         let outcome = outcome.and_then(|response| {
-            let sent_at = heartbeat.call.sent_at.unwrap_or(now);
+            let sent_at = heartbeat.request.sent_at.unwrap_or(now);
             let took = now.saturating_duration_since(sent_at);
             self.shared.metrics.answered(took, now);
             response.decode_by_name()
@@ -340,15 +341,15 @@ impl HeartbeatManager {
     pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let due = match &self.heartbeat {
             None => self.order.as_ref().and_then(|it| it.schedule.due_at()),
-            Some(heartbeat) => heartbeat.call.deadline(),
+            Some(heartbeat) => heartbeat.request.deadline(),
         };
-        let leave = self.leave.as_ref().and_then(Call::deadline);
+        let leave = self.leave.as_ref().and_then(ManagedRequest::deadline);
         let overdue = self.overdue_at(now);
         [due, leave, overdue].into_iter().flatten().min()
     }
 }
 
-impl Order {
+impl HeartbeatOrder {
     /// Takes over a higher epoch from the coordinator. It would refuse a heartbeat with the
     /// previous epoch, and Python may be too busy to update it for long.
     fn adopt(&mut self, answer: &Answer) {
@@ -360,7 +361,10 @@ impl Order {
     }
 }
 
-fn of_generation(order: &mut Option<Order>, generation: u64) -> Option<&mut Order> {
+fn of_generation(
+    order: &mut Option<HeartbeatOrder>,
+    generation: u64,
+) -> Option<&mut HeartbeatOrder> {
     order
         .as_mut()
         .filter(|order| order.generation == generation)

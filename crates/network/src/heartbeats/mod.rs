@@ -16,11 +16,11 @@
 
 mod admissions;
 mod answer;
-mod call;
 mod manager;
 mod metrics;
 mod notable;
 mod poll_watch;
+mod request;
 mod role;
 mod schedule;
 

@@ -22,7 +22,7 @@ use std::time::Instant;
 use thalweg_records::BATCH_HEADER_LEN;
 
 use super::Accumulator;
-use crate::accumulator::partition_queue::{PartitionQueue, TryAppend};
+use crate::accumulator::partition_queue::PartitionQueue;
 use crate::accumulator::place::Place;
 use crate::accumulator::ready_queue::Arrival;
 use crate::batch::buffer_pool::BufferWait;
@@ -218,7 +218,7 @@ impl Accumulator {
                 place = other;
                 continue;
             }
-            if let TryAppend::Appended(index) = queue.try_append(record, &self.pool) {
+            if let Some(index) = queue.try_append(record, &self.pool) {
                 return Ok(self.appended(&place, record, &mut queue, index));
             }
             if mode.refuse_new_batch {
@@ -327,9 +327,9 @@ impl Accumulator {
         let bytes_max = place.topic.ratio.raw_limit(self.compression, wire);
         let batch = OpenBatch::new(reservation, bytes_max, record.timestamp_ms, completion, now);
         queue.push_open(batch);
-        let TryAppend::Appended(index) = queue.try_append(record, &self.pool) else {
-            unreachable!("an empty batch accepts the record that its memory was reserved for");
-        };
+        let index = queue
+            .try_append(record, &self.pool)
+            .expect("an empty batch accepts the record that its memory was reserved for");
         let appended = self.appended(place, record, &mut queue, index);
         if queue.open().is_some_and(OpenBatch::is_full) {
             queue.close_open();

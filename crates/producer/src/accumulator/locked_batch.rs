@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 
 use super::Accumulator;
 use crate::accumulator::bulk::Group;
-use crate::accumulator::partition_queue::{PartitionQueue, TryAppend};
+use crate::accumulator::partition_queue::PartitionQueue;
 use crate::batch::completion::BatchCompletion;
 use crate::batch::open_batch::OpenBatch;
 use crate::batch::record::Record;
@@ -77,10 +77,7 @@ impl LockedBatch<'_> {
         if !self.accumulator.surely_fits(record) {
             self.accumulator.check_size(record).ok()?;
         }
-        let TryAppend::Appended(index) = self.queue.try_append(record, &self.accumulator.pool)
-        else {
-            return None;
-        };
+        let index = self.queue.try_append(record, &self.accumulator.pool)?;
         if let Some(seen) = self.sticky {
             self.queue
                 .count_sticky(seen.generation(), record.len_bound());

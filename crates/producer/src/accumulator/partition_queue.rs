@@ -39,26 +39,20 @@ pub(crate) struct Front {
     pub(crate) hastened: bool,
 }
 
-/// The result of [`PartitionQueue::try_append`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TryAppend {
-    /// The record's index in the open batch.
-    Appended(u32),
-    /// There was no open batch, or it was full and is now closed.
-    NoOpenBatch,
-}
-
 impl PartitionQueue {
+    /// Appends a record to the open batch, and returns its index there. Returns `None` if there was
+    /// no open batch, or if it was full and is now closed.
     #[inline]
-    pub(crate) fn try_append(&mut self, record: &Record<'_>, pool: &Arc<BufferPool>) -> TryAppend {
-        let Some(open) = &mut self.open else {
-            return TryAppend::NoOpenBatch;
-        };
-        if let Some(index) = open.try_append(record, pool) {
-            return TryAppend::Appended(index);
+    pub(crate) fn try_append(
+        &mut self,
+        record: &Record<'_>,
+        pool: &Arc<BufferPool>,
+    ) -> Option<u32> {
+        let index = self.open.as_mut()?.try_append(record, pool);
+        if index.is_none() {
+            self.close_open();
         }
-        self.close_open();
-        TryAppend::NoOpenBatch
+        index
     }
 
     pub(crate) fn open(&self) -> Option<&OpenBatch> {

@@ -16,10 +16,10 @@ use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::CompressedBatch;
 use crate::sender::outlets::Outlet;
+use crate::sender::partition::Readiness;
 use crate::sender::request::{
-    Drained, InFlightRequest, TOPIC_IDS_FROM, encode, sort, usable_version,
+    DrainedBatch, InFlightRequest, TOPIC_IDS_FROM, encode, sort, usable_version,
 };
-use crate::sender::slot::Readiness;
 use crate::sync::lock;
 
 impl Sender {
@@ -58,8 +58,8 @@ impl Sender {
 
     /// Collects one batch of each partition in the outlet's ring, as many as fit, starting where
     /// the last request ended. If the first batch alone exceeds the limit, it is sent alone.
-    fn collect(&mut self, outlet: Outlet, all: bool, now: Instant) -> Vec<Drained> {
-        let mut drained: Vec<Drained> = Vec::new();
+    fn collect(&mut self, outlet: Outlet, all: bool, now: Instant) -> Vec<DrainedBatch> {
+        let mut drained: Vec<DrainedBatch> = Vec::new();
         let mut bytes = 0;
         for _ in 0..self.nodes.get_mut(outlet).turns() {
             let Some(index) = self.nodes.pop(outlet, &mut self.slots) else {
@@ -84,7 +84,7 @@ impl Sender {
             if let Some(batch) = may_go.then(|| self.take(index)).flatten() {
                 bytes += batch.wire_len();
                 let slot = &self.slots[index];
-                drained.push(Drained {
+                drained.push(DrainedBatch {
                     slot: index,
                     topic: Arc::clone(&slot.topic),
                     topic_id: slot.topic_id,
@@ -136,7 +136,7 @@ impl Sender {
     fn send(
         &mut self,
         outlet: Outlet,
-        mut drained: Vec<Drained>,
+        mut drained: Vec<DrainedBatch>,
         cluster: &mut Cluster,
         now: Instant,
     ) {
@@ -168,7 +168,7 @@ impl Sender {
         let id = cluster.send(node, purpose, outgoing, now);
         self.requests
             .insert(id, InFlightRequest::new(outlet, now, &drained));
-        for Drained {
+        for DrainedBatch {
             slot: index,
             mut batch,
             ..
@@ -197,8 +197,8 @@ impl Sender {
     }
 
     /// Fails batches that can never be sent to this broker.
-    fn refuse(&mut self, drained: Vec<Drained>, reason: &str, now: Instant) {
-        for Drained {
+    fn refuse(&mut self, drained: Vec<DrainedBatch>, reason: &str, now: Instant) {
+        for DrainedBatch {
             slot: index, batch, ..
         } in drained
         {
@@ -210,10 +210,10 @@ impl Sender {
         }
     }
 
-    fn count(&self, drained: &[Drained], now: Instant) {
+    fn count(&self, drained: &[DrainedBatch], now: Instant) {
         let batches = drained
             .iter()
-            .map(|Drained { topic, batch, .. }| SentBatch {
+            .map(|DrainedBatch { topic, batch, .. }| SentBatch {
                 topic: topic.name(),
                 records: batch.records,
                 bytes: batch.wire_len(),

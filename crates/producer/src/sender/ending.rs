@@ -65,17 +65,16 @@ impl Sender {
         let principal = &self.config.principal;
         let message = principal.explained(code.message(), ApiKey::PRODUCE, code, &topic);
         let (partition, message) = (slot.partition, Str::from(&*message));
-        self.outcomes.fail_queued(
-            slot,
-            |_| true,
-            |batch| ProducerError::Broker {
-                topic: topic.clone(),
-                partition,
-                code,
-                message: message.clone(),
-                possibly_written: batch.maybe_written,
-            },
-        );
+        let error = |batch: &ProducerBatch| ProducerError::Broker {
+            topic: topic.clone(),
+            partition,
+            code,
+            message: message.clone(),
+            possibly_written: batch.maybe_written,
+        };
+        self.outcomes.fail_unsent(slot, |_| true, error);
+        let queued = lock(&slot.entry().queue).take_all();
+        self.outcomes.fail_queued(queued, error);
     }
 
     /// Fails the producer permanently.

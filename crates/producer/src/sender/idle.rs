@@ -21,7 +21,7 @@ use crate::accumulator::ready_queue::Arrival;
 use crate::idempotence::{Continuity, Sequences};
 use crate::partitioning::topic::TopicEntry;
 use crate::sender::Sender;
-use crate::sender::slot::Slot;
+use crate::sender::partition::SenderPartition;
 
 /// The sequences of a partition that has no slot.
 #[derive(Debug)]
@@ -42,7 +42,11 @@ pub(super) struct Idle {
 impl Idle {
     /// Creates a slot with the partition's earlier sequences, if any. Also returns the index of a
     /// vacant slot to reuse, if there is one.
-    pub(super) fn slot(&mut self, topic: Arc<TopicEntry>, partition: i32) -> (Slot, Option<usize>) {
+    pub(super) fn slot(
+        &mut self,
+        topic: Arc<TopicEntry>,
+        partition: i32,
+    ) -> (SenderPartition, Option<usize>) {
         let mut kept = None;
         if let Some(partitions) = self.numberings.get_mut(topic.name()) {
             kept = partitions.remove(&partition);
@@ -50,7 +54,7 @@ impl Idle {
                 self.numberings.remove(topic.name());
             }
         }
-        let mut slot = Slot::new(topic, partition);
+        let mut slot = SenderPartition::new(topic, partition);
         if let Some(kept) = kept {
             (slot.topic_id, slot.sequences) = (kept.topic_id, kept.sequences);
         }
@@ -134,7 +138,7 @@ impl Sender {
             return;
         }
         for &index in slots {
-            let vacant = Slot::new(Arc::clone(&self.no_topic), 0);
+            let vacant = SenderPartition::new(Arc::clone(&self.no_topic), 0);
             let slot = std::mem::replace(&mut self.slots[index], vacant);
             if slot.sequences.producer().is_some() {
                 let numbering = Numbering {

@@ -22,11 +22,11 @@ mod idle;
 mod nodes;
 mod outcome;
 mod outlets;
+mod partition;
 mod producer_id;
 mod request;
 mod response;
 mod search;
-mod slot;
 mod split;
 mod timers;
 mod transactional;
@@ -41,6 +41,7 @@ use thalweg_records::Compression;
 pub use codec::{CodecDone, CodecJob};
 
 use crate::accumulator::Accumulator;
+use crate::accumulator::partition_queue::Front;
 use crate::accumulator::ready_queue::Arrival;
 use crate::batch::open_batch::OpenBatch;
 use crate::config::{Acks, ProducerConfig};
@@ -53,8 +54,8 @@ use crate::sender::idle::Idle;
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
 use crate::sender::outlets::{Outlet, Outlets};
+use crate::sender::partition::{Prepared, Readiness, Rules, SenderPartition};
 use crate::sender::request::InFlightRequest;
-use crate::sender::slot::{Prepared, Readiness, Rules, Slot};
 use crate::sender::timers::{Reason, Timers};
 use crate::sync::lock;
 use crate::transactions::TransactionManager;
@@ -72,7 +73,7 @@ pub struct Sender {
     config: ProducerConfig,
     accumulator: Arc<Accumulator>,
     outcomes: Outcomes,
-    slots: Vec<Slot>,
+    slots: Vec<SenderPartition>,
     idle: Idle,
     /// The topic of vacant slots.
     no_topic: Arc<TopicEntry>,
@@ -273,24 +274,19 @@ impl Sender {
     /// puts it into its leader's ring, into the timers, or into neither.
     fn reconsider(&mut self, index: usize, now: Instant) {
         self.looks += 1;
-        let slot = &mut self.slots[index];
-        self.outcomes
-            .expire(slot, self.nodes.error(slot.leader), now);
+        let front = self.look_at_queue(index, now);
         if self.producer_id.is_enabled() {
+            let slot = &mut self.slots[index];
             slot.conclude_search();
             if self.transactions.is_some() {
-                self.keep_in_transaction(index);
+                self.keep_in_transaction(index, front);
             } else if slot.in_flight.is_empty() {
                 self.outcomes.mend(slot, &mut self.producer_id);
             }
         }
-        if self.compresses() {
-            self.prepare_full(index);
-        }
         let rules = self.rules(index, now);
         let outlet = self.outlet(index);
         let slot = &mut self.slots[index];
-        let front = slot.publish();
         let readiness = slot.readiness(&rules, front);
         let wanted = match (readiness, outlet) {
             (Readiness::Urgent, Some(outlet)) => Some((outlet, true)),
@@ -317,20 +313,21 @@ impl Sender {
         }
     }
 
-    /// Has full batches compressed before their turn, a few for each partition.
-    fn prepare_full(&mut self, index: usize) {
-        while self.slots[index].prepared.len() < PREPARED_MAX {
-            let open = {
-                let mut queue = lock(&self.slots[index].entry().queue);
-                if !queue.has_closed() {
-                    return;
-                }
-                queue
-                    .pop()
-                    .expect("the queue has a closed batch, and is still locked")
-            };
+    /// Fails batches that are too old, and has a few full ones compressed before their turn. Returns
+    /// the batch that is then at the front of the accumulator's queue.
+    fn look_at_queue(&mut self, index: usize, now: Instant) -> Option<Front> {
+        let compresses = self.compresses();
+        let slot = &mut self.slots[index];
+        let unreachable = self.nodes.error(slot.leader);
+        self.outcomes.expire(slot, unreachable, now);
+        let prepared_max = if compresses { PREPARED_MAX } else { 0 };
+        let full_max = prepared_max.saturating_sub(slot.prepared.len());
+        let look = slot.look(full_max, |created| self.outcomes.is_over(created, now));
+        self.outcomes.expire_queued(look.expired, unreachable);
+        for open in look.full {
             self.prepare(index, open);
         }
+        look.front
     }
 
     /// Hands a batch to the codec threads.
@@ -359,7 +356,7 @@ impl Sender {
             return;
         }
         self.loads_due = Some(now + LOAD_INTERVAL);
-        let mut loads: BTreeMap<usize, (u32, &Slot)> = BTreeMap::new();
+        let mut loads: BTreeMap<usize, (u32, &SenderPartition)> = BTreeMap::new();
         for &index in &self.active {
             let slot = &self.slots[index];
             let load = loads.entry(slot.topic.index()).or_insert((0, slot));

@@ -10,7 +10,7 @@ use std::time::Instant;
 use thalweg_cluster::{ConnectionError, NodeId, Purpose};
 
 use crate::sender::outlets::Outlet;
-use crate::sender::slot::{RingPlace, Slot};
+use crate::sender::partition::{RingPlace, SenderPartition};
 
 #[derive(Debug, Default)]
 pub(crate) struct NodeQueue {
@@ -48,7 +48,12 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     /// Moves a partition to the ring of an outlet, or out of all rings.
-    pub(crate) fn place(&mut self, index: usize, slot: &mut Slot, wanted: Option<(Outlet, bool)>) {
+    pub(crate) fn place(
+        &mut self,
+        index: usize,
+        slot: &mut SenderPartition,
+        wanted: Option<(Outlet, bool)>,
+    ) {
         match (slot.ring, wanted) {
             (Some(place), Some((outlet, urgent))) if place.outlet == outlet => {
                 if place.urgent != urgent {
@@ -65,7 +70,7 @@ impl Nodes {
         }
     }
 
-    fn enter(&mut self, index: usize, slot: &mut Slot, wanted: Option<(Outlet, bool)>) {
+    fn enter(&mut self, index: usize, slot: &mut SenderPartition, wanted: Option<(Outlet, bool)>) {
         let Some((outlet, urgent)) = wanted else {
             return;
         };
@@ -82,7 +87,7 @@ impl Nodes {
         });
     }
 
-    fn leave(&mut self, slot: &mut Slot) {
+    fn leave(&mut self, slot: &mut SenderPartition) {
         let Some(place) = slot.ring.take() else {
             return;
         };
@@ -95,7 +100,7 @@ impl Nodes {
     }
 
     /// Takes the next partition out of the ring.
-    pub(crate) fn pop(&mut self, outlet: Outlet, slots: &mut [Slot]) -> Option<usize> {
+    pub(crate) fn pop(&mut self, outlet: Outlet, slots: &mut [SenderPartition]) -> Option<usize> {
         let ring = &mut self.queues.get_mut(&outlet)?.ring;
         while let Some((index, stamp)) = ring.pop_front() {
             let slot = &mut slots[index];
@@ -108,12 +113,18 @@ impl Nodes {
     }
 
     /// Takes all partitions out of a ring.
-    pub(crate) fn empty(&mut self, outlet: Outlet, slots: &mut [Slot]) -> Vec<usize> {
+    pub(crate) fn empty(&mut self, outlet: Outlet, slots: &mut [SenderPartition]) -> Vec<usize> {
         std::iter::from_fn(|| self.pop(outlet, slots)).collect()
     }
 
     /// Puts a partition back at the front of the ring.
-    pub(crate) fn unpop(&mut self, index: usize, slot: &mut Slot, outlet: Outlet, urgent: bool) {
+    pub(crate) fn unpop(
+        &mut self,
+        index: usize,
+        slot: &mut SenderPartition,
+        outlet: Outlet,
+        urgent: bool,
+    ) {
         self.enter(index, slot, Some((outlet, urgent)));
         let queue = self.queues.entry(outlet).or_default();
         if let Some(entry) = queue.ring.pop_back() {

@@ -10,11 +10,11 @@ use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::accumulator::Accumulator;
 use crate::batch::completion::{Failure, Piece, Written};
+use crate::batch::open_batch::OpenBatch;
 use crate::error::ProducerError;
 use crate::idempotence::{Continuity, ProducerIdState};
 use crate::sender::batch::ProducerBatch;
-use crate::sender::slot::Slot;
-use crate::sync::lock;
+use crate::sender::partition::SenderPartition;
 
 /// Reports the outcomes of batches, and counts them.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Outcomes {
 
     /// Fails the retries after a gap. They cannot be written under their sequences, and a
     /// transaction does not give them new ones.
-    pub(crate) fn cut_off(&mut self, slot: &mut Slot) {
+    pub(crate) fn cut_off(&mut self, slot: &mut SenderPartition) {
         let (before, behind) = std::mem::take(&mut slot.retry)
             .into_iter()
             .partition(|batch| !slot.is_behind_gap(batch.order));
@@ -102,11 +102,16 @@ impl Outcomes {
         }
     }
 
-    /// Fails batches that were appended longer ago than `delivery_timeout`, in flight or not.
-    /// `unreachable` is the error of the connection to the leader, if there is one.
+    /// Returns whether a batch is older than `delivery_timeout`.
+    pub(crate) fn is_over(&self, created: Instant, now: Instant) -> bool {
+        now.duration_since(created) >= self.delivery_timeout
+    }
+
+    /// Fails batches that the sender has taken and that are too old, in flight or not. `unreachable`
+    /// is the error of the connection to the leader, if there is one.
     pub(crate) fn expire(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut SenderPartition,
         unreachable: Option<&ConnectionError>,
         now: Instant,
     ) {
@@ -124,16 +129,40 @@ impl Outcomes {
             self.fail(batch, error);
             slot.sequences.lose(batch.order);
         }
-        self.fail_queued(slot, is_over, |batch| {
+        self.fail_unsent(slot, is_over, |batch| {
             too_old(batch, delivery_timeout, batch.maybe_written, unreachable)
         });
     }
 
-    /// Fails the batches of a partition that are not in flight: in each queue the first ones whose
-    /// creation `is_over`.
+    /// Fails batches that are too old and were still in the accumulator's queue.
+    pub(crate) fn expire_queued(
+        &mut self,
+        queued: Vec<OpenBatch>,
+        unreachable: Option<&ConnectionError>,
+    ) {
+        let delivery_timeout = self.delivery_timeout;
+        self.fail_queued(queued, |batch| {
+            too_old(batch, delivery_timeout, false, unreachable)
+        });
+    }
+
+    /// Fails batches that were taken out of the accumulator's queue.
     pub(crate) fn fail_queued(
         &mut self,
-        slot: &mut Slot,
+        queued: Vec<OpenBatch>,
+        error: impl Fn(&ProducerBatch) -> ProducerError,
+    ) {
+        for open in queued {
+            let batch = ProducerBatch::close_uncompressed(open);
+            self.fail(&batch, error(&batch));
+        }
+    }
+
+    /// Fails the batches that the sender has taken and that are not in flight: of the retries and of
+    /// the prepared ones, the first ones whose creation `is_over`.
+    pub(crate) fn fail_unsent(
+        &mut self,
+        slot: &mut SenderPartition,
         is_over: impl Fn(Instant) -> bool,
         error: impl Fn(&ProducerBatch) -> ProducerError,
     ) {
@@ -151,16 +180,6 @@ impl Outcomes {
             let batch = first.expect("the queue has a first batch").batch;
             self.fail(&batch, error(&batch));
         }
-        loop {
-            let open = {
-                let mut queue = lock(&slot.entry().queue);
-                let front = queue.front().filter(|front| is_over(front.created));
-                front.and_then(|_| queue.pop())
-            };
-            let Some(open) = open else { return };
-            let batch = ProducerBatch::close_uncompressed(open);
-            self.fail(&batch, error(&batch));
-        }
     }
 
     /// Reports batches as written at an unknown offset: the leader has acknowledged a later batch.
@@ -176,7 +195,7 @@ impl Outcomes {
 
     /// Ends batches before one that the leader has acknowledged. They are written, unless the log
     /// was truncated in between: then nobody knows, and they fail.
-    pub(crate) fn settle_unseen(&mut self, slot: &mut Slot, batches: &[ProducerBatch]) {
+    pub(crate) fn settle_unseen(&mut self, slot: &mut SenderPartition, batches: &[ProducerBatch]) {
         for batch in batches {
             if slot.sequences.is_cut_off(batch.order) {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);
@@ -193,7 +212,7 @@ impl Outcomes {
     ///
     /// The retries get new sequences, except batches that may be in the log under their old ones:
     /// sent again, they could be in the log twice. Those fail.
-    pub(crate) fn mend(&mut self, slot: &mut Slot, producer_id: &mut ProducerIdState) {
+    pub(crate) fn mend(&mut self, slot: &mut SenderPartition, producer_id: &mut ProducerIdState) {
         if slot.retry.is_empty() {
             slot.sequences.resolve();
         }

@@ -23,7 +23,7 @@ pub(crate) const TOPIC_IDS_FROM: i16 = 13;
 
 /// A batch that is about to be sent.
 #[derive(Debug)]
-pub(crate) struct Drained {
+pub(crate) struct DrainedBatch {
     pub(crate) slot: usize,
     pub(crate) topic: Arc<TopicEntry>,
     pub(crate) topic_id: Uuid,
@@ -33,7 +33,7 @@ pub(crate) struct Drained {
 
 /// One batch of a request in flight.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct InFlightBatch {
     pub(crate) slot: usize,
     pub(crate) order: Order,
     /// Which attempt of the batch this is.
@@ -46,7 +46,7 @@ struct SentTopic {
     name: Str,
     id: Uuid,
     /// Sorted by partition.
-    batches: Vec<Sent>,
+    batches: Vec<InFlightBatch>,
 }
 
 /// A Produce request in flight.
@@ -59,7 +59,7 @@ pub(crate) struct InFlightRequest {
 
 /// Returns the version to use. A version with topic ids is used only if all ids are known. They are
 /// not if a proxy limits Metadata to a version without ids.
-pub(crate) fn usable_version(negotiated: i16, drained: &[Drained]) -> i16 {
+pub(crate) fn usable_version(negotiated: i16, drained: &[DrainedBatch]) -> i16 {
     let lacks_id = drained.iter().any(|one| one.topic_id == Uuid::ZERO);
     if lacks_id {
         negotiated.min(TOPIC_IDS_FROM - 1)
@@ -69,13 +69,13 @@ pub(crate) fn usable_version(negotiated: i16, drained: &[Drained]) -> i16 {
 }
 
 /// Sorts by topic and then by partition.
-pub(crate) fn sort(drained: &mut [Drained]) {
+pub(crate) fn sort(drained: &mut [DrainedBatch]) {
     drained.sort_by_key(|one| (one.topic.index(), one.partition));
 }
 
 /// Encodes the request. The batches must be sorted.
 pub(crate) fn encode(
-    drained: &mut [Drained],
+    drained: &mut [DrainedBatch],
     transactional_id: Option<Str>,
     acks: Acks,
     timeout_ms: i32,
@@ -101,7 +101,7 @@ pub(crate) fn encode(
     })
 }
 
-fn partition_batches(drained: &mut Drained) -> PartitionBatches {
+fn partition_batches(drained: &mut DrainedBatch) -> PartitionBatches {
     let batch = &mut drained.batch;
     let mut records: Vec<Bytes> = Vec::with_capacity(1 + batch.segments.len());
     records.push(batch.finish());
@@ -114,7 +114,7 @@ fn partition_batches(drained: &mut Drained) -> PartitionBatches {
 
 impl InFlightRequest {
     /// Creates the entry for a request. The batches must be sorted.
-    pub(crate) fn new(outlet: Outlet, sent_at: Instant, drained: &[Drained]) -> Self {
+    pub(crate) fn new(outlet: Outlet, sent_at: Instant, drained: &[DrainedBatch]) -> Self {
         let topics = drained
             .chunk_by(|a, b| a.topic.index() == b.topic.index())
             .map(|of_topic| SentTopic {
@@ -122,7 +122,7 @@ impl InFlightRequest {
                 id: of_topic[0].topic_id,
                 batches: of_topic
                     .iter()
-                    .map(|one| Sent {
+                    .map(|one| InFlightBatch {
                         slot: one.slot,
                         order: one.batch.order,
                         attempt: one.batch.attempts + 1,
@@ -137,7 +137,7 @@ impl InFlightRequest {
         }
     }
 
-    pub(crate) fn batches(&self) -> impl Iterator<Item = Sent> {
+    pub(crate) fn batches(&self) -> impl Iterator<Item = InFlightBatch> {
         self.topics
             .iter()
             .flat_map(|topic| topic.batches.iter().copied())
@@ -148,7 +148,7 @@ impl InFlightRequest {
     pub(crate) fn matched<'a>(
         &self,
         answer: &'a ProduceResponse,
-    ) -> Vec<(Sent, Option<&'a PartitionProduceResponse>)> {
+    ) -> Vec<(InFlightBatch, Option<&'a PartitionProduceResponse>)> {
         let mut out = Vec::with_capacity(self.batches().count());
         for (at, topic) in self.topics.iter().enumerate() {
             let is_it = |found: &&thalweg_protocol::messages::produce::TopicProduceResponse| {

@@ -30,8 +30,8 @@ use crate::idempotence::means_not_written;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::{CodecJob, Work};
-use crate::sender::request::{InFlightRequest, Sent};
-use crate::sender::slot::Slot;
+use crate::sender::partition::SenderPartition;
+use crate::sender::request::{InFlightBatch, InFlightRequest};
 use crate::sender::split::{SplitBatch, SplitJob};
 
 /// Under version 2 of the protocol the broker itself adds the partition to the transaction. It may
@@ -133,7 +133,7 @@ impl Sender {
         }
     }
 
-    fn written(&mut self, sent: Sent, told: &PartitionProduceResponse, now: Instant) {
+    fn written(&mut self, sent: InFlightBatch, told: &PartitionProduceResponse, now: Instant) {
         let slot = &mut self.slots[sent.slot];
         let Some(batch) = slot.take_in_flight(sent) else {
             return;
@@ -172,7 +172,7 @@ impl Sender {
     ) -> usize {
         let hint = |&(index, told): &(usize, &PartitionProduceResponse)| {
             let leader = &told.current_leader;
-            let slot: &Slot = &self.slots[index];
+            let slot: &SenderPartition = &self.slots[index];
             (leader.leader_id >= 0 && leader.leader_epoch >= 0).then(|| LeaderHint {
                 topic: slot.topic.name().clone(),
                 partition: slot.partition,
@@ -192,7 +192,7 @@ impl Sender {
 
     /// Handles the failure of one batch of a request.
     /// Adds to a refusal what to grant.
-    fn explained(&self, sent: Sent, mut trouble: Trouble) -> Trouble {
+    fn explained(&self, sent: InFlightBatch, mut trouble: Trouble) -> Trouble {
         let topic = self.slots[sent.slot].topic.name();
         let (api, code) = (ApiKey::PRODUCE, trouble.code);
         if matches!(
@@ -205,7 +205,7 @@ impl Sender {
         trouble
     }
 
-    fn failed(&mut self, sent: Sent, trouble: Trouble, now: Instant) {
+    fn failed(&mut self, sent: InFlightBatch, trouble: Trouble, now: Instant) {
         let slot = &mut self.slots[sent.slot];
         let Some(mut batch) = slot.take_in_flight(sent) else {
             return;
@@ -348,7 +348,7 @@ fn is_too_large(code: ErrorCode) -> bool {
     )
 }
 
-impl Slot {
+impl SenderPartition {
     /// Notes that a batch ends without an acknowledgement. If it is certainly not in the log, there
     /// is a gap before the later batches. Otherwise its outcome is unknown.
     pub(super) fn give_up(&mut self, batch: &ProducerBatch) {

@@ -20,9 +20,9 @@
 
 use crate::batch::order::Order;
 use crate::sender::batch::ProducerBatch;
-use crate::sender::slot::Slot;
+use crate::sender::partition::SenderPartition;
 
-impl Slot {
+impl SenderPartition {
     /// Returns whether a search is in progress: the latest batches are offered first.
     pub(super) fn is_searching(&self) -> bool {
         self.searching

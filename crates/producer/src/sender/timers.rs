@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use crate::sender::slot::Slot;
+use crate::sender::partition::SenderPartition;
 
 /// Why a partition must be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,13 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// Has the partition looked at no later than `at`.
-    pub(crate) fn set(&mut self, index: usize, slot: &mut Slot, reason: Reason, at: Instant) {
+    pub(crate) fn set(
+        &mut self,
+        index: usize,
+        slot: &mut SenderPartition,
+        reason: Reason,
+        at: Instant,
+    ) {
         let known = &mut slot.timers[reason as usize];
         if known.is_none_or(|known| at < known) {
             *known = Some(at);
@@ -37,7 +43,7 @@ impl Timers {
     }
 
     /// Takes the next partition that is due.
-    pub(crate) fn pop(&mut self, slots: &mut [Slot], now: Instant) -> Option<usize> {
+    pub(crate) fn pop(&mut self, slots: &mut [SenderPartition], now: Instant) -> Option<usize> {
         while let Some(&Reverse((at, reason, index))) = self.heap.peek() {
             if at > now {
                 return None;
@@ -77,7 +83,7 @@ mod tests {
     #[test]
     fn a_partition_has_few_entries_however_many_batches_pass() {
         let topic = Arc::new(TopicEntry::new(Str::from("t"), 0, 0));
-        let mut slots = vec![Slot::new(topic, 0)];
+        let mut slots = vec![SenderPartition::new(topic, 0)];
         let mut timers = Timers::default();
         let start = start();
         for ms in 0..10_000 {
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn an_earlier_time_overtakes_a_later_one() {
         let topic = Arc::new(TopicEntry::new(Str::from("t"), 0, 0));
-        let mut slots = vec![Slot::new(topic, 0)];
+        let mut slots = vec![SenderPartition::new(topic, 0)];
         let mut timers = Timers::default();
         let at = |ms| start() + Duration::from_millis(ms);
         let (early, late) = (at(10), at(1_000));

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use thalweg_cluster::Cluster;
 
+use crate::accumulator::partition_queue::Front;
 use crate::error::ProducerError;
 use crate::idempotence::Continuity;
 use crate::sender::Sender;
@@ -138,7 +139,8 @@ impl Sender {
 
     /// Looks at one partition of a transactional producer. A new epoch restarts its sequences, and
     /// batches after a gap fail, as they can never be written.
-    pub(super) fn keep_in_transaction(&mut self, index: usize) {
+    /// `front` is the front of the accumulator's queue.
+    pub(super) fn keep_in_transaction(&mut self, index: usize, front: Option<Front>) {
         let Some(manager) = &mut self.transactions else {
             return;
         };
@@ -153,7 +155,7 @@ impl Sender {
         if slot.sequences.continuity() == Continuity::Gap {
             self.outcomes.cut_off(slot);
         }
-        if manager.takes_batches() && slot.has_unsent() {
+        if manager.takes_batches() && (slot.has_taken_unsent() || front.is_some()) {
             manager.want(index, slot.topic.name(), slot.partition);
         }
     }

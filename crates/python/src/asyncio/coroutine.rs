@@ -28,21 +28,22 @@ use crate::asyncio::record_future::RecordFuture;
 use crate::convert::errors;
 use crate::interpreter::untracked::untracked;
 use crate::interpreter::{callbacks, gil};
-use crate::operation::{Operation, is_over};
-use crate::producing::core::Core;
-use crate::producing::sending::{Given, SendOutcome, Sending};
+use crate::operation::{PyOperation, is_over};
+use crate::producing::futures::SentRecord;
+use crate::producing::open_producer::OpenProducer;
+use crate::producing::sending::{Given, Sending};
 
 /// Clocks of event loops are rounded.
 const TIMER_SLACK: Duration = Duration::from_millis(5);
 
 /// An operation whose output is the result of its coroutine.
-type Boxed = Box<dyn Operation<Output = Py<PyAny>> + Send + Sync>;
+type Boxed = Box<dyn PyOperation<Output = Py<PyAny>> + Send + Sync>;
 
 #[allow(clippy::large_enum_variant)]
 enum Work {
     /// A producer's `send`. Sends are many and short, so they are stored here: the memory of the
     /// coroutines is reused.
-    Send(Sending<Arc<Core>>),
+    Send(Sending<Arc<OpenProducer>>),
     /// Any other call of a producer.
     Produce(Boxed),
     /// A call of a consumer.
@@ -70,19 +71,23 @@ struct Coroutine {
 /// A coroutine of a producer.
 ///
 /// The method that creates it documents its result.
-#[pyclass(name = "Call", freelist = 256, module = "thalweg._core")]
+#[pyclass(freelist = 256, module = "thalweg._core")]
 pub(crate) struct ProducerCoroutine(Coroutine);
 
 impl ProducerCoroutine {
     #[inline]
-    pub(crate) fn of_send(core: Arc<Core>, completions: Py<Completions>, given: Given) -> Self {
+    pub(crate) fn of_send(
+        core: Arc<OpenProducer>,
+        completions: Py<Completions>,
+        given: Given,
+    ) -> Self {
         let work = Work::Send(Sending::new(core, given));
         Self(Coroutine::new(completions, work))
     }
 
     pub(crate) fn new(
         completions: Py<Completions>,
-        operation: impl Operation<Output = Py<PyAny>> + Send + Sync + 'static,
+        operation: impl PyOperation<Output = Py<PyAny>> + Send + Sync + 'static,
     ) -> Self {
         let work = Work::Produce(Box::new(operation));
         Self(Coroutine::new(completions, work))
@@ -134,13 +139,13 @@ impl ProducerCoroutine {
 // It may sleep as long as its consumer lives, in a reference cycle through its task, so the garbage
 // collector must be able to traverse it. A producer makes too many calls for that, and they end
 // soon.
-#[pyclass(name = "JobCall", module = "thalweg._core")]
+#[pyclass(module = "thalweg._core")]
 pub(crate) struct ConsumerCoroutine(Coroutine);
 
 impl ConsumerCoroutine {
     pub(crate) fn new(
         completions: Py<Completions>,
-        operation: impl Operation<Output = Py<PyAny>> + Send + Sync + 'static,
+        operation: impl PyOperation<Output = Py<PyAny>> + Send + Sync + 'static,
     ) -> Self {
         let work = Work::Consume(Box::new(operation));
         Self(Coroutine::new(completions, work))
@@ -439,7 +444,7 @@ fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
 fn future_of(
     py: Python<'_>,
     completions: &Completions,
-    outcome: SendOutcome,
+    outcome: Result<SentRecord, Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let future = RecordFuture::new(Arc::clone(completions.records()), outcome);
     Ok(untracked(py, future)?.into_any().unbind())

@@ -15,16 +15,16 @@ use crate::asyncio::coroutine::ProducerCoroutine;
 use crate::client::{Client, Handle};
 use crate::convert::errors;
 use crate::interpreter::gil;
-use crate::operation::{Operation, run};
+use crate::operation::{PyOperation, run};
 use crate::producing::batch_futures::{Batch, Rows};
-use crate::producing::core::Core;
 use crate::producing::hooks::topic_name;
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::sending::Given;
 use crate::producing::transactions::{Group, Offset, group_of, id_and_epoch, offsets_of};
 use crate::producing::{outgoing, send_many};
 
 struct Opened {
-    core: Arc<Core>,
+    core: Arc<OpenProducer>,
     completions: Py<Completions>,
 }
 
@@ -37,7 +37,7 @@ impl Opened {
         convert: impl FnMut(Python<'_>, O::Output) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
     ) -> ProducerCoroutine
     where
-        O: Operation + Send + Sync + 'static,
+        O: PyOperation + Send + Sync + 'static,
     {
         let operation = Converted {
             core: Arc::clone(&self.core),
@@ -50,7 +50,7 @@ impl Opened {
     /// Creates the coroutine of an operation without a result.
     fn coroutine_of_none<O>(&self, py: Python<'_>, operation: O) -> ProducerCoroutine
     where
-        O: Operation<Output = ()> + Send + Sync + 'static,
+        O: PyOperation<Output = ()> + Send + Sync + 'static,
     {
         self.coroutine(py, operation, |py, ()| Ok(py.None()))
     }
@@ -58,7 +58,7 @@ impl Opened {
     /// Creates the coroutine of a column. Its result is a future of the rows.
     fn coroutine_of_rows<O>(&self, py: Python<'_>, operation: O) -> ProducerCoroutine
     where
-        O: Operation<Output = (Rows, usize)> + Send + Sync + 'static,
+        O: PyOperation<Output = (Rows, usize)> + Send + Sync + 'static,
     {
         let completions = self.completions.clone_ref(py);
         self.coroutine(py, operation, move |py, (rows, len)| {
@@ -71,14 +71,14 @@ impl Opened {
 
 /// An operation whose output becomes the result of a coroutine.
 struct Converted<O, F> {
-    core: Arc<Core>,
+    core: Arc<OpenProducer>,
     operation: O,
     convert: F,
 }
 
-impl<O, F> Operation for Converted<O, F>
+impl<O, F> PyOperation for Converted<O, F>
 where
-    O: Operation,
+    O: PyOperation,
     F: FnMut(Python<'_>, O::Output) -> PyResult<Py<PyAny>>,
 {
     type Output = Py<PyAny>;
@@ -105,14 +105,14 @@ where
 
 /// A flush or a close. Once it is over, or has failed, no result waits for the loop.
 struct Finishing<O> {
-    core: Arc<Core>,
+    core: Arc<OpenProducer>,
     completions: Py<Completions>,
     operation: O,
     /// A closed client can be closed again.
     is_close: bool,
 }
 
-impl<O: Operation<Output = ()>> Operation for Finishing<O> {
+impl<O: PyOperation<Output = ()>> PyOperation for Finishing<O> {
     type Output = Py<PyAny>;
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
@@ -141,9 +141,9 @@ impl<O: Operation<Output = ()>> Operation for Finishing<O> {
 /// `thalweg.aio.AIOKafkaProducer` is its public subclass. The constructor accepts and ignores all
 /// arguments, as that of `Producer`. Before `_open`, calls raise `IllegalStateError`.
 ///
-/// Its coroutines are `Call` objects. A call does nothing before it is awaited. A cancelled call
-/// stops waiting. It raises `IllegalStateError` in a loop other than that of `_open`, after the
-/// close, and in a forked child. It never blocks its thread.
+/// Its coroutines are `ProducerCoroutine` objects. A call does nothing before it is awaited. A
+/// cancelled call stops waiting. It raises `IllegalStateError` in a loop other than that of
+/// `_open`, after the close, and in a forked child. It never blocks its thread.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncProducer(OnceLock<Opened>);
 
@@ -164,7 +164,7 @@ impl AsyncProducer {
 
     fn finish<O>(&self, py: Python<'_>, operation: O, is_close: bool) -> PyResult<ProducerCoroutine>
     where
-        O: Operation<Output = ()> + Send + Sync + 'static,
+        O: PyOperation<Output = ()> + Send + Sync + 'static,
     {
         let Opened { core, completions } = self.opened(py)?;
         let finishing = Finishing {
@@ -198,7 +198,7 @@ impl AsyncProducer {
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<ProducerCoroutine> {
-        let core = Arc::new(Core::start(py, config, hooks)?);
+        let core = Arc::new(OpenProducer::start(py, config, hooks)?);
         let bootstrap = core.view().bootstrap(core.bootstrap_timeout);
         let opened = Opened { core, completions };
         let (core, completions) = (Arc::clone(&opened.core), opened.completions.clone_ref(py));
@@ -378,11 +378,6 @@ impl AsyncProducer {
     /// Returns {group: {name: value}}, as `Producer.metrics`.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.opened(py)?.core.metrics(py)
-    }
-
-    /// Whether a broker is connected.
-    fn _bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
-        run(py, &mut self.opened(py)?.core.view().is_connected())
     }
 
     /// A client for requests by name, as `Producer._core_client`.

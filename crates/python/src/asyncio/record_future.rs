@@ -18,7 +18,7 @@ use crate::asyncio::awaiting::{Awaitable, Step};
 use crate::asyncio::record_waits::{Callback, RecordWaits, all_written};
 use crate::convert::errors;
 use crate::interpreter::untracked::NotTraversed;
-use crate::producing::futures::{Awaited, Outcome, Sent};
+use crate::producing::futures::{Awaited, Outcome, SentRecord};
 
 /// The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
 ///
@@ -40,14 +40,14 @@ pub(crate) struct RecordFuture {
 impl NotTraversed for RecordFuture {}
 
 enum State {
-    Sent(Sent),
+    Sent(SentRecord),
     /// The record was refused before it was part of a batch.
     Failed(Py<PyAny>),
 }
 
 impl RecordFuture {
     #[inline]
-    pub(crate) fn new(waits: Arc<RecordWaits>, sent: Result<Sent, Py<PyAny>>) -> Self {
+    pub(crate) fn new(waits: Arc<RecordWaits>, sent: Result<SentRecord, Py<PyAny>>) -> Self {
         let state = match sent {
             Ok(sent) => State::Sent(sent),
             Err(error) => State::Failed(error),

@@ -32,7 +32,7 @@ use crate::asyncio::record_future::RecordFuture;
 use crate::convert::errors;
 use crate::convert::types::RecordMetadataOf;
 use crate::interpreter::callbacks::{self, locked};
-use crate::producing::futures::{Awaited, Outcome, Sent};
+use crate::producing::futures::{Awaited, Outcome, SentRecord};
 
 /// A function to call with a future that is done.
 pub(crate) struct Callback {
@@ -64,7 +64,7 @@ pub(crate) struct RecordWaits {
 }
 
 /// Returns the key of a record's batch.
-fn key_of(sent: &Sent) -> usize {
+fn key_of(sent: &SentRecord) -> usize {
     Arc::as_ptr(&sent.completion) as usize
 }
 
@@ -114,7 +114,11 @@ impl RecordWaits {
     }
 
     /// Returns the result of a record whose batch is done.
-    pub(crate) fn outcome_of<'py>(&self, py: Python<'py>, sent: &Sent) -> PyResult<Outcome<'py>> {
+    pub(crate) fn outcome_of<'py>(
+        &self,
+        py: Python<'py>,
+        sent: &SentRecord,
+    ) -> PyResult<Outcome<'py>> {
         if self.is_inherited() {
             return sent.outcome(py);
         }
@@ -144,7 +148,7 @@ impl RecordWaits {
     pub(crate) fn call_when_done(
         self: &Arc<Self>,
         py: Python<'_>,
-        sent: &Sent,
+        sent: &SentRecord,
         callback: Callback,
     ) -> PyResult<()> {
         let mut batches = locked(&self.batches);
@@ -203,7 +207,7 @@ impl RecordWaits {
     }
 
     /// Makes all calls that wait for this future, now.
-    pub(crate) fn call_all_of(&self, py: Python<'_>, sent: &Sent, future: &Bound<'_, PyAny>) {
+    pub(crate) fn call_all_of(&self, py: Python<'_>, sent: &SentRecord, future: &Bound<'_, PyAny>) {
         for callback in self.taken(sent, future) {
             self.call_or_tell(py, &callback);
         }
@@ -212,7 +216,7 @@ impl RecordWaits {
     /// Removes a callback, and returns how often it was there.
     pub(crate) fn forget_callback(
         self: &Arc<Self>,
-        sent: &Sent,
+        sent: &SentRecord,
         future: &Bound<'_, PyAny>,
         function: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
@@ -234,7 +238,7 @@ impl RecordWaits {
     }
 
     /// Takes the callbacks of a future out of the table.
-    fn taken(&self, sent: &Sent, future: &Bound<'_, PyAny>) -> Vec<Callback> {
+    fn taken(&self, sent: &SentRecord, future: &Bound<'_, PyAny>) -> Vec<Callback> {
         let of = |callback: &mut Callback| callback.future.is(future);
         match locked(&self.batches).get_mut(&key_of(sent)) {
             Some(batch) => batch.callbacks.extract_if(.., of).collect(),
@@ -243,7 +247,7 @@ impl RecordWaits {
     }
 
     /// Notes that a future was dropped before its batch is done, so that the loop gets its error.
-    pub(crate) fn watch(&self, sent: &Sent) {
+    pub(crate) fn watch(&self, sent: &SentRecord) {
         let mut batches = locked(&self.batches);
         if let Some(batch) = self.waiting(&mut batches, sent) {
             batch.unwatched.push(sent.index);
@@ -254,7 +258,7 @@ impl RecordWaits {
     fn waiting<'a>(
         &self,
         batches: &'a mut BTreeMap<usize, Waiting>,
-        sent: &Sent,
+        sent: &SentRecord,
     ) -> Option<&'a mut Waiting> {
         let key = key_of(sent);
         match batches.entry(key) {

@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use thalweg_broker::{
-    EmbeddedBroker as Core, GroupClock, GroupEvent, GroupEventKind, GroupKind, GroupRequest,
-    GroupService, GroupTicket, GroupView, MemberView,
+    EmbeddedBroker as RunningBroker, GroupClock, GroupEvent, GroupEventKind, GroupKind,
+    GroupRequest, GroupService, GroupTicket, GroupView, MemberView,
 };
 use thalweg_protocol::dynamic::{self, StructSchema};
 use thalweg_protocol::{ApiKey, DecodeError, ErrorCode, Reader, Str};
@@ -47,7 +47,7 @@ impl BrokerGroups {
     /// A second call does nothing. `IllegalStateError` unless the broker runs. The methods below
     /// raise `IllegalStateError` before this call.
     fn serve(&self, py: Python<'_>) -> PyResult<()> {
-        let service = self.0.ask(py, Core::serve_groups)?;
+        let service = self.0.ask(py, RunningBroker::serve_groups)?;
         let clock = service.clock();
         py.detach(|| {
             *self.0.groups.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use thalweg_broker::{BrokerConfig, BrokerError, EmbeddedBroker as Core};
+use thalweg_broker::{BrokerConfig, BrokerError, EmbeddedBroker as RunningBroker};
 use thalweg_protocol::ApiKey;
 
 use crate::convert::errors;
@@ -104,7 +104,7 @@ impl EmbeddedBroker {
             State::Running(_) => Ok(()),
             State::Closed => Err(BrokerError::Closed),
             State::New => {
-                *state = State::Running(Box::new(Core::start(self.0.config.clone())?));
+                *state = State::Running(Box::new(RunningBroker::start(self.0.config.clone())?));
                 Ok(())
             }
         })?;

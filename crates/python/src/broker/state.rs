@@ -3,14 +3,16 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
-use thalweg_broker::{BrokerConfig, BrokerError, EmbeddedBroker as Core, GroupClock, GroupService};
+use thalweg_broker::{
+    BrokerConfig, BrokerError, EmbeddedBroker as RunningBroker, GroupClock, GroupService,
+};
 
 use super::broker_error;
 use crate::convert::errors;
 
 pub(super) enum State {
     New,
-    Running(Box<Core>),
+    Running(Box<RunningBroker>),
     Closed,
 }
 
@@ -53,7 +55,7 @@ impl Shared {
     pub(super) fn ask<T: Send>(
         &self,
         py: Python<'_>,
-        question: impl FnOnce(&Core) -> Result<T, BrokerError> + Send,
+        question: impl FnOnce(&RunningBroker) -> Result<T, BrokerError> + Send,
     ) -> PyResult<T> {
         let answer = self.with_state(py, |state| match state {
             State::Running(core) => Some(question(core)),

@@ -10,9 +10,9 @@ use thalweg_protocol::dynamic::Value;
 
 use crate::convert::{errors, values};
 use crate::interpreter::{callbacks, gil};
-use crate::operation::{Operation, is_over, run};
+use crate::operation::{PyOperation, is_over, run};
 
-struct Pending {
+struct RequestState {
     ticket: Ticket<Response>,
     generation: Generation,
     /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
@@ -22,7 +22,7 @@ struct Pending {
     answer: OnceLock<Result<Value, ClientError>>,
 }
 
-impl Pending {
+impl RequestState {
     /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
     fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
         if self.generation.is_inherited() {
@@ -58,11 +58,11 @@ impl Pending {
 
 /// A request that waits for its response.
 #[pyclass(frozen, module = "thalweg._core")]
-pub(crate) struct PendingRequest(Arc<Pending>);
+pub(crate) struct PendingRequest(Arc<RequestState>);
 
 impl PendingRequest {
     pub(crate) fn of(ticket: Ticket<Response>) -> Self {
-        Self(Arc::new(Pending {
+        Self(Arc::new(RequestState {
             ticket,
             generation: Generation::current(),
             moving: Mutex::default(),
@@ -81,11 +81,11 @@ impl PendingRequest {
 
 /// Waits until a request has its response or its error.
 pub(crate) struct Answer {
-    pending: Arc<Pending>,
+    pending: Arc<RequestState>,
     deadline: Option<Instant>,
 }
 
-impl Operation for Answer {
+impl PyOperation for Answer {
     type Output = ();
 
     fn attempt(&mut self, _: Python<'_>) -> PyResult<Option<()>> {
@@ -143,7 +143,7 @@ impl PendingRequest {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut answer = self.answer(timeout_ms);
         run(py, &mut answer)?;
-        // Long responses are read in the background, see `coordinator/driver/_background.py`.
+        // Long responses are read in the background, see `coordinator/driver/_waits.py`.
         values::to_py_in_background(py, answer.known(py)?)
     }
 

@@ -6,7 +6,7 @@ use pyo3::types::PySet;
 use thalweg_columns::TableLimits;
 use thalweg_consumer::{FetchPosition, OffsetReset, TopicPartition};
 
-use crate::consuming::polling::Core;
+use crate::consuming::polling::OpenConsumer;
 use crate::convert::types;
 
 pub(crate) type Pair = (String, i32);
@@ -81,7 +81,7 @@ pub(crate) fn committed_of(
 
 /// Returns the limits of a table: rows and bytes.
 pub(crate) fn table_limits(
-    core: &Core,
+    core: &OpenConsumer,
     max_records: Option<usize>,
     max_bytes: Option<usize>,
 ) -> PyResult<TableLimits> {

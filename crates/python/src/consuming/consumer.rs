@@ -18,7 +18,7 @@ use crate::consuming::arguments::{
 };
 use crate::consuming::heartbeats::Heartbeats;
 use crate::consuming::lookups::{Listed, Target, listed, look_up, of_partition};
-use crate::consuming::polling::{Core, offset_object};
+use crate::consuming::polling::{OpenConsumer, offset_object};
 use crate::consuming::{heartbeats, opening};
 use crate::convert::options::now_ms;
 use crate::convert::tables::RecordTable;
@@ -38,7 +38,7 @@ use crate::operation::run;
 /// again after that. It skips buffered records of a partition that was revoked, paused or sought
 /// since.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
-pub(crate) struct Consumer(pub(super) OnceLock<Core>);
+pub(crate) struct Consumer(pub(super) OnceLock<OpenConsumer>);
 
 #[pymethods]
 impl Consumer {

@@ -6,7 +6,7 @@ use thalweg_consumer::{ConsumerError, ListedOffset, OffsetSpec, Partitions, Topi
 use thalweg_network::consumer::OffsetLookup;
 
 use crate::consuming::arguments::{Pair, partition_of};
-use crate::consuming::polling::Core;
+use crate::consuming::polling::OpenConsumer;
 use crate::convert::errors;
 use crate::interpreter::gil;
 
@@ -19,7 +19,7 @@ pub(crate) type Listed = (String, i32, i64, i64, i32);
 /// Reads what is known of an assigned partition, without a request.
 pub(crate) fn of_partition<T>(
     py: Python<'_>,
-    core: &Core,
+    core: &OpenConsumer,
     partition: Pair,
     read: impl FnOnce(&Partitions, &TopicPartition) -> Result<T, ConsumerError>,
 ) -> PyResult<T> {
@@ -29,7 +29,7 @@ pub(crate) fn of_partition<T>(
 
 /// Starts a lookup.
 pub(crate) fn look_up(
-    core: &Core,
+    core: &OpenConsumer,
     targets: Vec<Target>,
     timeout_ms: Option<f64>,
 ) -> PyResult<OffsetLookup> {

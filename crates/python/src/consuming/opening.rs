@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use thalweg_network::consumer::ConsumerClient;
 
 use crate::consuming::consumer::Consumer;
-use crate::consuming::polling::{ConsumerHooks, Core, forked, not_open};
+use crate::consuming::polling::{ConsumerHooks, OpenConsumer, forked, not_open};
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::{errors, settings, tls};
 
@@ -22,7 +22,7 @@ pub(crate) fn start(
     py: Python<'_>,
     config: &Bound<'_, PyAny>,
     hooks: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(Core, Duration)> {
+) -> PyResult<(OpenConsumer, Duration)> {
     let mut options = Options::new(config)?;
     let mut client_config = settings::client(&mut options)?;
     let mut consumer_config = settings::consumer(&mut options)?;
@@ -38,7 +38,7 @@ pub(crate) fn start(
     let client = py
         .detach(|| ConsumerClient::start(&client_config, consumer_config))
         .map_err(|error| errors::client(py, &error))?;
-    let core = Core::new(
+    let core = OpenConsumer::new(
         Arc::new(client),
         hooks,
         max_poll_records,
@@ -50,7 +50,7 @@ pub(crate) fn start(
 
 impl Consumer {
     /// Returns the core, if it is open and belongs to this process.
-    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&Core> {
+    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&OpenConsumer> {
         match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => {
                 core.client
@@ -65,7 +65,7 @@ impl Consumer {
     }
 
     /// Returns the core of a consumer that was opened, even if it is closed now.
-    pub(crate) fn opened(&self) -> Option<&Core> {
+    pub(crate) fn opened(&self) -> Option<&OpenConsumer> {
         self.0.get()
     }
 
@@ -77,7 +77,7 @@ impl Consumer {
     }
 
     /// Stores the core, once a bootstrap server has responded.
-    pub(crate) fn open_with(&self, py: Python<'_>, core: Core) -> PyResult<()> {
+    pub(crate) fn open_with(&self, py: Python<'_>, core: OpenConsumer) -> PyResult<()> {
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))

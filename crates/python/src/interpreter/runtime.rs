@@ -34,14 +34,6 @@ pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
     pump()
 }
 
-/// Returns the names of this process's runtime threads. Empty until the first client exists.
-#[pyfunction]
-pub(crate) fn runtime_threads() -> Vec<String> {
-    Runtime::existing()
-        .map(Runtime::thread_names)
-        .unwrap_or_default()
-}
-
 /// At exit, a running callback may continue for this long.
 const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
 

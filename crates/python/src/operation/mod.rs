@@ -1,12 +1,12 @@
-//! `Operation`: a call on a client that may have to wait, as a value that is polled.
+//! `PyOperation`: an operation that is polled with the GIL, so it may run Python code.
 //!
 //! ```text
 //! KafkaProducer     run():      poll ── nothing yet ──▶ sleep without the GIL until woken, poll
 //! AIOKafkaProducer  coroutine:  poll ── nothing yet ──▶ suspend the task until woken, poll
 //! ```
 //! Both APIs poll the same operation (`asyncio/coroutine.rs` has the coroutine). Most operations are
-//! those of the network crate ([`thalweg_network::Operation`]), which know no Python. The other ones
-//! convert Python objects between their waits, or run the application's code.
+//! those of the network crate ([`Operation`]), which know no Python. The other ones convert Python
+//! objects between their waits, or run the application's code.
 //!
 //! The polls of a `KafkaConsumer` are not among them: they keep their state locked while they sleep
 //! (`consuming/polling`).
@@ -17,14 +17,14 @@ use std::time::Instant;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use thalweg_network::Operation as ClientOperation;
+use thalweg_network::Operation;
 use thalweg_network::wait::ThreadWait;
 
 use crate::convert::errors;
 use crate::interpreter::gil;
 
 /// A call that may have to wait. Dropping it ends the wait, and does not undo what it did before.
-pub(crate) trait Operation {
+pub(crate) trait PyOperation {
     type Output;
 
     /// Returns an error if a coroutine must not begin it.
@@ -59,27 +59,27 @@ pub(crate) trait Operation {
     }
 }
 
-impl<O: ClientOperation> Operation for O {
+impl<O: Operation> PyOperation for O {
     type Output = O::Output;
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<O::Output>> {
-        ClientOperation::poll(self, waker)
+        Operation::poll(self, waker)
             .transpose()
             .map_err(|error| errors::client(py, &error))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        ClientOperation::deadline(self)
+        Operation::deadline(self)
     }
 
     fn give_up(&mut self, _: Python<'_>, _: &PyErr) {
-        ClientOperation::give_up(self);
+        Operation::give_up(self);
     }
 }
 
 /// Runs an operation in the calling thread, which sleeps without the GIL between the polls.
 #[inline]
-pub(crate) fn run<O: Operation>(py: Python<'_>, operation: &mut O) -> PyResult<O::Output> {
+pub(crate) fn run<O: PyOperation>(py: Python<'_>, operation: &mut O) -> PyResult<O::Output> {
     match operation.attempt(py)? {
         Some(output) => Ok(output),
         None => wait(py, operation),
@@ -88,7 +88,7 @@ pub(crate) fn run<O: Operation>(py: Python<'_>, operation: &mut O) -> PyResult<O
 
 /// Not inlined: most sends never come here.
 #[inline(never)]
-fn wait<O: Operation>(py: Python<'_>, operation: &mut O) -> PyResult<O::Output> {
+fn wait<O: PyOperation>(py: Python<'_>, operation: &mut O) -> PyResult<O::Output> {
     let mut waiting = ThreadWait::begin();
     loop {
         if let Some(output) = operation.poll(py, waiting.waker())? {

@@ -10,7 +10,7 @@ use thalweg_network::producer::{AppendWait, MaxBlock};
 use thalweg_producer::{AppendRefusal, Appended, Record, Reservation, TopicEntry};
 
 use crate::convert::errors;
-use crate::producing::core::Core;
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::topics::Topic;
 
 /// Refuses a negative partition.
@@ -24,27 +24,18 @@ pub(crate) fn check_partition(topic: &str, partition: Option<i32>) -> PyResult<(
     }
 }
 
-/// Why an append did not succeed: an error to raise, or something to wait for.
-pub(crate) enum Refused {
-    Error(PyErr),
-    Wait(Box<AppendWait>),
-}
-
-impl From<PyErr> for Refused {
-    fn from(error: PyErr) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// What the waits of a send leave to its next append and to its next wait.
+/// What a send waits for, and what its waits leave to its next append.
 #[derive(Default)]
-pub(crate) struct Waited {
+pub(crate) struct Waits {
+    /// What a refused append waits for. In a box, because few sends wait, and all are moved.
+    pub(crate) current: Option<Box<AppendWait>>,
+    /// The memory that the last wait reserved.
     pub(crate) memory: Option<Reservation>,
     /// Begun by the first wait.
     max_block: Option<MaxBlock>,
 }
 
-impl Core {
+impl OpenProducer {
     #[inline]
     pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<Topic<'_>> {
         self.topics.get(name, &self.accumulator)
@@ -56,70 +47,91 @@ impl Core {
         open.map_err(|error| errors::raised(errors::producer(py, &error)))
     }
 
-    /// Appends a record, with the memory that a wait reserved if there was one.
+    /// Appends a record, with the memory that a wait reserved if there was one. Returns `None` if the
+    /// send must wait for `waits.current` first.
     #[inline]
     pub(crate) fn append(
         &self,
         py: Python<'_>,
         topic: &Arc<TopicEntry>,
         record: &Record<'_>,
-        waited: &mut Waited,
-    ) -> Result<Appended, Refused> {
+        waits: &mut Waits,
+    ) -> PyResult<Option<Appended>> {
         let accumulator = &self.accumulator;
-        let first = match waited.memory.take() {
+        let appended = match waits.memory.take() {
             None => accumulator.try_append(topic, record, Instant::now),
             Some(memory) => {
                 py.detach(|| accumulator.append_reserved(topic, record, memory, Instant::now))
             }
         };
-        first.or_else(|refusal| self.refused(py, topic, record, refusal, waited))
+        match appended {
+            Ok(appended) => Ok(Some(appended)),
+            Err(refusal) => self.refused(py, topic, record, refusal, waits),
+        }
     }
 
-    /// Handles a refusal. If another thread holds the lock, it waits for it here.
+    /// Appends again if another thread held the lock. Otherwise the send waits, or fails.
     #[cold]
-    pub(crate) fn refused(
+    fn refused(
         &self,
         py: Python<'_>,
         topic: &Arc<TopicEntry>,
         record: &Record<'_>,
-        mut refusal: AppendRefusal,
-        waited: &mut Waited,
-    ) -> Result<Appended, Refused> {
+        refusal: AppendRefusal,
+        waits: &mut Waits,
+    ) -> PyResult<Option<Appended>> {
+        let refusal = match refusal {
+            AppendRefusal::Contended => {
+                // The other thread may need the GIL, so this waits for the lock without it. Once it
+                // has the lock, no append is `Contended` again.
+                match py.detach(|| self.accumulator.append(topic, record, Instant::now)) {
+                    Ok(appended) => return Ok(Some(appended)),
+                    Err(refusal) => refusal,
+                }
+            }
+            refusal => refusal,
+        };
+        self.wait_after(py, topic, record.partition, refusal, waits)?;
+        Ok(None)
+    }
+
+    /// Sets what the send waits for after a refusal, or returns its error if no wait helps.
+    #[cold]
+    pub(crate) fn wait_after(
+        &self,
+        py: Python<'_>,
+        topic: &TopicEntry,
+        partition: Option<i32>,
+        refusal: AppendRefusal,
+        waits: &mut Waits,
+    ) -> PyResult<()> {
         // Check this before any wait: a record that may not be sent now is refused whatever else
         // is missing.
         self.check_open(py)?;
-        let accumulator = &self.accumulator;
-        while matches!(refusal, AppendRefusal::Contended | AppendRefusal::NewBatch) {
-            match py.detach(|| accumulator.append(topic, record, Instant::now)) {
-                Ok(appended) => return Ok(appended),
-                Err(again) => refusal = again,
-            }
-        }
         if matches!(refusal, AppendRefusal::UnknownPartition { .. }) {
-            check_partition(topic.name(), record.partition)?;
+            check_partition(topic.name(), partition)?;
         }
-        let (partition, max_block) = (record.partition, self.max_block_of(waited));
+        let max_block = self.max_block_of(waits);
         let wait = self
             .client
-            .wait_after(refusal, topic.name(), partition, max_block);
-        Err(match wait {
-            Ok(wait) => Refused::Wait(Box::new(wait)),
-            Err(error) => Refused::Error(errors::client(py, &error)),
-        })
+            .wait_after(refusal, topic.name(), partition, max_block)
+            .map_err(|error| errors::client(py, &error))?;
+        waits.current = Some(Box::new(wait));
+        Ok(())
     }
 
-    /// Returns the wait for the metadata of a topic.
+    /// Makes the send wait for the metadata of its topic.
     #[cold]
-    pub(crate) fn unknown_topic(&self, topic: &TopicEntry, waited: &mut Waited) -> Refused {
-        let max_block = self.max_block_of(waited);
+    pub(crate) fn wait_for_topic(&self, topic: &TopicEntry, waits: &mut Waits) {
+        let max_block = self.max_block_of(waits);
         let wait = self
             .client
             .wait_for_partition(topic.name(), None, max_block);
-        Refused::Wait(Box::new(AppendWait::Partition(wait)))
+        waits.current = Some(Box::new(AppendWait::Partition(wait)));
     }
 
-    fn max_block_of(&self, waited: &mut Waited) -> MaxBlock {
+    fn max_block_of(&self, waits: &mut Waits) -> MaxBlock {
         let begin = || MaxBlock::begin(self.max_block);
-        *waited.max_block.get_or_insert_with(begin)
+        *waits.max_block.get_or_insert_with(begin)
     }
 }

@@ -12,17 +12,17 @@ use thalweg_producer::{AppendedRows, BatchCompletion, ProducerError};
 use crate::convert::errors;
 use crate::interpreter::callbacks::{self, Work};
 use crate::producing::batch_metadata::{BatchMetadata, Settled, Written};
-use crate::producing::futures::{self, Awaited, Outcome, Sent, Wanted, when_batch_done};
+use crate::producing::futures::{self, Awaited, Outcome, SentRecord, Wanted, when_batch_done};
 
 /// Where the rows went: as ranges, or row by row if Python steps are set.
 pub(crate) enum Rows {
     Bulk(AppendedRows),
-    Each(Vec<Result<Sent, Py<PyAny>>>),
+    Each(Vec<Result<SentRecord, Py<PyAny>>>),
 }
 
 /// The error of one row.
 enum RowError {
-    Core(ProducerError),
+    Producer(ProducerError),
     Python(Py<PyAny>),
 }
 
@@ -66,7 +66,7 @@ impl Batch {
                     tally.take(row, completion, index);
                 }
                 for (row, error) in rows.refused() {
-                    tally.errors.push((*row, RowError::Core(error.clone())));
+                    tally.errors.push((*row, RowError::Producer(error.clone())));
                 }
             }
             Rows::Each(rows) => {
@@ -112,7 +112,7 @@ impl<'a> Tally<'a> {
             .expect("every record of the batch has its outcome");
         let offset = match outcome {
             Ok(written) => written.offset,
-            Err(error) => return self.errors.push((row, RowError::Core(error))),
+            Err(error) => return self.errors.push((row, RowError::Producer(error))),
         };
         self.settled.offsets[row] = offset;
         let same = |known: &&'a Arc<BatchCompletion>| Arc::ptr_eq(known, completion);
@@ -167,7 +167,7 @@ impl Awaited for Batch {
     fn hasten(&self) {
         match &self.rows {
             Rows::Bulk(rows) => rows.completions().for_each(|batch| batch.hasten()),
-            Rows::Each(rows) => rows.iter().flatten().for_each(Sent::hasten),
+            Rows::Each(rows) => rows.iter().flatten().for_each(SentRecord::hasten),
         }
     }
 
@@ -181,7 +181,7 @@ impl Awaited for Batch {
             let list = PyList::empty(py);
             for (row, error) in &errors {
                 let error = match error {
-                    RowError::Core(error) => errors::producer(py, error)?,
+                    RowError::Producer(error) => errors::producer(py, error)?,
                     RowError::Python(error) => error.bind(py).clone(),
                 };
                 list.append((row, error))?;

@@ -182,14 +182,14 @@ pub(crate) fn when_batch_done(
 
 /// The place of one record: its batch and its index there.
 #[derive(Clone)]
-pub(crate) struct Sent {
+pub(crate) struct SentRecord {
     pub(crate) completion: Arc<BatchCompletion>,
     pub(crate) index: u32,
     pub(crate) timestamp_ms: i64,
     pub(crate) sizes: Sizes,
 }
 
-impl Awaited for Sent {
+impl Awaited for SentRecord {
     #[inline]
     fn is_done(&self) -> bool {
         self.completion.is_done()
@@ -267,7 +267,7 @@ pub(crate) struct FutureRecordMetadata(State);
 impl NotTraversed for FutureRecordMetadata {}
 
 enum State {
-    Sent(Sent),
+    Sent(SentRecord),
     Failed(Arc<Failed>),
 }
 
@@ -285,7 +285,7 @@ macro_rules! with_state {
 
 impl FutureRecordMetadata {
     #[inline]
-    pub(crate) fn new(sent: Result<Sent, Py<PyAny>>) -> Self {
+    pub(crate) fn new(sent: Result<SentRecord, Py<PyAny>>) -> Self {
         Self(match sent {
             Ok(sent) => State::Sent(sent),
             Err(error) => State::Failed(Arc::new(Failed(error))),

@@ -3,13 +3,14 @@
 //! The order is Java's: `on_send`, checks, metadata, `serialize`, `partition`, append. All waits
 //! of one send share one `max_block_ms`.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyString};
-use thalweg_producer::{AppendRefusal, Record};
+use thalweg_producer::{AppendRefusal, Appended, Record, TopicEntry};
 use thalweg_records::Headers;
 
 use crate::client::cluster::ClusterMetadata;
@@ -17,9 +18,9 @@ use crate::convert::options::now_ms;
 use crate::convert::types::Sizes;
 use crate::interpreter::callbacks;
 use crate::interpreter::foreign::Foreign;
-use crate::producing::append::{Refused, Waited};
-use crate::producing::core::Core;
-use crate::producing::futures::{Awaited, Sent, when_batch_done};
+use crate::producing::append::Waits;
+use crate::producing::futures::{Awaited, SentRecord, when_batch_done};
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::outgoing;
 use crate::producing::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
 use crate::producing::sending::{Given, sent};
@@ -78,37 +79,39 @@ impl Hooks {
         self.on_send.is_some() || self.partition.is_some() || self.on_acknowledgement.is_some()
     }
 
-    /// Runs the remaining steps of a record.
+    /// Runs the remaining steps of a record. Returns `None` if it must wait first.
     pub(crate) fn send(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &mut Given,
         steps: &mut Steps,
-        waited: &mut Waited,
-    ) -> Result<Sent, Refused> {
+        waits: &mut Waits,
+    ) -> PyResult<Option<SentRecord>> {
         if !steps.intercepted {
             steps.intercepted = true;
             if let Some(hook) = &self.on_send {
                 *given = intercepted(py, hook, given)?;
             }
         }
-        let prepared = if let Some(prepared) = &mut steps.prepared {
-            prepared
-        } else {
-            let made = self.prepared(py, core, given, waited)?;
-            steps.prepared.insert(made)
-        };
-        self.append(py, core, given, prepared, waited)
+        if steps.prepared.is_none() {
+            steps.prepared = self.prepared(py, core, given, waits)?;
+        }
+        match &mut steps.prepared {
+            Some(prepared) => self.append(py, core, given, prepared, waits),
+            None => Ok(None),
+        }
     }
 
+    /// Serializes a record and chooses its partition. Returns `None` if it must wait for the
+    /// metadata of its topic first.
     fn prepared(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
-        waited: &mut Waited,
-    ) -> Result<Prepared, Refused> {
+        waits: &mut Waits,
+    ) -> PyResult<Option<Prepared>> {
         core.check_open(py)?;
         let _foreign = Foreign::begin(py)?;
         let present =
@@ -119,7 +122,8 @@ impl Hooks {
         }
         let topic = core.topic(given.topic.bind(py))?;
         if topic.partition_count() == 0 {
-            return Err(core.unknown_topic(&topic, waited));
+            core.wait_for_topic(&topic, waits);
+            return Ok(None);
         }
         let headers = header_objects(py, given.headers.as_ref())?;
         let (key, value) = self.serialized(py, given, &headers)?;
@@ -136,67 +140,53 @@ impl Hooks {
             prepared.choose_again = self.on_new_batch.is_some() && has_key.as_slice().is_none();
             prepared.partition = Some(self.partition_of(py, core, given, &prepared)?);
         }
-        Ok(prepared)
+        Ok(Some(prepared))
     }
 
     fn append(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         prepared: &mut Prepared,
-        waited: &mut Waited,
-    ) -> Result<Sent, Refused> {
-        if std::mem::take(&mut prepared.choose_again)
-            && let Some(sent) = self.append_or_choose_again(py, core, given, prepared, waited)?
-        {
-            return Ok(sent);
+        waits: &mut Waits,
+    ) -> PyResult<Option<SentRecord>> {
+        if std::mem::take(&mut prepared.choose_again) {
+            let topic = core.topic(given.topic.bind(py))?;
+            let append = |record: &Record<'_>| Ok(append_to_open_batch(py, core, &topic, record));
+            let (appended, sizes) = prepared.with_record(py, append)?;
+            match appended {
+                Ok(appended) => return Ok(Some(sent(appended, prepared.timestamp_ms, sizes))),
+                Err(AppendRefusal::NewBatch) => {}
+                Err(refusal) => {
+                    core.wait_after(py, &topic, prepared.partition, refusal, waits)?;
+                    return Ok(None);
+                }
+            }
+            drop(topic);
+            self.choose_again(py, core, given, prepared)?;
         }
         let topic = core.topic(given.topic.bind(py))?;
-        let append = |record: &Record<'_>| core.append(py, &topic, record, waited);
+        let append = |record: &Record<'_>| core.append(py, &topic, record, waits);
         let (appended, sizes) = prepared.with_record(py, append)?;
-        Ok(sent(appended, prepared.timestamp_ms, sizes))
+        Ok(appended.map(|appended| sent(appended, prepared.timestamp_ms, sizes)))
     }
 
-    /// Appends a record. If that would open a new batch, the partitioner chooses again first
-    /// (KIP-480). This is not in the core, because the partitioner is the application's code.
-    fn append_or_choose_again(
+    /// Has the partitioner choose again, because the record needs a new batch (KIP-480).
+    fn choose_again(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         prepared: &mut Prepared,
-        waited: &mut Waited,
-    ) -> Result<Option<Sent>, Refused> {
-        let topic = core.topic(given.topic.bind(py))?;
-        let topic = &*topic;
-        let (appended, sizes) = prepared.with_record(py, |record| {
-            let accumulator = &core.accumulator;
-            let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
-            let appended = match tried {
-                // A bulk append may hold the partition's lock for some time, so this waits without
-                // the GIL.
-                Err(AppendRefusal::Contended) => {
-                    py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
-                }
-                other => other,
-            };
-            match appended {
-                Ok(appended) => Ok(Some(appended)),
-                Err(AppendRefusal::NewBatch) => Ok(None),
-                Err(refusal) => core.refused(py, topic, record, refusal, waited).map(Some),
-            }
-        })?;
-        if let Some(appended) = appended {
-            return Ok(Some(sent(appended, prepared.timestamp_ms, sizes)));
-        }
+    ) -> PyResult<()> {
         let _foreign = Foreign::begin(py)?;
         if let Some(hook) = &self.on_new_batch {
             let cluster = ClusterMetadata::new(core.view().metadata().snapshot());
             hook.call1(py, (&given.topic, cluster, prepared.partition))?;
         }
         prepared.partition = Some(self.partition_of(py, core, given, prepared)?);
-        Ok(None)
+        Ok(())
     }
 
     fn serialized<'py>(
@@ -219,7 +209,7 @@ impl Hooks {
     fn partition_of(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenProducer,
         given: &Given,
         prepared: &Prepared,
     ) -> PyResult<i32> {
@@ -243,7 +233,7 @@ impl Hooks {
 
     /// Calls `on_acknowledgement` once the record is done, even if the application drops its
     /// future.
-    pub(crate) fn hear_of(&self, py: Python<'_>, sent: &Sent) {
+    pub(crate) fn hear_of(&self, py: Python<'_>, sent: &SentRecord) {
         let Some(hook) = &self.on_acknowledgement else {
             return;
         };
@@ -289,8 +279,8 @@ impl Prepared {
     fn with_record<T>(
         &self,
         py: Python<'_>,
-        append: impl FnOnce(&Record<'_>) -> Result<T, Refused>,
-    ) -> Result<(T, Sizes), Refused> {
+        append: impl FnOnce(&Record<'_>) -> PyResult<T>,
+    ) -> PyResult<(T, Sizes)> {
         let (key, value) = self.data(py)?;
         let headers = self.headers.data(py)?;
         let refs = header_refs(&headers);
@@ -308,6 +298,24 @@ impl Prepared {
             headers: header_size(&refs),
         };
         Ok((appended, sizes))
+    }
+}
+
+/// Appends a record, unless it needs a new batch: then the partitioner chooses again first. This is
+/// not in the core, because the partitioner is the application's code.
+fn append_to_open_batch(
+    py: Python<'_>,
+    core: &OpenProducer,
+    topic: &Arc<TopicEntry>,
+    record: &Record<'_>,
+) -> Result<Appended, AppendRefusal> {
+    let accumulator = &core.accumulator;
+    match accumulator.try_append_to_open_batch(topic, record, Instant::now) {
+        // A bulk append may hold the partition's lock for some time, so this waits without the GIL.
+        Err(AppendRefusal::Contended) => {
+            py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
+        }
+        result => result,
     }
 }
 

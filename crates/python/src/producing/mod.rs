@@ -1,7 +1,7 @@
 //! The producer of both APIs: from the application's arguments to batches and futures.
 //!
 //! ```text
-//! producer.rs    the class that `KafkaProducer` extends. core.rs: what both APIs share
+//! producer.rs    the class that `KafkaProducer` extends. open_producer.rs: what both APIs share
 //! sending.rs     one `send` in steps. append.rs: slices into a batch, and what follows a refusal
 //!   outgoing.rs  arguments as slices. topics.rs: topic entries by name
 //!   hooks.rs     Python steps: interceptors, serializers, a partitioner
@@ -13,10 +13,10 @@
 pub(crate) mod append;
 pub(crate) mod batch_futures;
 pub(crate) mod batch_metadata;
-pub(crate) mod core;
 pub(crate) mod futures;
 pub(crate) mod hooks;
 mod list_source;
+pub(crate) mod open_producer;
 pub(crate) mod outgoing;
 pub(crate) mod producer;
 pub(crate) mod send_many;

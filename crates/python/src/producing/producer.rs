@@ -15,9 +15,9 @@ use crate::interpreter::gil;
 use crate::interpreter::untracked::untracked;
 use crate::operation::run;
 use crate::producing::batch_futures::FutureBatchMetadata;
-use crate::producing::core::Core;
 use crate::producing::futures::FutureRecordMetadata;
 use crate::producing::hooks::topic_name;
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::sending::Given;
 use crate::producing::transactions::{Group, Offset, group_of, id_and_epoch, offsets_of};
 use crate::producing::{outgoing, send_many};
@@ -27,12 +27,12 @@ use crate::producing::{outgoing, send_many};
 /// The constructor accepts and ignores all arguments, so that a user's subclass may have its own
 /// `__init__`. Before `_open`, every method except `_open` and `close` raises `IllegalStateError`.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
-pub(crate) struct Producer(OnceLock<Core>);
+pub(crate) struct Producer(OnceLock<OpenProducer>);
 
 impl Producer {
     /// Returns the core, if it is open and belongs to this process.
     #[inline]
-    fn core(&self, py: Python<'_>) -> PyResult<&Core> {
+    fn core(&self, py: Python<'_>) -> PyResult<&OpenProducer> {
         match self.0.get() {
             Some(core) => core.check(py).map(|()| core),
             None => Err(errors::raise(
@@ -65,7 +65,7 @@ impl Producer {
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let core = Core::start(py, config, hooks)?;
+        let core = OpenProducer::start(py, config, hooks)?;
         run(py, &mut core.view().bootstrap(core.bootstrap_timeout))?;
         self.0
             .set(core)

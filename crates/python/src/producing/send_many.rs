@@ -13,19 +13,20 @@ use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PySequence, PyString, PyTuple};
 use thalweg_columns::ArrowSource;
-use thalweg_network::Operation as ClientOperation;
+use thalweg_network::Operation;
 use thalweg_network::producer::BulkSend;
 use thalweg_producer::{Record, RecordSource};
 
 use crate::convert::options::now_ms;
 use crate::convert::{capsules, errors};
-use crate::operation::Operation;
+use crate::operation::PyOperation;
 use crate::producing::append::check_partition;
 use crate::producing::batch_futures::Rows;
-use crate::producing::core::Core;
+use crate::producing::futures::SentRecord;
 use crate::producing::list_source::{Columns, ListSource, Partitions, at_row};
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::outgoing;
-use crate::producing::sending::{Given, SendOutcome, Sending};
+use crate::producing::sending::{Given, Sending};
 
 /// A column that is being sent. Its output is where the rows are, and how many there are.
 pub(crate) enum SendMany<C> {
@@ -33,7 +34,7 @@ pub(crate) enum SendMany<C> {
     Each(EachRow<C>),
 }
 
-impl<C: Deref<Target = Core> + Clone> Operation for SendMany<C> {
+impl<C: Deref<Target = OpenProducer> + Clone> PyOperation for SendMany<C> {
     type Output = (Rows, usize);
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Self::Output>> {
@@ -46,7 +47,7 @@ impl<C: Deref<Target = Core> + Clone> Operation for SendMany<C> {
     fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Whole(column) => column.deadline(),
-            Self::Each(rows) => rows.current.as_ref().and_then(Operation::deadline),
+            Self::Each(rows) => rows.current.as_ref().and_then(PyOperation::deadline),
         }
     }
 
@@ -97,7 +98,7 @@ pub(crate) fn columns<'py>(
 }
 
 /// Starts a `send_many`. `serialized` skips all Python steps.
-pub(crate) fn send_lists<'py, C: Deref<Target = Core>>(
+pub(crate) fn send_lists<'py, C: Deref<Target = OpenProducer>>(
     py: Python<'py>,
     core: C,
     topic: &Bound<'py, PyString>,
@@ -183,7 +184,7 @@ fn column<'py>(
 /// Starts a `send_arrow`.
 pub(crate) fn send_columns<'py>(
     py: Python<'py>,
-    core: &Core,
+    core: &OpenProducer,
     topic: &Bound<'py, PyString>,
     data: &Bound<'py, PyAny>,
     partition: Option<i32>,
@@ -214,11 +215,11 @@ pub(crate) struct EachRow<C> {
     core: C,
     topic: Py<PyString>,
     columns: Columns,
-    rows: Vec<SendOutcome>,
+    rows: Vec<Result<SentRecord, Py<PyAny>>>,
     current: Option<Sending<C>>,
 }
 
-impl<C: Deref<Target = Core>> EachRow<C> {
+impl<C: Deref<Target = OpenProducer>> EachRow<C> {
     fn new(core: C, topic: &Bound<'_, PyString>, columns: Columns) -> Self {
         Self {
             core,
@@ -313,7 +314,7 @@ pub(crate) struct WholeColumn {
 }
 
 impl WholeColumn {
-    fn new(core: &Core, topic: &Bound<'_, PyString>, source: Source) -> PyResult<Self> {
+    fn new(core: &OpenProducer, topic: &Bound<'_, PyString>, source: Source) -> PyResult<Self> {
         let rows = source.rows();
         let (client, topic) = (Arc::clone(&core.client), Arc::clone(&*core.topic(topic)?));
         let send = BulkSend::new(client, topic, source, core.max_block);
@@ -321,11 +322,11 @@ impl WholeColumn {
     }
 }
 
-impl Operation for WholeColumn {
+impl PyOperation for WholeColumn {
     type Output = (Rows, usize);
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Self::Output>> {
-        let outcome = py.detach(|| ClientOperation::poll(&mut self.send, waker));
+        let outcome = py.detach(|| Operation::poll(&mut self.send, waker));
         match outcome.transpose() {
             Ok(rows) => Ok(rows.map(|rows| (Rows::Bulk(rows), self.rows))),
             Err(error) => Err(errors::client(py, &error)),
@@ -333,6 +334,6 @@ impl Operation for WholeColumn {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        ClientOperation::deadline(&self.send)
+        Operation::deadline(&self.send)
     }
 }

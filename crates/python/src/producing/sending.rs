@@ -1,7 +1,7 @@
 //! The steps of one `send`, for both `KafkaProducer` and `AIOKafkaProducer`.
 //!
 //! ```text
-//! attempt ── appended ──▶ Sent                                  (nearly always, without a wait)
+//! attempt ── appended ──▶ SentRecord                            (nearly always, without a wait)
 //!    └─ refused ──▶ AppendWait ── poll ──▶ append again, with the memory that it got
 //! ```
 //! All waits of one send share one `max_block_ms`. The Python steps run once: their results are
@@ -13,19 +13,18 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use thalweg_network::producer::AppendWait;
-use thalweg_network::{ClientError, Operation as ClientOperation};
+use thalweg_network::{ClientError, Operation};
 use thalweg_producer::{Appended, Record};
 use thalweg_records::Headers;
 
 use crate::convert::errors;
 use crate::convert::options::now_ms;
 use crate::convert::types::Sizes;
-use crate::operation::{Operation, run};
-use crate::producing::append::{Refused, Waited};
-use crate::producing::core::Core;
-use crate::producing::futures::{FutureRecordMetadata, Sent};
+use crate::operation::{PyOperation, run};
+use crate::producing::append::Waits;
+use crate::producing::futures::{FutureRecordMetadata, SentRecord};
 use crate::producing::hooks::Steps;
+use crate::producing::open_producer::OpenProducer;
 use crate::producing::outgoing::{
     Data, HeaderList, check_timestamp, header_refs, header_size, need_key_or_value,
 };
@@ -40,30 +39,25 @@ pub(crate) struct Given {
     pub(crate) timestamp_ms: Option<i64>,
 }
 
-/// The place of a record in a batch, or the error for its future. Other errors are raised.
-pub(crate) type SendOutcome = Result<Sent, Py<PyAny>>;
-
-/// A send that is not finished. `C` is a reference to the core: borrowed by a call that blocks,
-/// shared by a coroutine.
+/// A send that is not finished. Its output is the place of the record in a batch, or the error for
+/// its future. Other errors are raised. `C` is a reference to the core: borrowed by a call that
+/// blocks, shared by a coroutine.
 pub(crate) struct Sending<C> {
     core: C,
     given: Given,
     /// The progress of the Python steps, if there are any.
     steps: Steps,
-    /// In a box, because few sends wait, and all are moved.
-    waiting: Option<Box<AppendWait>>,
-    waited: Waited,
+    waits: Waits,
 }
 
-impl<C: Deref<Target = Core>> Sending<C> {
+impl<C: Deref<Target = OpenProducer>> Sending<C> {
     #[inline]
     pub(crate) fn new(core: C, given: Given) -> Self {
         Self {
             core,
             given,
             steps: Steps::default(),
-            waiting: None,
-            waited: Waited::default(),
+            waits: Waits::default(),
         }
     }
 
@@ -77,7 +71,11 @@ impl<C: Deref<Target = Core>> Sending<C> {
 
     /// Ends a send whose wait failed. If the brokers refuse the topic, only its future reports it.
     #[cold]
-    fn wait_failed(&self, py: Python<'_>, error: &ClientError) -> PyResult<SendOutcome> {
+    fn wait_failed(
+        &self,
+        py: Python<'_>,
+        error: &ClientError,
+    ) -> PyResult<Result<SentRecord, Py<PyAny>>> {
         let raised = errors::client(py, error);
         self.tell(py, &raised);
         if !matches!(error, ClientError::Broker { .. }) {
@@ -90,49 +88,38 @@ impl<C: Deref<Target = Core>> Sending<C> {
     }
 }
 
-impl<C: Deref<Target = Core>> Operation for Sending<C> {
-    type Output = SendOutcome;
+impl<C: Deref<Target = OpenProducer>> PyOperation for Sending<C> {
+    type Output = Result<SentRecord, Py<PyAny>>;
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        Core::check(&self.core, py)
+        OpenProducer::check(&self.core, py)
     }
 
     /// Continues to the end or to the next wait.
     #[inline]
-    fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<SendOutcome>> {
-        let core: &Core = &self.core;
-        let (given, waited) = (&mut self.given, &mut self.waited);
-        let result = match &core.hooks {
-            None => send_plain(py, core, given, waited),
-            Some(hooks) => hooks.send(py, core, given, &mut self.steps, waited),
+    fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<Self::Output>> {
+        let core: &OpenProducer = &self.core;
+        let (given, waits) = (&mut self.given, &mut self.waits);
+        let sent = match &core.hooks {
+            None => send_plain(py, core, given, waits),
+            Some(hooks) => hooks.send(py, core, given, &mut self.steps, waits),
         };
-        match result {
-            Ok(sent) => {
-                if let Some(hooks) = &core.hooks {
-                    hooks.hear_of(py, &sent);
-                }
-                Ok(Some(Ok(sent)))
-            }
-            Err(Refused::Wait(wait)) => {
-                self.waiting = Some(wait);
-                Ok(None)
-            }
-            Err(Refused::Error(error)) => {
-                self.tell(py, &error);
-                Err(error)
-            }
+        let sent = sent.inspect_err(|error| self.tell(py, error))?;
+        if let (Some(sent), Some(hooks)) = (&sent, &core.hooks) {
+            hooks.hear_of(py, sent);
         }
+        Ok(sent.map(Ok))
     }
 
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<SendOutcome>> {
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Self::Output>> {
         loop {
-            if let Some(waiting) = self.waiting.as_deref_mut() {
-                let Some(found) = ClientOperation::poll(waiting, waker) else {
+            if let Some(wait) = self.waits.current.as_deref_mut() {
+                let Some(found) = Operation::poll(wait, waker) else {
                     return Ok(None);
                 };
-                self.waiting = None;
+                self.waits.current = None;
                 match found {
-                    Ok(memory) => self.waited.memory = memory,
+                    Ok(memory) => self.waits.memory = memory,
                     Err(error) => return self.wait_failed(py, &error).map(Some),
                 }
             }
@@ -143,11 +130,11 @@ impl<C: Deref<Target = Core>> Operation for Sending<C> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        ClientOperation::deadline(self.waiting.as_deref()?)
+        Operation::deadline(self.waits.current.as_deref()?)
     }
 
     fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
-        if self.waiting.is_some() {
+        if self.waits.current.is_some() {
             self.tell(py, error);
         }
     }
@@ -155,18 +142,22 @@ impl<C: Deref<Target = Core>> Operation for Sending<C> {
 
 /// Implements `KafkaProducer.send`.
 #[inline]
-pub(crate) fn send(py: Python<'_>, core: &Core, given: Given) -> PyResult<FutureRecordMetadata> {
+pub(crate) fn send(
+    py: Python<'_>,
+    core: &OpenProducer,
+    given: Given,
+) -> PyResult<FutureRecordMetadata> {
     run(py, &mut Sending::new(core, given)).map(FutureRecordMetadata::new)
 }
 
-/// Sends a record without Python steps.
+/// Sends a record without Python steps. Returns `None` if it must wait first.
 #[inline]
 fn send_plain(
     py: Python<'_>,
-    core: &Core,
+    core: &OpenProducer,
     given: &mut Given,
-    waited: &mut Waited,
-) -> Result<Sent, Refused> {
+    waits: &mut Waits,
+) -> PyResult<Option<SentRecord>> {
     let timestamp_ms = *given.timestamp_ms.get_or_insert_with(now_ms);
     check_timestamp(given.topic.bind(py), timestamp_ms)?;
     let key = Data::new(given.key.as_ref().map(|key| key.bind(py)), "key")?;
@@ -181,7 +172,7 @@ fn send_plain(
         headers: Headers::default(),
     };
     let (appended, headers) = match &given.headers {
-        None => (core.append(py, &topic, &record, waited)?, -1),
+        None => (core.append(py, &topic, &record, waits)?, -1),
         Some(headers) => {
             let held = HeaderList::new(headers.bind(py))?;
             let data = held.data(py)?;
@@ -190,7 +181,7 @@ fn send_plain(
                 headers: Headers::List(&refs),
                 ..record
             };
-            let appended = core.append(py, &topic, &record, waited)?;
+            let appended = core.append(py, &topic, &record, waits)?;
             (appended, header_size(&refs))
         }
     };
@@ -199,12 +190,12 @@ fn send_plain(
         value: value.size(),
         headers,
     };
-    Ok(sent(appended, timestamp_ms, sizes))
+    Ok(appended.map(|appended| sent(appended, timestamp_ms, sizes)))
 }
 
 #[inline]
-pub(crate) fn sent(appended: Appended, timestamp_ms: i64, sizes: Sizes) -> Sent {
-    Sent {
+pub(crate) fn sent(appended: Appended, timestamp_ms: i64, sizes: Sizes) -> SentRecord {
+    SentRecord {
         completion: appended.completion,
         index: appended.index,
         timestamp_ms,

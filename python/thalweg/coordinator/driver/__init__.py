@@ -2,22 +2,21 @@
 
 This is the only I/O of the package `coordinator`.
 
-    poll() ── before_poll(ms) ──> _topics.py         partitions of the subscribed topics
-                              ├─> _membership.py     the group: requests, heartbeats (Rust)
-                              │     _machine.py      the state machine of the member
-                              │     _chores.py       auto-commit, listener, assignment, in the
-                              │                      application's thread
-                              │     _interruptions.py  a Ctrl-C in the middle of this
-                              ├─> _offset_fetch.py   committed offsets, for new partitions
-                              ├─> _offset_commit.py  auto-commit, results of commits
-                              │     _marks.py        marked records
-                              ├─> _metrics.py        counts and latencies
-                              └─> the core: assign, set_committed
+    poll() ── before_poll(ms) ──> _topics.py            partitions of the subscribed topics
+                              ├─> _membership.py        the group: requests, heartbeats (Rust)
+                              │     _machine.py         the member's state machine, interruptions
+                              │     _chores.py          auto-commit, listener, assignment, in the
+                              │                         application's thread
+                              ├─> _committed_offsets.py committed offsets, for new partitions
+                              ├─> _offset_commit.py     auto-commit, results of commits
+                              │     _marks.py           marked records
+                              └─> _native.py            the core: assign, set_committed
+    _waits.py       the clock, calls that wait, work in other threads
+    _monitoring.py  metrics and log lines
 
 `before_poll` never waits: it sends requests, and the core calls it again when an answer arrives.
-`commit`, `fetch`, `seek_to_committed`, `unsubscribe` and `close` wait within their limits. They are
-generators that yield what they wait for (`_waits.py`). A listener runs within the application's
-poll, close or unsubscribe, and may commit and seek.
+`commit`, `fetch`, `seek_to_committed`, `unsubscribe` and `close` wait within their limits. A
+listener runs within the application's poll, close or unsubscribe, and may commit and seek.
 """
 
 import contextlib
@@ -26,34 +25,33 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
+from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.commit_future import CommitFuture
-from thalweg.coordinator.driver._background import Background
 from thalweg.coordinator.driver._chores import heard
-from thalweg.coordinator.driver._interruptions import Interruptions
-from thalweg.coordinator.driver._look import Found
+from thalweg.coordinator.driver._committed_offsets import CommittedOffsets, OffsetRequests, Seeking
+from thalweg.coordinator.driver._machine import Interruptions
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._membership import Membership
-from thalweg.coordinator.driver._metrics import GroupMetrics
+from thalweg.coordinator.driver._monitoring import GroupMetrics
 from thalweg.coordinator.driver._native import ConsumerCore
 from thalweg.coordinator.driver._offset_commit import CommitCallback, Commits
-from thalweg.coordinator.driver._offset_fetch import CommittedOffsets, Seeking
-from thalweg.coordinator.driver._offset_requests import OffsetRequests
 from thalweg.coordinator.driver._topics import Topics, brokers_own
-from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, now_ms, run, soonest
+from thalweg.coordinator.driver._waits import (
+    Background,
+    CoreCall,
+    Wait,
+    Waiting,
+    now_ms,
+    run,
+    soonest,
+)
 from thalweg.coordinator.listener import Listener, Spawn, tell
-from thalweg.errors import (
-    BrokerResponseError,
-    IllegalStateError,
-    KafkaError,
-)
-from thalweg.structs import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from thalweg.coordinator.topics import Found
+from thalweg.errors import BrokerResponseError, IllegalStateError, KafkaError
+from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "heard", "run"]
 
@@ -85,7 +83,7 @@ class Driver:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: Mapping[str, Any],
+        config: DriverConfig,
         spawn: Spawn | None = None,
     ) -> None:
         # The core holds before_poll, so a strong reference to it would be a cycle.
@@ -252,9 +250,10 @@ class Driver:
         self._listener = listener
         self._told_at_all = False
         self._topics.subscribe(topics, compiled)
-        if self._config["group_id"] is not None:
+        group_id = self._config["group_id"]
+        if group_id is not None:
             if self._membership is None:
-                self._membership = self._new_membership()
+                self._membership = self._new_membership(group_id)
             self._membership.listener = listener
             self._membership.keep(())
             if compiled is None:
@@ -262,8 +261,8 @@ class Driver:
         self._consumer._set_subscribed(True)
         self._consumer._reenter()
 
-    def _new_membership(self, member_id: str = "") -> Membership:
-        own = self._consumer, self._config, self._assignors, self._topics, self._commits
+    def _new_membership(self, group_id: str, member_id: str = "") -> Membership:
+        own = self._consumer, self._config, group_id, self._assignors, self._topics, self._commits
         calls = self.reenter, self._is_blocked
         return Membership(*own, *calls, self._metrics, self._spawn, self._interruptions, member_id)
 
@@ -281,9 +280,9 @@ class Driver:
         log.warning(
             "the consumer of group %s was interrupted while it handled an event of its group. It"
             " joins the group again",
-            self._config["group_id"],
+            old.group_id,
         )
-        new = self._new_membership(old.group_metadata().member_id)
+        new = self._new_membership(old.group_id, old.group_metadata().member_id)
         new.listener = old.listener
         new.replace(sorted(self._consumer.assignment()))
         self._membership = new
@@ -370,11 +369,11 @@ class Driver:
 
     # ------------------------------------------------------------------ offsets
 
-    def mark(self, records: Any) -> None:
+    def mark(self, records: object) -> None:
         """Marks records as processed. Any thread may call it."""
         self._marks.add(records)
 
-    def mark_through(self, records: Any) -> None:
+    def mark_through(self, records: object) -> None:
         """Marks records and all records before them as processed. Any thread may call it."""
         self._marks.add_through(records)
 

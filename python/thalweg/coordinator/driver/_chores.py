@@ -13,13 +13,14 @@ them.
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.driver._interruptions import Interruptions
-from thalweg.coordinator.driver._metrics import GroupMetrics
+from thalweg.coordinator.driver._machine import Interruptions
+from thalweg.coordinator.driver._monitoring import GroupMetrics
 from thalweg.coordinator.driver._native import ConsumerCore
 from thalweg.coordinator.driver._offset_commit import Commits
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff
@@ -82,7 +83,7 @@ class Chores:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: Mapping[str, Any],
+        config: DriverConfig,
         commits: Commits,
         metrics: GroupMetrics,
         spawn: Spawn | None,

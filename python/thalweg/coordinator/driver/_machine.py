@@ -1,23 +1,29 @@
-"""The state machine of a member: creates it, and runs its steps.
+"""The state machine of a member: creates it, runs its steps, and notes interruptions.
 
     step(event) ──> short ──> member.step ────────────┬──> act(action), in the application's thread
                └──> long ───> Work: member.step ──> finish()
 
+    with interruptions:  ── raises ──> is_broken ── next poll ──> the driver joins the group again
+        pop an event, step, act
+
 For large groups, steps run in the background. During a long step, no other thread uses the machine:
 later events wait, and properties return the values from before the step.
+
+A signal handler, for example that of Ctrl-C, may raise between any two instructions. An event that
+was taken from its queue is then lost, and the member would wait for it for ever.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from types import TracebackType
 
+from thalweg._config.option_types import DriverConfig
 from thalweg._uuids import random_base64
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.classic.member import ClassicMember
 from thalweg.coordinator.classic.requests import MemberSettings
-from thalweg.coordinator.driver._background import LONG, Work
-from thalweg.coordinator.driver._waits import jitter, now_ms
+from thalweg.coordinator.driver._waits import LONG, Work, jitter, now_ms
 from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.steps import (
     Assign,
@@ -33,26 +39,29 @@ from thalweg.coordinator.steps import (
 from thalweg.errors import KafkaError
 from thalweg.structs import ConsumerGroupMetadata
 
-__all__ = ["Member", "Stepping", "make_member"]
+__all__ = ["Interruptions", "Member", "Stepping", "make_member"]
 
 Member = ClassicMember | ConsumerMember
-_FIELDS: Final = MemberSettings.__dataclass_fields__
 
 
 def make_member(
-    config: Mapping[str, Any], assignors: Sequence[AbstractPartitionAssignor], member_id: str
+    config: DriverConfig,
+    group_id: str,
+    assignors: Sequence[AbstractPartitionAssignor],
+    member_id: str,
 ) -> Member:
     """Creates a member that has not joined yet, for the protocol of `group_protocol`.
 
     Args:
         config: The consumer's options.
+        group_id: Its group.
         assignors: Those of `partition_assignment_strategy`.
         member_id: The id of an earlier member of the same consumer, or "".
     """
     if config["group_protocol"] == "consumer":
         return ConsumerMember(
             ConsumerMemberSettings(
-                group_id=config["group_id"],
+                group_id=group_id,
                 member_id=member_id or random_base64(),
                 instance_id=config["group_instance_id"],
                 rack_id=config["client_rack"] or None,
@@ -65,7 +74,18 @@ def make_member(
             ),
             jitter,
         )
-    settings = MemberSettings(**{name: config[name] for name in _FIELDS})
+    settings = MemberSettings(
+        group_id=group_id,
+        group_instance_id=config["group_instance_id"],
+        client_rack=config["client_rack"],
+        session_timeout_ms=config["session_timeout_ms"],
+        heartbeat_interval_ms=config["heartbeat_interval_ms"],
+        max_poll_interval_ms=config["max_poll_interval_ms"],
+        rebalance_timeout_ms=config["rebalance_timeout_ms"],
+        request_timeout_ms=config["request_timeout_ms"],
+        retry_backoff_ms=config["retry_backoff_ms"],
+        retry_backoff_max_ms=config["retry_backoff_max_ms"],
+    )
     return ClassicMember(settings, assignors, jitter, member_id)
 
 
@@ -217,3 +237,30 @@ class Stepping:
                     return False
         size = max(self._topics, self._partitions)
         return size >= LONG and self._may_be_long and not self.at_once
+
+
+class Interruptions:
+    """Notes whether something raised within its `with` blocks, which may be nested.
+
+    Attributes:
+        is_broken: Whether an event may be lost.
+        harmless: An exception that loses nothing: a listener raised it.
+    """
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.harmless: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begins something that must not be interrupted."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The driver raises a KafkaError only after it has handled the event.
+        if error is not None and error is not self.harmless and not isinstance(error, KafkaError):
+            self.is_broken = True
+        self.harmless = None  # it would keep the variables of the listener alive

@@ -16,7 +16,7 @@ marks of the old log.
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from thalweg.errors import IllegalStateError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
@@ -28,6 +28,19 @@ RANGES_MAX: Final = 100_000
 # How often to ask the core before a mark counts as one of an old log. Without the GIL, the core
 # does not count the records of an iteration while another thread takes the next one.
 _LOOKS_MAX: Final = 20
+
+
+class _Record(Protocol):
+    """A ConsumerRecord, as far as marks need it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int | None: ...
 
 
 class HandedOut(NamedTuple):
@@ -256,7 +269,7 @@ class Marks:
         self._seeking: set[TopicPartition] = set()
         self._seeks = 0
 
-    def add(self, records: Any) -> None:
+    def add(self, records: object) -> None:
         """Marks records as processed, in any order.
 
         Args:
@@ -283,7 +296,7 @@ class Marks:
                     processed.take_back(offset)
                 raise _too_many(where, processed.ends[0])
 
-    def add_through(self, records: Any) -> None:
+    def add_through(self, records: object) -> None:
         """Marks records, and all earlier records of their partitions, as processed.
 
         Args:
@@ -299,7 +312,7 @@ class Marks:
                 if state.base is None or state.base[0] <= offset:
                     state.base = (offset + 1, epoch)
 
-    def _current(self, records: Iterable[Any]) -> list[tuple[TopicPartition, int, int]]:
+    def _current(self, records: Iterable[_Record]) -> list[tuple[TopicPartition, int, int]]:
         """Returns the marks of records that are not from before a reset."""
         marked = [_mark_of(each) for each in records]
         if len(marked) == 1 and self._is_as_before(marked[0][0]):
@@ -425,13 +438,14 @@ class Marks:
         return state
 
 
-def _flat(records: Any, call: str) -> Iterable[Any]:
+def _flat(records: Any, call: str) -> Sequence[_Record]:
+    """Returns the records of an argument that the application may have given wrongly."""
     if hasattr(records, "leader_epoch"):  # one record, which is also iterable
         return [records]
     try:
         if isinstance(records, Mapping):
             records = [each for batch in records.values() for each in batch]
-        found: Sequence[Any] = list(records)
+        found: Sequence[_Record] = list(records)
     except TypeError:
         raise _not_a_record(records, call) from None
     for each in found:
@@ -440,13 +454,13 @@ def _flat(records: Any, call: str) -> Iterable[Any]:
     return found
 
 
-def _mark_of(record: Any) -> tuple[TopicPartition, int, int]:
+def _mark_of(record: _Record) -> tuple[TopicPartition, int, int]:
     epoch = record.leader_epoch
     where = TopicPartition(record.topic, record.partition)
     return where, record.offset, -1 if epoch is None else epoch
 
 
-def _not_a_record(given: Any, call: str) -> TypeError:
+def _not_a_record(given: object, call: str) -> TypeError:
     kind = type(given).__name__
     return TypeError(
         f"{call}() takes a ConsumerRecord, several of them, or the dict that poll() returned, not a"

@@ -12,24 +12,28 @@ member leaves.
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.assignors.registry import is_built_in
-from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._chores import Chores
-from thalweg.coordinator.driver._group_log import GroupLog
-from thalweg.coordinator.driver._interruptions import Interruptions
-from thalweg.coordinator.driver._look import Found
-from thalweg.coordinator.driver._machine import Stepping, make_member
-from thalweg.coordinator.driver._metrics import GroupMetrics
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request
+from thalweg.coordinator.driver._machine import Interruptions, Stepping, make_member
+from thalweg.coordinator.driver._monitoring import GroupLog, GroupMetrics
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request, explained
 from thalweg.coordinator.driver._offset_commit import Commits
-from thalweg.coordinator.driver._rights import explained
 from thalweg.coordinator.driver._topics import Topics
-from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms, retry_backoff, soonest
+from thalweg.coordinator.driver._waits import (
+    Wait,
+    Waiting,
+    Work,
+    is_long_answer,
+    now_ms,
+    retry_backoff,
+    soonest,
+)
 from thalweg.coordinator.listener import Listener, Spawn
 from thalweg.coordinator.steps import (
     Answered,
@@ -55,6 +59,7 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
+from thalweg.coordinator.topics import Found
 from thalweg.errors import (
     CommitFailedError,
     KafkaError,
@@ -93,6 +98,7 @@ class Membership:
     """The membership of a consumer in its group.
 
     Attributes:
+        group_id: The group.
         is_leaving: Whether the member is leaving the group. After an interruption, another
             `unsubscribe` or `close`, or a poll, continues to leave.
     """
@@ -100,7 +106,8 @@ class Membership:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: Mapping[str, Any],
+        config: DriverConfig,
+        group_id: str,
         assignors: Sequence[AbstractPartitionAssignor],
         topics: Topics,
         commits: Commits,
@@ -112,16 +119,16 @@ class Membership:
         member_id: str = "",
     ) -> None:
         self._consumer = consumer
-        self._config = config
+        self.group_id = group_id
         self._topics = topics
         self._on_answer = on_answer
         self._steps = Stepping(
-            make_member(config, assignors, member_id),
+            make_member(config, group_id, assignors, member_id),
             self._do,
             on_answer,
             may_be_long=all(map(is_built_in, assignors)),
         )
-        self._node: Group = ("coordinator", "group", config["group_id"])
+        self._node: Group = ("coordinator", "group", group_id)
         self._requests: dict[int, _Sent] = {}
         self._notable: deque[HeartbeatAnswered] = deque()
         self._awaits_old_heartbeats = False
@@ -271,8 +278,7 @@ class Membership:
             answer = Answered(token, sent.request.result(0))
         except KafkaError as error:
             answer = Answered(token, None, error)
-        if answer.body is not None:
-            self._log.answered(sent.action, answer.body)
+        self._log.answered(sent.action, answer)
         if sent.action.api in _REBALANCING and answer.body is not None:
             code = answer.body["ErrorCode"]
             if not code:
@@ -304,7 +310,7 @@ class Membership:
             case StopHeartbeats():
                 self._consumer._stop_heartbeat()
             case ForgetCoordinator():
-                self._consumer._core_client.forget_coordinator("group", self._config["group_id"])
+                self._consumer._core_client.forget_coordinator("group", self.group_id)
             case WatchTopics():
                 self._topics.watch(action.topics, action.ids)
             case Raise():
@@ -317,8 +323,7 @@ class Membership:
                 self._chores.add(action)
 
     def _explained(self, error: KafkaError) -> KafkaError:
-        client = self._consumer._core_client
-        return explained(client, error, "JoinGroup", self._config["group_id"])
+        return explained(self._consumer._core_client, error, "JoinGroup", self.group_id)
 
     def _send(self, action: Send) -> None:
         timeout_ms = int(action.timeout_ms)
@@ -437,11 +442,7 @@ class Membership:
                 self._leave_is_given_up(token, sent)
 
     def keep_leaving(self) -> float | None:
-        """Handles the answer to a leave request that no call waits for.
-
-        Returns:
-            The time of the next call.
-        """
+        """Handles an answer to a leave that no call waits for. Returns when to call it next."""
         if self._leave_request() is not None:
             self._take_answers()
         return self._leave_again_ms()
@@ -468,14 +469,14 @@ class Membership:
         self._do(ForgetCoordinator())
         sent.retry_at_ms = now_ms() + self._leave_backoff.failed()
         sent.failure = error
-        log.debug("leaving group %s: %s; trying again", self._config["group_id"], error)
+        log.debug("leaving group %s: %s; trying again", self.group_id, error)
         return True
 
     def _leave_is_given_up(self, token: int, sent: _Sent) -> None:
         log.warning(
             "a consumer of group %s could not leave the group: %s. Its partitions stay assigned to"
             " it until its session times out.",
-            self._config["group_id"],
+            self.group_id,
             sent.failure or "no response in time",
         )
         self._leave_backoff.reset()

@@ -1,7 +1,8 @@
-"""The native core as the driver sees it: what the driver calls, and nothing else.
+"""The native core as the driver sees it: Protocols of what the driver calls.
 
     ConsumerCore ── _core_client ──> CoreClient ── submit ──> Request ── result ──> an answer
-                                          └─ cluster ─> Cluster
+                                          ├─ cluster ─> Cluster
+                                          └─ explained: says in an error which right is missing
 
 The classes of `thalweg._core` satisfy these Protocols. tests/typing checks that.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from thalweg.coordinator.steps import Body, Heartbeats
-from thalweg.errors import KafkaError
+from thalweg.errors import AuthorizationError, GroupAuthorizationFailedError, KafkaError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "CoreClient",
     "Group",
     "Request",
+    "explained",
 ]
 
 _T_co = TypeVar("_T_co", covariant=True)
+_Error = TypeVar("_Error", bound=KafkaError)
 
 # The body of a response, with the field names of Kafka's schema.
 Answer: TypeAlias = dict[str, Any]
@@ -152,3 +155,25 @@ class ConsumerCore(Protocol):
 
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms has passed without a poll."""
+
+
+# ---------------------------------------------------------------------- missing rights
+
+
+def explained(client: CoreClient, error: _Error, api: str, group_id: str = "") -> _Error:
+    """Returns an error that says what to grant. Returns other errors as they are.
+
+    Args:
+        client: Knows the principal.
+        error: The text of an error about a topic names the topic.
+        api: Kafka's name of the request that was refused.
+        group_id: The group, for an error about it.
+    """
+    if not isinstance(error, AuthorizationError) or error.errno is None:
+        return error
+    text = str(error.args[0]) if error.args else error.description or ""
+    if " needs " in text:
+        return error  # the core has explained it
+    is_about_group = isinstance(error, GroupAuthorizationFailedError)
+    resource = group_id if is_about_group else ""
+    return type(error)(client.explained(text, api, error.errno, resource))

@@ -12,22 +12,23 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from thalweg._client.arguments import offsets_given
+from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.commit_future import CommitFuture
-from thalweg.coordinator.driver._marks import Marks
-from thalweg.coordinator.driver._metrics import GroupMetrics
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
-from thalweg.coordinator.driver._offset_fetch import CommittedOffsets
-from thalweg.coordinator.driver._offset_requests import (
+from thalweg.coordinator.driver._committed_offsets import (
     MOVED,
     STALE_MEMBER,
+    CommittedOffsets,
     GroupMember,
     MovedOnError,
     OffsetRequests,
 )
+from thalweg.coordinator.driver._marks import Marks
+from thalweg.coordinator.driver._monitoring import GroupMetrics
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms
 from thalweg.errors import (
     BrokerResponseError,
@@ -50,7 +51,9 @@ log = logging.getLogger("thalweg.coordinator")
 _REFRESH_MS: Final = 600_000.0
 
 # It gets the offsets, and the answer or the error.
-CommitCallback = Callable[[Any, Any], object]
+CommitCallback = Callable[
+    [dict[TopicPartition, OffsetAndMetadata], Answer | KafkaError | None], object
+]
 # A number that each assignment, seek and reset of a partition changes, if it has returned records.
 _Logs = Mapping[TopicPartition, int | None]
 
@@ -119,7 +122,7 @@ class Commits:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: Mapping[str, Any],
+        config: DriverConfig,
         member: GroupMember,
         requests: OffsetRequests,
         marks: Marks,

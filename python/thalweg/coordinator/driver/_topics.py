@@ -1,7 +1,7 @@
 """Looks up the subscribed topics: their existence, partitions and racks.
 
     subscribe(names | pattern), watch(names) ──> Metadata ──> Found, whenever something is new
-                                                     └─ _look.py, in the background if it is long
+                                                     └─ topics.look, in the background if it is long
 
 It sends one request at a time, by name or by topic id. It repeats it after metadata_max_age_ms, and
 sooner while a topic is missing. A topic watched by id is requested until an answer by name has it.
@@ -13,17 +13,16 @@ learns at once that a topic was deleted and created again. So the two are compar
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from thalweg.coordinator.driver._background import Work, is_long_answer
-from thalweg.coordinator.driver._look import Found, Known, Look, Wanted, look
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
-from thalweg.coordinator.driver._rights import explained
-from thalweg.coordinator.driver._waits import now_ms, retry_backoff, soonest
+from thalweg._config.option_types import DriverConfig
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request, explained
+from thalweg.coordinator.driver._waits import Work, is_long_answer, now_ms, retry_backoff, soonest
+from thalweg.coordinator.topics import Found, Known, Look, Wanted, look
 from thalweg.errors import KafkaError, RetriableError, UnsupportedOperationError
 from thalweg.structs import SubscriptionPattern
 
-__all__ = ["Found", "Topics", "brokers_own"]
+__all__ = ["Topics", "brokers_own"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -43,7 +42,7 @@ class Topics:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: Mapping[str, Any],
+        config: DriverConfig,
         on_answer: Callable[[object], object],
     ) -> None:
         self._consumer = consumer
@@ -203,7 +202,7 @@ class Topics:
         # Only topics subscribed to by name may be created. A topic that the broker's pattern has
         # found exists, or was deleted.
         create = bool(self._named) and self._config["allow_auto_create_topics"]
-        topics: list[dict[str, Any]] | None = None
+        topics: list[dict[str, str | None]] | None = None
         if self._asks_ids:
             # A request has either names or ids.
             topics = [{"TopicId": each, "Name": None} for each in sorted(self._nameless)]
@@ -217,7 +216,7 @@ class Topics:
         """Returns the topics to look for that are not subscribed to by name."""
         return self._watched | self._named_by_id
 
-    def _take_names(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def _take_names(self, rows: Iterable[Answer]) -> None:
         """Takes the names of topics watched by id, and looks for these names from now on.
 
         Any broker may have answered, and one with old metadata knows less. So ids are asked for
@@ -269,7 +268,7 @@ class Topics:
 
 
 def brokers_own(
-    pattern: str | re.Pattern[str] | SubscriptionPattern | None, config: Mapping[str, Any]
+    pattern: str | re.Pattern[str] | SubscriptionPattern | None, config: DriverConfig
 ) -> str | None:
     """Returns the pattern if the broker evaluates it, else None.
 

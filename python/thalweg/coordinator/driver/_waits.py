@@ -1,26 +1,59 @@
-"""The driver's clock, and calls that wait as generators that a thread or an asyncio task can run.
+"""How the driver waits: its clock, calls that wait, and work in other threads.
 
     commit(...) ── Wait ──> run(steps)       KafkaConsumer: in the calling thread
        ^            └─────> aio/_waits.py    AIOKafkaConsumer: its task sleeps
        └── answer, or error ──┘
 
+    Work(compute)               ──> thread ────────────────────────────────────> result()
+    LongRequest(submit, read)   ──> thread: submit ──> answer ──> thread: read ──> result()
+
 A call that waits is a generator of `Wait`s, so both APIs share one implementation.
+
+Long computations run in separate threads, so that a poll can end at its timeout. They have the
+interface of the core's requests, so code that waits for a request can wait for them. They only
+compute, or make calls that the core allows from any thread. Listeners, callbacks and assignments
+stay in the application's thread.
+
+The threads are not daemon threads: the interpreter waits for them at exit. So they never wait for a
+broker.
 """
 
 import random
+import signal
+import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 
+from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.driver._native import ConsumerCore, Request
+from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
 from thalweg.coordinator.listener import ListenerTask
+from thalweg.errors import KafkaTimeoutError
 from thalweg.structs import TopicPartition
 
-__all__ = ["CoreCall", "Wait", "Waiting", "jitter", "now_ms", "retry_backoff", "run", "soonest"]
+__all__ = [
+    "LONG",
+    "Background",
+    "CoreCall",
+    "LongRequest",
+    "Wait",
+    "Waiting",
+    "Work",
+    "is_long_answer",
+    "jitter",
+    "now_ms",
+    "retry_backoff",
+    "run",
+    "soonest",
+]
 
 _T = TypeVar("_T")
+
+# Steps over this many topics or partitions take too long for a short poll: some 10 ms.
+LONG: Final = 1_000
+_LONG_ANSWER_BYTES: Final = 64 * 1024
 
 # ---------------------------------------------------------------------- the clock
 
@@ -40,7 +73,7 @@ def jitter() -> float:
     return random.uniform(0.8, 1.2)
 
 
-def retry_backoff(config: Mapping[str, Any]) -> Backoff:
+def retry_backoff(config: DriverConfig) -> Backoff:
     """Creates the waits before retries, by the consumer's options."""
     return Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
 
@@ -113,3 +146,117 @@ def _outcome(wait: Wait) -> object:
         time.sleep(wait.left_ms / 1000)
         return None
     return wait.what.result(wait.left_ms)
+
+
+# ---------------------------------------------------------------------- work in other threads
+
+
+def is_long_answer(request: Request[object]) -> bool:
+    """Whether it takes long to read the answer of a request."""
+    return request.answer_bytes >= _LONG_ANSWER_BYTES
+
+
+class Background(Generic[_T]):
+    """A result or an error that another thread computes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._callbacks: list[Callable[[Self], object]] = []
+        self._result: _T | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._done.is_set()
+
+    @property
+    def answer_bytes(self) -> int:
+        """Nothing is left to read."""
+        return 0
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error, if it is done and has raised."""
+        return self._error
+
+    def result(self, timeout_ms: float | None = None) -> _T:
+        """Waits for the result and returns it, or raises the error.
+
+        Raises:
+            KafkaTimeoutError: After timeout_ms.
+        """
+        if not self._done.wait(None if timeout_ms is None else timeout_ms / 1000):
+            raise KafkaTimeoutError("the request is still in progress")
+        if self._error is not None:
+            raise self._error
+        return cast("_T", self._result)
+
+    def add_done_callback(self, f: Callable[[Self], object]) -> None:
+        """Calls `f(self)` when it is done, in the computing thread. If it is done: at once."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(f)
+                return
+        f(self)
+
+    def _run(self, compute: Callable[[], _T]) -> None:
+        try:
+            self._finish(compute(), None)
+        except BaseException as error:
+            self._finish(None, error)
+
+    def _finish(self: Self, result: _T | None, error: BaseException | None) -> None:
+        with self._lock:
+            self._result, self._error = result, error
+            self._done.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for each in callbacks:
+            each(self)
+
+
+class Work(Background[_T]):
+    """A computation in another thread, which has begun."""
+
+    def __init__(self, compute: Callable[[], _T]) -> None:
+        super().__init__()
+        _in_thread(lambda: self._run(compute))
+
+
+class LongRequest(Background[_T]):
+    """A request whose body takes long to create, or whose answer takes long to read.
+
+    Args:
+        submit: Creates the body and sends it.
+        read: Converts the answer to the result.
+    """
+
+    def __init__(self, submit: Callable[[], Request[Answer]], read: Callable[[Answer], _T]) -> None:
+        super().__init__()
+        self._read = read
+        _in_thread(lambda: self._begin(submit))
+
+    def _begin(self, submit: Callable[[], Request[Answer]]) -> None:
+        try:
+            request = submit()
+        except BaseException as error:
+            self._finish(None, error)
+            return
+        request.add_done_callback(lambda _: self._answered(request))
+
+    def _answered(self, request: Request[Answer]) -> None:
+        # The callback thread calls this. It must not be blocked.
+        _in_thread(lambda: self._run(lambda: self._read(request.result(0))))
+
+
+def _in_thread(f: Callable[[], object]) -> None:
+    def run() -> None:
+        if hasattr(signal, "pthread_sigmask"):  # signals must reach the main thread
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        f()
+
+    try:
+        threading.Thread(target=run, name="thalweg-coordinator").start()
+    except RuntimeError:  # the interpreter is ending, or there are too many threads
+        f()

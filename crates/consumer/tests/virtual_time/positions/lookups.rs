@@ -1,5 +1,6 @@
 //! Offsets that the application asks for, watermarks and lag.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use thalweg_consumer::{ConsumerError, FetchPosition, OffsetSpec, TopicPartition};
@@ -7,7 +8,7 @@ use thalweg_protocol::ErrorCode;
 
 use crate::broker::Broker;
 use crate::positions::ten;
-use crate::world::{World, config, tp};
+use crate::world::{World, config, noop, tp};
 
 #[test]
 fn lookups_answer_in_the_order_asked_and_over_several_leaders() {
@@ -28,7 +29,10 @@ fn lookups_answer_in_the_order_asked_and_over_several_leaders() {
         .consumer
         .list_offsets(asked, world.now + Duration::from_secs(5));
     world.advance(Duration::from_secs(1));
-    let found = pending.try_take().expect("answered").expect("no error");
+    let Poll::Ready(found) = pending.poll(noop()) else {
+        panic!("not answered");
+    };
+    let found = found.expect("no error");
     let found: Vec<_> = found
         .iter()
         .map(|f| (f.partition.partition, f.offset, f.timestamp))
@@ -44,10 +48,10 @@ fn a_lookup_of_an_unknown_topic_times_out_and_says_what_was_wrong() {
         .consumer
         .list_offsets(target, world.now + Duration::from_secs(2));
     world.advance(Duration::from_secs(3));
-    let error = pending
-        .try_take()
-        .expect("in time")
-        .expect_err("no such topic");
+    let Poll::Ready(found) = pending.poll(noop()) else {
+        panic!("not in time");
+    };
+    let error = found.expect_err("no such topic");
     assert!(error.to_string().contains("leader of nowhere-0"), "{error}");
 }
 

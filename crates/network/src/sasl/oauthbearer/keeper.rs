@@ -106,7 +106,7 @@ struct Kept {
 }
 
 /// A call of the provider.
-struct Call {
+struct TokenCall {
     answer: oneshot::Receiver<Result<Token, TokenError>>,
     given_up_at: Instant,
 }
@@ -122,7 +122,7 @@ struct Keeper {
     client_id: String,
     wall_clock: WallClock,
     kept: Option<Kept>,
-    call: Option<Call>,
+    call: Option<TokenCall>,
     /// Connections that wait for the answer to the call.
     waiting: Vec<Waiting>,
     refresh_at: Option<Instant>,
@@ -223,7 +223,7 @@ impl Keeper {
         }
         let (reply, answer) = oneshot::channel();
         let given_up_at = clock::now() + CALL_MAX;
-        self.call = Some(Call {
+        self.call = Some(TokenCall {
             answer,
             given_up_at,
         });
@@ -295,7 +295,7 @@ impl Keeper {
 }
 
 /// Waits for the provider's answer.
-async fn answered(call: &mut Option<Call>) -> Result<Token, TokenError> {
+async fn answered(call: &mut Option<TokenCall>) -> Result<Token, TokenError> {
     let Some(call) = call else {
         return pending().await;
     };

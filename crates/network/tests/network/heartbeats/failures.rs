@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg_cluster::RequestError;
+use thalweg_cluster::{ConnectionError, RequestError};
 use thalweg_network::{ClientError, HeartbeatPlan};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
@@ -109,7 +109,11 @@ async fn silence_is_a_timeout_and_heartbeats_go_on_by_a_new_connection() {
     pass(5).await;
     let told = outcomes(&client);
     assert!(
-        matches!(&told[..], [Err(ClientError::Request(error))] if error.is_timeout()),
+        matches!(
+            &told[..],
+            [Err(ClientError::Request(RequestError::Disconnected { cause, .. }))]
+                if matches!(**cause, ConnectionError::RequestTimedOut { .. })
+        ),
         "{told:?}"
     );
     assert!(broker.got(ApiKey::HEARTBEAT).len() >= 2);

@@ -29,11 +29,11 @@ use crate::consuming::arguments::{Pair, partition_of, partitions_of, table_limit
 use crate::consuming::consumer::Consumer;
 use crate::consuming::lookups::{Target, look_up};
 use crate::consuming::opening;
-use crate::consuming::polling::{Core, Look, Offered, PollState, no_columns};
+use crate::consuming::polling::{Look, Offered, OpenConsumer, PollState, no_columns};
 use crate::convert::errors;
 use crate::convert::tables::RecordTable;
 use crate::interpreter::gil;
-use crate::operation::{Operation, is_over};
+use crate::operation::{PyOperation, is_over};
 
 use operations::{Listing, Opening, Responding, Stopping};
 
@@ -41,8 +41,8 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The waiting calls of a consumer for one event loop.
 ///
-/// Each returns a `JobCall`. Several calls may wait at the same time. A poll that is cancelled
-/// while it waits loses no record. After the close, calls raise `ConsumerStoppedError`.
+/// Each returns a `ConsumerCoroutine`. Several calls may wait at the same time. A poll that is
+/// cancelled while it waits loses no record. After the close, calls raise `ConsumerStoppedError`.
 #[pyclass(generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncConsumer {
     consumer: Py<Consumer>,
@@ -184,7 +184,7 @@ impl AsyncConsumer {
     fn coroutine(
         &self,
         py: Python<'_>,
-        operation: impl Operation<Output = Py<PyAny>> + Send + Sync + 'static,
+        operation: impl PyOperation<Output = Py<PyAny>> + Send + Sync + 'static,
     ) -> ConsumerCoroutine {
         ConsumerCoroutine::new(self.completions.clone_ref(py), operation)
     }
@@ -224,7 +224,7 @@ impl What {
     fn take(
         &self,
         py: Python<'_>,
-        core: &Core,
+        core: &OpenConsumer,
         state: &mut PollState,
     ) -> PyResult<Option<Py<PyAny>>> {
         match self {
@@ -258,7 +258,7 @@ impl What {
     }
 
     /// Whether the metrics count it as a poll.
-    fn counts(&self, core: &Core) -> bool {
+    fn counts(&self, core: &OpenConsumer) -> bool {
         match self {
             Self::One { .. } => core.counts_step(),
             Self::Many { .. } | Self::Columns(_) => true,
@@ -267,7 +267,7 @@ impl What {
     }
 
     /// Returns the result when the time is over.
-    fn nothing(&self, py: Python<'_>, core: &Core) -> PyResult<Py<PyAny>> {
+    fn nothing(&self, py: Python<'_>, core: &OpenConsumer) -> PyResult<Py<PyAny>> {
         match self {
             Self::One { .. } => Ok(py.None()),
             Self::Many { .. } => Ok(PyDict::new(py).into_any().unbind()),
@@ -295,7 +295,11 @@ struct Polling {
 
 impl Polling {
     /// Returns the core, or an error if the poll cannot continue, for example after a stop.
-    fn core<'a>(consumer: &'a Py<Consumer>, what: &What, py: Python<'_>) -> PyResult<&'a Core> {
+    fn core<'a>(
+        consumer: &'a Py<Consumer>,
+        what: &What,
+        py: Python<'_>,
+    ) -> PyResult<&'a OpenConsumer> {
         let consumer = consumer.get();
         let core = consumer.core(py);
         core.map_err(|error| Self::explained(consumer, what, py, error))
@@ -313,7 +317,7 @@ impl Polling {
     }
 
     /// Checks once what is available. A stop during the check is reported as one before it.
-    fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
+    fn look(&mut self, py: Python<'_>, core: &OpenConsumer) -> PyResult<Option<Py<PyAny>>> {
         self.look_at(py, core).map_err(|error| {
             if errors::is_illegal_state(py, &error) {
                 Self::explained(self.consumer.get(), &self.what, py, error)
@@ -323,7 +327,7 @@ impl Polling {
         })
     }
 
-    fn look_at(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
+    fn look_at(&mut self, py: Python<'_>, core: &OpenConsumer) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
         let caller = match what {
             What::Position(_) => Caller::Other,
@@ -345,7 +349,7 @@ impl Polling {
         }
     }
 
-    fn sleeps(&mut self, core: &Core, waker: &Waker) {
+    fn sleeps(&mut self, core: &OpenConsumer, waker: &Waker) {
         let number = *self
             .number
             .get_or_insert_with(|| NUMBERS.fetch_add(1, Ordering::Relaxed));
@@ -354,7 +358,7 @@ impl Polling {
     }
 }
 
-impl Operation for Polling {
+impl PyOperation for Polling {
     type Output = Py<PyAny>;
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {

@@ -12,17 +12,17 @@ use thalweg_network::{Bootstrap, Close};
 use crate::client::Answer;
 use crate::consuming::consumer::Consumer;
 use crate::consuming::lookups::listed;
-use crate::consuming::polling::{Core, not_open};
-use crate::operation::Operation;
+use crate::consuming::polling::{OpenConsumer, not_open};
+use crate::operation::PyOperation;
 
 /// Waits until a bootstrap server has responded, and opens the consumer.
 pub(super) struct Opening {
     pub(super) consumer: Py<Consumer>,
-    pub(super) core: Option<Core>,
+    pub(super) core: Option<OpenConsumer>,
     pub(super) bootstrap: Bootstrap,
 }
 
-impl Operation for Opening {
+impl PyOperation for Opening {
     type Output = Py<PyAny>;
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
@@ -46,7 +46,7 @@ impl Operation for Opening {
 /// Waits until offsets are looked up.
 pub(super) struct Listing(pub(super) OffsetLookup);
 
-impl Operation for Listing {
+impl PyOperation for Listing {
     type Output = Py<PyAny>;
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
@@ -62,7 +62,7 @@ impl Operation for Listing {
 /// Waits for the response to a request.
 pub(super) struct Responding(pub(super) Answer);
 
-impl Operation for Responding {
+impl PyOperation for Responding {
     type Output = Py<PyAny>;
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
@@ -80,7 +80,7 @@ impl Operation for Responding {
 /// Waits until the connections are closed. There are none if the consumer was never opened.
 pub(super) struct Stopping(pub(super) Option<Close>);
 
-impl Operation for Stopping {
+impl PyOperation for Stopping {
     type Output = Py<PyAny>;
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
@@ -91,6 +91,6 @@ impl Operation for Stopping {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.0.as_ref().and_then(Operation::deadline)
+        self.0.as_ref().and_then(PyOperation::deadline)
     }
 }

@@ -11,9 +11,9 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use thalweg_network::consumer::Caller;
 
-use super::{Core, Offered};
+use super::{Offered, OpenConsumer};
 
-impl Core {
+impl OpenConsumer {
     /// Whether this step of an iteration counts as a poll in the metrics. One step per batch does:
     /// measuring every step would take longer than the step.
     pub(crate) fn counts_step(&self) -> bool {

@@ -110,7 +110,7 @@ pub(crate) enum Look<'a, T> {
 }
 
 /// The core of an opened consumer.
-pub(crate) struct Core {
+pub(crate) struct OpenConsumer {
     pub(crate) client: Arc<ConsumerClient>,
     pub(crate) hooks: ConsumerHooks,
     pub(crate) max_poll_records: usize,
@@ -125,11 +125,14 @@ pub(crate) struct Core {
     /// Set when a batch ended or there was no record: the next step of an iteration counts as a
     /// poll.
     step_counts: AtomicBool,
-    /// Set while positions are committed before a revocation: no records are returned.
+    /// Set while the driver waits for a commit or an asyncio listener that precedes a revocation. No
+    /// records are returned, so that positions stay as they were committed. It is not a pause of the
+    /// core: pauses belong to the application, and would stop the fetches, too. It is not in `state`,
+    /// because the driver sets it from its hook and from tasks, which do not lock the state.
     held: AtomicBool,
 }
 
-impl Core {
+impl OpenConsumer {
     pub(crate) fn new(
         client: Arc<ConsumerClient>,
         hooks: ConsumerHooks,

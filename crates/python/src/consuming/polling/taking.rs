@@ -6,9 +6,9 @@ use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
-use thalweg_consumer::{ConsumerError, Drained, TopicPartition};
+use thalweg_consumer::{ConsumerError, Demand, Drained, TopicPartition};
 
-use super::{Core, PollState};
+use super::{OpenConsumer, PollState};
 use crate::convert::records::ConsumerRecord;
 use crate::convert::sink::{DictSink, Ended, OneSink, Poison};
 use crate::convert::{capsules, errors};
@@ -37,7 +37,7 @@ impl Columns {
     }
 }
 
-impl Core {
+impl OpenConsumer {
     fn note_drained(&self, drained: &Result<Drained, ConsumerError>) {
         if drained.as_ref().is_ok_and(|drained| drained.freed) {
             self.count_next_step();
@@ -56,7 +56,8 @@ impl Core {
             return Ok(None);
         }
         let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        let drained = self.consumer().drain_only(only, records_max, &mut sink);
+        let demand = Demand::up_to(records_max).of(only);
+        let drained = self.consumer().drain(demand, &mut sink);
         let (dict, mut ended) = (sink.dict, sink.ended);
         self.note_drained(&drained);
         if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
@@ -79,11 +80,12 @@ impl Core {
         }
         let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
         // Application code may ask for a position or fail, and then the drain is taken back.
-        let drained = if only.is_empty() && !self.hooks.see_records() {
-            self.consumer().step(&mut sink)
+        let demand = if self.hooks.see_records() {
+            Demand::one()
         } else {
-            self.consumer().drain_one(only, &mut sink)
+            Demand::step()
         };
+        let drained = self.consumer().drain(demand.of(only), &mut sink);
         let (record, ended) = (sink.record, sink.ended);
         self.note_drained(&drained);
         settled(py, drained, ended)?;
@@ -115,7 +117,7 @@ impl Core {
         // the sink must be dropped.
         let mut columns = self.columns(state, limits);
         let (consumer, sink) = (self.consumer(), &mut columns.sink);
-        let drained = py.detach(|| consumer.drain(limits.rows_max, sink));
+        let drained = py.detach(|| consumer.drain(Demand::up_to(limits.rows_max), sink));
         let sink = &mut state.arrow.insert(columns).sink;
         self.note_drained(&drained);
         let drained = drained.map_err(|error| errors::consumer(py, &error))?;

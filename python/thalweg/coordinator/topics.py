@@ -1,4 +1,4 @@
-"""Evaluates a Metadata response for the topics that a consumer looks for. No I/O, no clock.
+"""Evaluates a Metadata response for the topics that a consumer looks for.
 
     Wanted ──┐
     Known ───┴─ Metadata ──> look() ──> Look: found, doubtful and missing topics
@@ -143,7 +143,7 @@ class Look:
     refusal: KafkaError | None
 
 
-def look(answer: Mapping[str, Any], wanted: Wanted, known: Known) -> Look:
+def look(answer: _Row, wanted: Wanted, known: Known) -> Look:
     """Compares an answer with the wanted topics and with earlier answers."""
     all_rows = answer["Topics"]
     there = [row for row in all_rows if row["ErrorCode"] == 0]

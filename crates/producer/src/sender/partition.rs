@@ -14,13 +14,14 @@ use thalweg_protocol::Uuid;
 use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::accumulator::partition_queue::Front;
+use crate::batch::open_batch::OpenBatch;
 use crate::batch::order::Order;
 use crate::idempotence::{Continuity, Sequences};
 use crate::partitioning::partition_table::PartitionEntry;
 use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::outlets::{Half, Outlet};
-use crate::sender::request::Sent;
+use crate::sender::request::InFlightBatch;
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
 
@@ -83,8 +84,20 @@ impl Front {
     }
 }
 
+/// What a look at the accumulator's queue of a partition found.
+#[derive(Debug, Default)]
+pub(crate) struct QueueLook {
+    /// Batches that are too old. They are no longer in the queue.
+    pub(crate) expired: Vec<OpenBatch>,
+    /// Full batches to compress before their turn. They are no longer in the queue, either.
+    pub(crate) full: Vec<OpenBatch>,
+    /// The batch at the front of what is left.
+    pub(crate) front: Option<Front>,
+}
+
+/// One partition in the sender. Its slot is its index in `Sender::slots`.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct SenderPartition {
     pub(crate) topic: Arc<TopicEntry>,
     pub(crate) partition: i32,
     pub(crate) leader: Option<NodeId>,
@@ -104,7 +117,7 @@ pub(crate) struct Slot {
     pub(crate) timers: [Option<Instant>; REASONS],
 }
 
-impl Slot {
+impl SenderPartition {
     pub(crate) fn new(topic: Arc<TopicEntry>, partition: i32) -> Self {
         Self {
             topic,
@@ -296,7 +309,7 @@ impl Slot {
     }
 
     /// Returns whether the sender has taken batches that are not in flight.
-    fn has_taken_unsent(&self) -> bool {
+    pub(crate) fn has_taken_unsent(&self) -> bool {
         !self.retry.is_empty() || !self.prepared.is_empty()
     }
 
@@ -335,7 +348,7 @@ impl Slot {
     }
 
     /// Takes the batch of exactly this attempt. Returns `None` if its outcome no longer matters.
-    pub(crate) fn take_in_flight(&mut self, sent: Sent) -> Option<ProducerBatch> {
+    pub(crate) fn take_in_flight(&mut self, sent: InFlightBatch) -> Option<ProducerBatch> {
         let is_it = |b: &ProducerBatch| b.order == sent.order && b.attempts == sent.attempt;
         let at = self.in_flight.iter().position(is_it)?;
         self.in_flight.remove(at)
@@ -393,15 +406,27 @@ impl Slot {
             .min()
     }
 
-    /// Tells the appending side what the sender sees, and returns the batch at the front of the
-    /// queue. From now on an append reports the partition again if its queue was empty, and a full
-    /// batch if there was none. So whatever changes after this look causes another one.
-    pub(crate) fn publish(&self) -> Option<Front> {
+    /// Looks at the accumulator's queue, under one lock. Takes the batches whose creation `is_over`,
+    /// and then at most `full_max` full ones.
+    ///
+    /// Also tells the appending side what the sender sees. From now on an append reports the
+    /// partition again if its queue was empty, and a full batch if there was none. So whatever
+    /// changes after this look causes another one.
+    pub(crate) fn look(&self, full_max: usize, is_over: impl Fn(Instant) -> bool) -> QueueLook {
         let entry = self.entry();
         let mut queue = lock(&entry.queue);
+        let mut look = QueueLook::default();
+        while queue.front().is_some_and(|front| is_over(front.created)) {
+            look.expired.extend(queue.pop());
+        }
+        while look.full.len() < full_max && queue.has_closed() {
+            look.full.extend(queue.pop());
+        }
         queue.listed = !queue.is_empty();
         queue.full_listed = queue.has_closed();
-        entry.set_depth(queue.len() + self.prepared.len() + self.retry.len());
-        queue.front()
+        let taken = self.retry.len() + self.prepared.len() + look.full.len();
+        entry.set_depth(queue.len() + taken);
+        look.front = queue.front();
+        look
     }
 }

@@ -1,20 +1,30 @@
-"""Metrics of a membership and of commits, under Kafka's names (consumer-coordinator-metrics).
+"""What the driver reports about its group work: metrics, and log lines about a membership.
 
     requests, callbacks, commits ── took(what, ms) ──> Window of each ──> groups(), from any thread
+    actions, answers of the coordinator ─────────────> GroupLog ──> joins, assignments, leaving
 
-Averages and rates cover `metrics_num_samples` windows of `metrics_sample_window_ms`, as in Kafka.
-The native core sends and counts the heartbeats.
+The metrics have Kafka's names (consumer-coordinator-metrics). Averages and rates cover
+`metrics_num_samples` windows of `metrics_sample_window_ms`, as in Kafka. The native core sends and
+counts the heartbeats.
 """
 
+import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import nan
-from typing import Any, Final
+from typing import Final
 
+from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.driver._waits import now_ms
+from thalweg.coordinator.steps import Answered, Assign, Body, Lose, MemberAction, Revoke, Send
+from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
-__all__ = ["GroupMetrics", "Window"]
+__all__ = ["GroupLog", "GroupMetrics", "Window"]
 
+log = logging.getLogger("thalweg.coordinator")
+
+# How many partitions a log line names.
+_NAMED_MAX: Final = 5
 _MS_PER_HOUR: Final = 3_600_000.0
 _TIMED: Final = {
     "commit": ("commit-latency", "commit"),
@@ -25,6 +35,9 @@ _TIMED: Final = {
     "on_partitions_lost": ("partition-lost-latency", None),
     "on_partitions_revoked": ("partition-revoked-latency", None),
 }
+
+
+# ---------------------------------------------------------------------- metrics
 
 
 class Window:
@@ -78,7 +91,7 @@ class Window:
 class GroupMetrics:
     """Counts and times the group work of one consumer."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: DriverConfig) -> None:
         windows = config["metrics_num_samples"], float(config["metrics_sample_window_ms"])
         self._lock = threading.Lock()  # read by reporters' threads
         self._timed = {what: Window(*windows) for what in _TIMED}
@@ -158,3 +171,66 @@ class GroupMetrics:
                 rate = f"{counted}-rate-per-hour" if hourly else f"{counted}-rate"
                 found[rate] = window.per_ms(now) * (_MS_PER_HOUR if hourly else 1000)
         return found
+
+
+# ---------------------------------------------------------------------- the log
+
+
+class GroupLog:
+    """Logs the events of a membership, at level INFO.
+
+    Args:
+        config: The consumer's options.
+    """
+
+    def __init__(self, config: DriverConfig) -> None:
+        self._who = f"consumer {config['client_id']} of group {config['group_id']}"
+
+    def acts(self, action: MemberAction, group: ConsumerGroupMetadata) -> None:
+        """Logs an action that the member is about to do."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        match action:
+            case Assign(assigned, added):
+                self._say(group, f"is assigned {_some(assigned)}; added: {_some(added)}")
+            case Revoke(partitions) if partitions:
+                self._say(group, f"gives up {_some(partitions)}")
+            case Lose(partitions):
+                self._say(group, f"has lost {_some(partitions)}")
+            case Send(leaves=True):
+                log.info("%s, member %s: leaves the group", self._who, _leaver(action.body))
+
+    def answered(self, action: Send, answer: Answered) -> None:
+        """Logs an answer of the coordinator."""
+        body = answer.body
+        if body is None or body.get("ErrorCode") or not log.isEnabledFor(logging.INFO):
+            return
+        if action.api == "JoinGroup":
+            member, generation = body["MemberId"], body["GenerationId"]
+            count = len(body["Members"])
+            role = f", as the leader of {count}" if body["Leader"] == member else ""
+            log.info("%s, member %s: joined generation %d%s", self._who, member, generation, role)
+        elif isinstance(action.body, Mapping) and action.body.get("MemberEpoch") == 0:
+            member = body.get("MemberId") or action.body["MemberId"]
+            log.info("%s, member %s: joined, epoch %d", self._who, member, body["MemberEpoch"])
+
+    def _say(self, group: ConsumerGroupMetadata, what: str) -> None:
+        member, number = group.member_id, group.generation_id
+        log.info("%s, member %s, generation %d: %s", self._who, member, number, what)
+
+
+def _leaver(body: Body) -> str:
+    """Returns the member id in a LeaveGroup or ConsumerGroupHeartbeat request."""
+    newest = body[0][1]["Members"][0] if isinstance(body, list) else body
+    return str(newest["MemberId"])
+
+
+def _some(partitions: Sequence[TopicPartition]) -> str:
+    """Returns the number of partitions, and the names of the first ones."""
+    if not partitions:
+        return "no partitions"
+    names = [f"{topic}-{number}" for topic, number in partitions[:_NAMED_MAX]]
+    if len(partitions) > _NAMED_MAX:
+        names.append("...")
+    plural = "" if len(partitions) == 1 else "s"
+    return f"{len(partitions)} partition{plural} ({', '.join(names)})"

@@ -18,7 +18,7 @@ use crate::producing::hooks::Hooks;
 use crate::producing::topics::TopicCache;
 
 /// A producer whose client was started.
-pub(crate) struct Core {
+pub(crate) struct OpenProducer {
     pub(crate) client: Arc<ProducerClient>,
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) topics: TopicCache,
@@ -27,7 +27,7 @@ pub(crate) struct Core {
     pub(crate) bootstrap_timeout: Duration,
 }
 
-impl Core {
+impl OpenProducer {
     /// Starts connecting in the background, without waiting for a broker.
     pub(crate) fn start(
         py: Python<'_>,

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Cluster, RequestError, RequestId, ResponseBody};
 
-use crate::client::{Ending, Pending, Request, Response, Sent, Step, Ticket, ticket};
+use crate::client::{Ending, Request, Response, SentRequest, Step, Ticket, UnsentRequest, ticket};
 use crate::error::ClientError;
 
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ManagedRequest {
     ticket: Ticket<Response>,
     stage: Stage,
     pub(super) sent_at: Option<Instant>,
@@ -17,18 +17,18 @@ pub(super) struct Call {
 #[derive(Debug)]
 enum Stage {
     /// Waits until its coordinator is known and connected.
-    Waiting(Box<Pending>),
+    Waiting(Box<UnsentRequest>),
     /// The connection ends it at the connection's own timeout.
-    Sent(RequestId, Box<Sent>),
+    Sent(RequestId, Box<SentRequest>),
     Done,
 }
 
-impl Call {
-    /// Makes a call. `timeout` limits the time to reach the broker, and then again the time for its
+impl ManagedRequest {
+    /// Creates a request. `timeout` limits the time to reach the broker, and then again the time for its
     /// response.
     pub(super) fn new(request: Request, timeout: Duration, now: Instant) -> Self {
         let (reply, ticket) = ticket(&Ending::default());
-        let pending = Pending {
+        let pending = UnsentRequest {
             request,
             reply,
             deadline: now + timeout,
