@@ -22,7 +22,7 @@ TOPIC, PARTITIONS = "costs", 4
 VALUES = [b"x" * 100] * 10_000
 SESSION_MS = 3000
 ACLS = 1000
-# Nobody reads the records, so the broker keeps few of them in memory.
+# No client reads the records, so the broker keeps few of them in memory.
 _FORGETFUL = {
     "log.retention.bytes": str(64 << 20),
     "log.segment.bytes": str(16 << 20),

@@ -88,9 +88,9 @@ def create_user(bootstrap: str) -> None:
     """Creates the user of the logins, with the smallest number of iterations that Kafka has."""
     upsertion = UserScramCredentialUpsertion(USER, MECHANISM, PASSWORD, iterations=4096)
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-        answer = admin.alter_user_scram_credentials([upsertion])
-    if answer != {USER: None}:
-        raise RuntimeError(f"the broker did not create {USER}: {answer}")
+        result = admin.alter_user_scram_credentials([upsertion])
+    if result != {USER: None}:
+        raise RuntimeError(f"the broker did not create {USER}: {result}")
 
 
 def secured(case: Case, protocol: str, kafka: RealKafka) -> Case:

@@ -66,8 +66,8 @@ class Session:
 
     def run(self, job: dict[str, Any]) -> tuple[int, float]:
         """Returns what one job has counted, and its seconds."""
-        answer = self._ask(job)
-        return int(answer["counted"]), float(answer["seconds"])
+        response = self._ask(job)
+        return int(response["counted"]), float(response["seconds"])
 
     def close(self) -> None:
         if self._process.stdin is not None:
@@ -82,8 +82,8 @@ class Session:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the Spark session ended early; run its program.py to see why")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        response: dict[str, Any] = json.loads(line)
+        return response
 
 
 def main() -> None:

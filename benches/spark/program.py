@@ -26,19 +26,19 @@ OWN_FORMATS = ("constant", "discard")
 
 def main() -> None:
     setup = json.loads(sys.stdin.readline())
-    answers = os.fdopen(os.dup(1), "w")
+    results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps Spark's output apart from the results
     spark = session(setup)
-    answers.write(json.dumps({"spark": spark.version}) + "\n")
-    answers.flush()
+    results.write(json.dumps({"spark": spark.version}) + "\n")
+    results.flush()
     for line in sys.stdin:
         job = json.loads(line)
         began = time.perf_counter()
         counted, seconds = JOBS[job["job"]](spark, setup, job)
         if seconds is None:
             seconds = time.perf_counter() - began
-        answers.write(json.dumps({"seconds": seconds, "counted": counted}) + "\n")
-        answers.flush()
+        results.write(json.dumps({"seconds": seconds, "counted": counted}) + "\n")
+        results.flush()
     spark.stop()
 
 

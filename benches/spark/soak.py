@@ -69,13 +69,13 @@ runtime = spark._jvm.java.lang.Runtime.getRuntime()
 for _ in sys.stdin:  # each line is a question
     runtime.gc()
     progress = query.lastProgress
-    answer = {
+    state = {
         "heap": (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
         "batch": progress["batchId"] if progress else -1,
         "offsets": progress["sources"][0]["endOffset"] if progress else None,
         "error": str(query.exception() or ""),
     }
-    print(json.dumps(answer), flush=True)
+    print(json.dumps(state), flush=True)
 query.stop()
 spark.stop()
 """
@@ -106,7 +106,7 @@ class Seen:
 
 
 class Query:
-    """The driver, in a process of its own, which answers questions."""
+    """The driver, in a process of its own, which reports its state."""
 
     def __init__(self, master: str, folder: Path, servers: str, log: Path) -> None:
         home = java_home()
@@ -169,10 +169,10 @@ class Query:
         if not line:
             text = Path(self._log.name).read_text(errors="replace")
             raise RuntimeError(f"the driver has ended:\n{text[-5_000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        if answer["error"]:
-            raise RuntimeError(f"the query has failed: {answer['error']}")
-        return answer
+        state: dict[str, Any] = json.loads(line)
+        if state["error"]:
+            raise RuntimeError(f"the query has failed: {state['error']}")
+        return state
 
     def offsets(self, topic: str) -> dict[str, int]:
         """Returns the end of the newest complete micro-batch."""

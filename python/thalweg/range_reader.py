@@ -44,7 +44,7 @@ class RangeReader:
 
         Raises:
             KafkaConfigurationError: If options are wrong. The error names all problems.
-            NoBrokersAvailable: If no bootstrap server answers.
+            NoBrokersAvailable: If no bootstrap server responds.
         """
         from thalweg import _core
 

@@ -101,8 +101,8 @@ def test_folders_and_replicas_that_are_not_there_are_errors(node: Node) -> None:
     no_folder, no_replica = TopicPartitionReplica(topic, 0, 1), TopicPartitionReplica(topic, 7, 1)
     (broker,) = node.admin.describe_log_dirs(brokers=[1])
     there = broker["log_dirs"][0]["log_dir"]
-    answer = node.admin.alter_replica_log_dirs({no_folder: "/no/such/folder", no_replica: there})
-    assert answer == {no_folder: LogDirNotFoundError, no_replica: UnknownTopicOrPartitionError}
+    result = node.admin.alter_replica_log_dirs({no_folder: "/no/such/folder", no_replica: there})
+    assert result == {no_folder: LogDirNotFoundError, no_replica: UnknownTopicOrPartitionError}
 
 
 @pytest.mark.parametrize("topics", [["no-such-topic"], {"no-such-topic": [0]}])

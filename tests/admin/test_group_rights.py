@@ -1,4 +1,4 @@
-"""Rights on topics in requests about groups. The embedded broker answers like Kafka 4.3."""
+"""Rights on topics in requests about groups. The embedded broker responds like Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def commit(client: KafkaAdminClient, topic: str, partition: int, epoch: int) -> 
         ],
     }
     where: Any = ("coordinator", "group", "rights-of-commits")
-    answer: Any = client._client.request("OffsetCommit", body, where, 9, 30_000, None)
-    code: int = answer["Topics"][0]["Partitions"][0]["ErrorCode"]
+    response: Any = client._client.request("OffsetCommit", body, where, 9, 30_000, None)
+    code: int = response["Topics"][0]["Partitions"][0]["ErrorCode"]
     return code
 
 
@@ -130,16 +130,16 @@ def heartbeat(client: KafkaAdminClient, group: str, topic: str) -> int:
         "TopicPartitions": [],
     }
     where: Any = ("coordinator", "group", group)
-    answer: Any = client._client.request("ConsumerGroupHeartbeat", body, where, 1, 30_000, None)
-    code: int = answer["ErrorCode"]
+    response: Any = client._client.request("ConsumerGroupHeartbeat", body, where, 1, 30_000, None)
+    code: int = response["ErrorCode"]
     return code
 
 
 def describe(client: KafkaAdminClient, group: str) -> dict[str, Any]:
     where: Any = ("coordinator", "group", group)
     body = {"GroupIds": [group], "IncludeAuthorizedOperations": True}
-    answer: Any = client._client.request("ConsumerGroupDescribe", body, where, 1, 30_000, None)
-    row: dict[str, Any] = answer["Groups"][0]
+    response: Any = client._client.request("ConsumerGroupDescribe", body, where, 1, 30_000, None)
+    row: dict[str, Any] = response["Groups"][0]
     return row
 
 

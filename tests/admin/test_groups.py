@@ -105,14 +105,14 @@ def test_members_are_removed_by_id_and_by_static_id(node: Node) -> None:
     dynamic = _member(node, first, topic)
     _member(node, second, topic, group_instance_id="static")
     member_id = dynamic.group_metadata().member_id
-    answer = admin.remove_group_members(first, [MemberToRemove(member_id, reason="a test")])
-    assert answer == {member_id: NoError}
+    result = admin.remove_group_members(first, [MemberToRemove(member_id, reason="a test")])
+    assert result == {member_id: NoError}
     assert admin.describe_groups([first])[first]["members"] == []
-    answer = admin.remove_group_members(second, [MemberToRemove(group_instance_id="static")])
-    assert list(answer.values()) == [NoError]
+    result = admin.remove_group_members(second, [MemberToRemove(group_instance_id="static")])
+    assert list(result.values()) == [NoError]
     assert admin.describe_groups([second])[second]["members"] == []
-    answer = admin.remove_group_members(first, [MemberToRemove("nobody")])
-    assert answer == {"nobody": UnknownMemberIdError}
+    result = admin.remove_group_members(first, [MemberToRemove("nobody")])
+    assert result == {"nobody": UnknownMemberIdError}
 
 
 def test_offsets_are_set_listed_looked_up_and_deleted(node: Node) -> None:
@@ -156,5 +156,5 @@ def test_offsets_are_not_changed_under_a_groups_members(node: Node) -> None:
 
 def test_offsets_of_topics_that_are_not_there_are_errors(node: Node) -> None:
     nowhere = TopicPartition("no-such-topic", 0)
-    answer = node.admin.alter_group_offsets(node.name("group"), {nowhere: OffsetAndMetadata(1)})
-    assert answer == {nowhere: UnknownTopicOrPartitionError}
+    result = node.admin.alter_group_offsets(node.name("group"), {nowhere: OffsetAndMetadata(1)})
+    assert result == {nowhere: UnknownTopicOrPartitionError}

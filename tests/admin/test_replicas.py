@@ -52,8 +52,8 @@ def test_the_preferred_replica_is_elected(cluster: RealKafka, admin: KafkaAdminC
     wait_until(lambda: 1 in _partition(admin, "preferred")["isr_nodes"], 60)
     assert _leader(admin, "preferred") != 1
 
-    answer = admin.elect_leaders(0, {"preferred": [0]})
-    (topic,) = answer.replica_election_results
+    result = admin.elect_leaders(0, {"preferred": [0]})
+    (topic,) = result.replica_election_results
     assert topic.topic == "preferred"
     assert [(row.partition_id, row.error_code) for row in topic.partition_result] == [(0, 0)]
     wait_until(lambda: _leader(admin, "preferred") == 1, 20)
@@ -74,8 +74,8 @@ def test_any_replica_is_elected_if_asked_for(cluster: RealKafka, admin: KafkaAdm
     wait_until(lambda: cluster.node(2).running and _alive(admin) == {2, 3}, 60)
     assert _leader(admin, "unclean") == -1
 
-    answer = admin.elect_leaders(1, {"unclean": [0]})
-    ((row,),) = [each.partition_result for each in answer.replica_election_results]
+    result = admin.elect_leaders(1, {"unclean": [0]})
+    ((row,),) = [each.partition_result for each in result.replica_election_results]
     assert row.error_code == 0
     wait_until(lambda: _leader(admin, "unclean") == 2, 20)
     cluster.start_node(1)
@@ -130,7 +130,7 @@ def test_replicas_move(cluster: RealKafka, admin: KafkaAdminClient) -> None:
 def test_moves_that_cannot_be_are_errors(admin: KafkaAdminClient) -> None:
     _create(admin, "staying", [1])
     staying, nowhere = TopicPartition("staying", 0), TopicPartition("no-such-topic", 0)
-    answer = admin.alter_partition_reassignments({staying: None, nowhere: [1]})
-    assert answer == {staying: NoReassignmentInProgressError, nowhere: UnknownTopicOrPartitionError}
-    answer = admin.alter_partition_reassignments({staying: [1, 99]})
-    assert answer == {staying: InvalidReplicationAssignmentError}
+    result = admin.alter_partition_reassignments({staying: None, nowhere: [1]})
+    assert result == {staying: NoReassignmentInProgressError, nowhere: UnknownTopicOrPartitionError}
+    result = admin.alter_partition_reassignments({staying: [1, 99]})
+    assert result == {staying: InvalidReplicationAssignmentError}

@@ -43,8 +43,8 @@ def test_partitions_are_added(node: Node) -> None:
     topic, admin = node.topic(), node.admin
     assert admin.create_partitions({topic: 3}, validate_only=True).results[0].error_code == 0
     assert len(admin.describe_topics([topic])[0]["partitions"]) == 1
-    answer = admin.create_partitions({topic: NewPartitions(3, [[1], [1]])})
-    assert [(row.name, row.error_code) for row in answer.results] == [(topic, 0)]
+    result = admin.create_partitions({topic: NewPartitions(3, [[1], [1]])})
+    assert [(row.name, row.error_code) for row in result.results] == [(topic, 0)]
     admin.wait_for_topics([topic])
     wait_until(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 3, 20)
     with pytest.raises(InvalidPartitionsError, match=topic):
@@ -57,8 +57,8 @@ def test_records_are_deleted(node: Node) -> None:
     topic, admin = node.topic(2), node.admin
     node.fill(topic, 10)
     where = TopicPartition(topic, 0)
-    answer = admin.delete_records({where: 4})
-    assert answer == {where: {"partition_index": 0, "low_watermark": 4, "error_code": 0}}
+    result = admin.delete_records({where: 4})
+    assert result == {where: {"partition_index": 0, "low_watermark": 4, "error_code": 0}}
     first = admin.list_partition_offsets({where: OffsetSpec.EARLIEST})[where]
     assert first.offset == 4
     assert admin.delete_records({where: -1})[where]["low_watermark"] == 10

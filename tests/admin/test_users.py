@@ -93,9 +93,9 @@ def test_what_is_refused_is_told_for_each_user(node: Node) -> None:
     user, nobody = node.name("user"), node.name("nobody")
     weak = UserScramCredentialUpsertion(user, "SCRAM-SHA-256", "secret", iterations=10)
     deletion = UserScramCredentialDeletion(nobody, "SCRAM-SHA-256")
-    answer = node.admin.alter_user_scram_credentials([weak, deletion])
-    assert "iterations" in str(answer[user]).lower()
-    assert answer[nobody]
+    result = node.admin.alter_user_scram_credentials([weak, deletion])
+    assert "iterations" in str(result[user]).lower()
+    assert result[nobody]
     described = node.admin.describe_user_scram_credentials([user])[user]
     assert described["error"]
     assert described["credential_infos"] == []

@@ -26,7 +26,7 @@ VALUES: Final[dict[str, Any]] = {
     "compression_type": "gzip",
     "connections_max_idle_ms": 60000,
     "consumer_timeout_ms": 1000,
-    "default_offset_commit_callback": lambda offsets, answer: None,
+    "default_offset_commit_callback": lambda offsets, response: None,
     "delivery_timeout_ms": 60000,
     "enable_auto_commit": None,
     "enable_idempotence": True,

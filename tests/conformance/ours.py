@@ -46,13 +46,13 @@ def dumped(command: list[str], folder: Path) -> dict[str, list[str]]:
         RuntimeError: the client refused a batch. The message has the program's output.
     """
     files = sorted(str(path) for path in folder.glob("*.bin"))
-    answer = subprocess.run(
+    result = subprocess.run(
         [*command, "dump", *files], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    if answer.returncode:
-        raise RuntimeError(f"{command[0]} failed:\n{answer.stdout[-1000:]}\n{answer.stderr}")
+    if result.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{result.stdout[-1000:]}\n{result.stderr}")
     found: dict[str, list[str]] = {}
-    for line in answer.stdout.splitlines():
+    for line in result.stdout.splitlines():
         if line.startswith("file "):
             lines = found[line.removeprefix("file ")] = []
         else:

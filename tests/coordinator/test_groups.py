@@ -76,13 +76,13 @@ def group(groups: Groups, group_id: str) -> Any:
     return groups.groups[group_id]
 
 
-def answer(actions: list[Any]) -> dict[str, Any]:
+def response(actions: list[Any]) -> dict[str, Any]:
     [reply] = [each for each in actions if isinstance(each, Reply)]
     return reply.body
 
 
 def with_member(groups: Groups, group_id: str) -> str:
-    member_id = answer(groups.step(join(group_id), 0))["MemberId"]
+    member_id = response(groups.step(join(group_id), 0))["MemberId"]
     groups.step(join(group_id, member_id), 0)
     return member_id
 
@@ -90,7 +90,7 @@ def with_member(groups: Groups, group_id: str) -> str:
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "LeaveGroup"])
 def test_an_empty_group_id_is_invalid(api):
     event = arrived(api, 1, GroupId="", MemberId="")
-    assert answer(coordinator().step(event, 0))["ErrorCode"] == INVALID_GROUP
+    assert response(coordinator().step(event, 0))["ErrorCode"] == INVALID_GROUP
 
 
 def test_groups_are_apart():
@@ -103,19 +103,19 @@ def test_groups_are_apart():
 
 def test_a_member_of_a_group_that_is_not_there_is_unknown():
     groups = coordinator()
-    assert answer(groups.step(join("a", "m"), 0))["ErrorCode"] == UNKNOWN
+    assert response(groups.step(join("a", "m"), 0))["ErrorCode"] == UNKNOWN
     sync = arrived("SyncGroup", 5, GroupId="a", MemberId="m", GenerationId=1)
-    assert answer(groups.step(sync, 0))["ErrorCode"] == UNKNOWN
+    assert response(groups.step(sync, 0))["ErrorCode"] == UNKNOWN
     assert groups.groups == {}
 
 
 def test_leavers_of_a_group_that_is_not_there_are_unknown_one_by_one():
     groups = coordinator()
     rows = [{"MemberId": "m", "GroupInstanceId": None}, {"MemberId": "", "GroupInstanceId": "i"}]
-    got = answer(groups.step(arrived("LeaveGroup", 5, GroupId="a", Members=rows), 0))
+    got = response(groups.step(arrived("LeaveGroup", 5, GroupId="a", Members=rows), 0))
     assert got["ErrorCode"] == 0
     assert [row["ErrorCode"] for row in got["Members"]] == [UNKNOWN, UNKNOWN]
-    got = answer(groups.step(arrived("LeaveGroup", 1, GroupId="a", MemberId="m"), 0))
+    got = response(groups.step(arrived("LeaveGroup", 1, GroupId="a", MemberId="m"), 0))
     assert got == {"ErrorCode": UNKNOWN}
 
 
@@ -230,14 +230,14 @@ def test_a_refused_first_join_leaves_no_group_behind():
     groups = coordinator()
     refused = join("a", session_timeout_ms=1)
     actions = groups.step(refused, 0)
-    assert answer(actions)["ErrorCode"] == BAD_SESSION
+    assert response(actions)["ErrorCode"] == BAD_SESSION
     assert [type(each) for each in actions] == [Reply]
     assert groups.groups == {}
     # Nor does it replace an empty group of the other protocol.
     groups.step(heartbeat("a"), 0)
     before = group(groups, "a")
     before.state = "Empty"
-    assert answer(groups.step(refused, 0))["ErrorCode"] == BAD_SESSION
+    assert response(groups.step(refused, 0))["ErrorCode"] == BAD_SESSION
     assert group(groups, "a") is before
 
 
@@ -245,7 +245,7 @@ def test_a_first_join_with_wrong_protocols_leaves_an_empty_group_as_in_kafka():
     groups = coordinator()
     refused = join("a")
     refused.body["Protocols"].clear()
-    assert answer(groups.step(refused, 0))["ErrorCode"] == INCONSISTENT
+    assert response(groups.step(refused, 0))["ErrorCode"] == INCONSISTENT
     assert str(group(groups, "a").state) == "Empty"
 
 
@@ -253,7 +253,7 @@ def test_a_first_join_with_wrong_protocols_leaves_an_empty_group_as_in_kafka():
 
 
 def test_the_other_protocol_is_unsupported_unless_it_is_spoken():
-    got = answer(coordinator(consumer=False).step(heartbeat("a"), 0))
+    got = response(coordinator(consumer=False).step(heartbeat("a"), 0))
     assert got["ErrorCode"] == UNSUPPORTED
 
 
@@ -286,9 +286,9 @@ def test_members_of_one_protocol_do_not_join_a_group_of_the_other():
     groups = coordinator()
     with_member(groups, "classic")
     groups.step(heartbeat("consumer"), 0)
-    assert answer(groups.step(heartbeat("classic"), 0))["ErrorCode"] == NOT_FOUND
-    assert answer(groups.step(join("consumer"), 0))["ErrorCode"] == INCONSISTENT
-    assert answer(groups.step(join("consumer", "m"), 0))["ErrorCode"] == UNKNOWN
+    assert response(groups.step(heartbeat("classic"), 0))["ErrorCode"] == NOT_FOUND
+    assert response(groups.step(join("consumer"), 0))["ErrorCode"] == INCONSISTENT
+    assert response(groups.step(join("consumer", "m"), 0))["ErrorCode"] == UNKNOWN
 
 
 def test_an_empty_group_becomes_one_of_the_other_protocol():
@@ -308,7 +308,7 @@ def test_an_empty_group_becomes_one_of_the_other_protocol():
 def describe(groups: Groups, version: int, *names: str, draft: Any = None) -> list[Any]:
     body = {"Groups": list(names)}
     event = Arrived(1, "DescribeGroups", version, body, "client", "/127.0.0.1", draft)
-    return answer(groups.step(event, 0))["Groups"]
+    return response(groups.step(event, 0))["Groups"]
 
 
 def test_rows_of_our_groups_take_the_place_of_drafted_ones():
@@ -341,6 +341,6 @@ def test_consumer_groups_are_described_by_their_own_api():
     groups.step(heartbeat("a"), 0)
     with_member(groups, "b")
     event = arrived("ConsumerGroupDescribe", 1, GroupIds=["a", "b"])
-    first, second = answer(groups.step(event, 0))["Groups"]
+    first, second = response(groups.step(event, 0))["Groups"]
     assert first["GroupState"] == "Assigning"
     assert second["ErrorCode"] == NOT_FOUND

@@ -88,8 +88,8 @@ def coordinator() -> Coordinator:
 
 def test_a_member_with_very_many_assignors_is_refused(coordinator: Coordinator):
     protocols = [{"Name": f"p{index}", "Metadata": b""} for index in range(150_000)]
-    answer = coordinator.says("JoinGroup", 9, **join("new", Protocols=protocols))
-    assert answer["ErrorCode"] == INCONSISTENT
+    response = coordinator.says("JoinGroup", 9, **join("new", Protocols=protocols))
+    assert response["ErrorCode"] == INCONSISTENT
 
 
 def test_assignments_for_very_many_members_are_taken_in_one_pass(coordinator: Coordinator):
@@ -100,8 +100,8 @@ def test_assignments_for_very_many_members_are_taken_in_one_pass(coordinator: Co
 
 def test_very_many_members_leave_in_one_pass(coordinator: Coordinator):
     members = [{"MemberId": f"i{index}", "GroupInstanceId": None} for index in range(100_000)]
-    answer = coordinator.says("LeaveGroup", 5, GroupId="g", Members=members)
-    assert len(answer["Members"]) == len(members)
+    response = coordinator.says("LeaveGroup", 5, GroupId="g", Members=members)
+    assert len(response["Members"]) == len(members)
 
 
 def test_a_group_that_is_named_many_times_is_described_once(coordinator: Coordinator):
@@ -109,16 +109,16 @@ def test_a_group_that_is_named_many_times_is_described_once(coordinator: Coordin
         ("DescribeGroups", "Groups", "g"),
         ("ConsumerGroupDescribe", "GroupIds", "c"),
     ]:
-        answer = coordinator.says(api, 1, **{field: [group_id] * 500_000})
-        [group] = answer["Groups"]
+        response = coordinator.says(api, 1, **{field: [group_id] * 500_000})
+        [group] = response["Groups"]
         assert len(group["Members"]) == MEMBERS
 
 
 def test_a_member_that_subscribes_to_very_many_names_is_refused(coordinator: Coordinator):
     names = [f"x{index}" for index in range(150_000)]
     body = heartbeat("new", SubscribedTopicNames=names)
-    answer = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
-    assert answer["ErrorCode"] == INVALID_REQUEST
+    response = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
+    assert response["ErrorCode"] == INVALID_REQUEST
 
 
 def test_a_report_of_very_many_partitions_is_refused(coordinator: Coordinator):
@@ -174,8 +174,8 @@ def test_patterns_that_are_too_large_or_not_linear_are_refused(
     coordinator: Coordinator, regex: str
 ):
     body = heartbeat("new", SubscribedTopicNames=[], SubscribedTopicRegex=regex)
-    answer = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
-    assert answer["ErrorCode"] == BAD_REGEX
+    response = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
+    assert response["ErrorCode"] == BAD_REGEX
     assert "new" not in coordinator.groups.groups["c"].roster.members  # type: ignore[attr-defined]
 
 

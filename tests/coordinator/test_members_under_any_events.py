@@ -50,16 +50,16 @@ FATAL_CODES = (30, 81, 82, 111, 113)
 
 
 class App:
-    """The application and its driver: owns partitions, runs callbacks, answers requests."""
+    """The application and its driver: owns partitions, runs callbacks, responds to requests."""
 
-    def __init__(self, member: Any, answer: Callable[[random.Random, Send], Any], seed: int):
+    def __init__(self, member: Any, response: Callable[[random.Random, Send], Any], seed: int):
         self.member = member
         self.random = random.Random(seed)
         self.owned: set[TopicPartition] = set()
         self.requests: list[Send] = []
         self.has_callbacks = False
         self.now = 0.0
-        self._answer = answer
+        self._response = response
 
     def tell(self, event: MemberEvent) -> None:
         self.now += self.random.choice((0.0, 1.0, 50.0, 2_000.0))
@@ -113,7 +113,7 @@ class App:
         if code := self._code():
             body = {"ErrorCode": code, "ErrorMessage": None, "MemberId": "m"}
             return Answered(request.token, body)
-        return Answered(request.token, self._answer(self.random, request))
+        return Answered(request.token, self._response(self.random, request))
 
     def _code(self) -> int:
         codes = (0,) * 70 + CODES * 2 + FATAL_CODES * (self.random.random() < 0.15)
@@ -122,7 +122,7 @@ class App:
     def _beaten(self, code: int) -> dict[str, Any]:
         if isinstance(self.member, ClassicMember) or code:
             return {"ErrorCode": code, "ErrorMessage": None}
-        return self._answer(self.random, Send(0, "", {"MemberEpoch": self.member.generation}, 0))
+        return self._response(self.random, Send(0, "", {"MemberEpoch": self.member.generation}, 0))
 
     def finish(self) -> None:
         """Closes the consumer: the callbacks run, and all partitions are given up."""
@@ -134,7 +134,7 @@ class App:
         assert self.owned == set()
 
 
-def classic_answer(some: random.Random, request: Send) -> dict[str, Any]:
+def classic_response(some: random.Random, request: Send) -> dict[str, Any]:
     """Returns a good response of the classic protocol, sometimes with nonsense in it."""
     if request.api == "SyncGroup":
         topics = some.sample(TOPICS, some.randint(0, 2))
@@ -153,7 +153,7 @@ def classic_answer(some: random.Random, request: Send) -> dict[str, Any]:
     }
 
 
-def consumer_answer(some: random.Random, request: Send) -> dict[str, Any]:
+def consumer_response(some: random.Random, request: Send) -> dict[str, Any]:
     """Returns a good response to a ConsumerGroupHeartbeat."""
     assert isinstance(request.body, dict)
     epoch = max(1, request.body["MemberEpoch"] + some.choice((0, 0, 0, 1, -1)))
@@ -173,12 +173,12 @@ def classic(seed: int) -> App:
     assignors: Any = ((Spread(),), (Sticky(),), (Sticky(), Spread()), (Broken(),))[seed % 4]
     instance = (None, "i")[seed // 4 % 2]
     options = MemberSettings("g", group_instance_id=instance)
-    return App(ClassicMember(options, assignors, lambda: 1.0), classic_answer, seed)
+    return App(ClassicMember(options, assignors, lambda: 1.0), classic_response, seed)
 
 
 def kip848(seed: int) -> App:
     options = ConsumerMemberSettings("g", "m", instance_id=(None, "i")[seed % 2])
-    return App(ConsumerMember(options, lambda: 1.0), consumer_answer, seed)
+    return App(ConsumerMember(options, lambda: 1.0), consumer_response, seed)
 
 
 @pytest.mark.parametrize("make", [classic, kip848])

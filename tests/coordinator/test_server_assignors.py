@@ -203,8 +203,8 @@ def test_kafkas_own_assignors_decide_the_same():
         cases.append((topics, random_members(chance, topics, alike=number % 2 == 0)))
     lines = [spoken(name, each[1], each[0]) for name in ASSIGNORS for each in cases]
     classes = java.compiled("ServerAssignors")
-    answers = java.run("ServerAssignors", classes=classes, stdin="\n".join(lines) + "\n")
-    theirs = [heard(line) for line in answers.splitlines()]
+    output = java.run("ServerAssignors", classes=classes, stdin="\n".join(lines) + "\n")
+    theirs = [heard(line) for line in output.splitlines()]
     for (name, (topics, members)), their in zip(
         itertools.product(ASSIGNORS, cases), theirs, strict=True
     ):

@@ -49,7 +49,7 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
         "JAVA_HOME": str(java.java_home()),
         "PYSPARK_PYTHON": sys.executable,
     }
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(file)],
         cwd=tmp_path,
         env=environment,
@@ -58,7 +58,7 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
         timeout=280,
         check=False,
     )
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     left = [each.name for each in tmp_path.iterdir() if each != file]
     assert left == [], "a second run would find what the first one left"
 

@@ -62,8 +62,8 @@ def ran(notebook: Path, output: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_has_the_outputs_of_its_code(notebook: Path, tmp_path: Path) -> None:
     output = tmp_path / notebook.name
-    answer = ran(notebook, output)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    result = ran(notebook, output)
+    assert result.returncode == 0, result.stdout + result.stderr
     assert shown(output) == shown(notebook), f"run tools/run_notebook.py docs/{notebook.name}"
     assert [each.name for each in tmp_path.iterdir()] == [notebook.name]
 

@@ -51,8 +51,8 @@ def ask(environment: dict[str, str] | None = None, **cases: Any) -> dict[str, An
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ def test_the_same_bytes_are_signed(
     url = base64.urlsafe_b64decode(made_here.value + "=" * (-len(made_here.value) % 4)).decode()
     assert url == f"{signed}&User-Agent={aws._USER_AGENT.replace('/', '%2F')}"
 
-    answer = ask(botocore_url=case, kafka_python_message=case)
+    result = ask(botocore_url=case, kafka_python_message=case)
     ours = json.loads(aws.message(Identity(region, credentials=keys), host))
-    theirs = json.loads(answer["kafka_python_message"])
+    theirs = json.loads(result["kafka_python_message"])
     assert {**theirs, "user-agent": ours["user-agent"]} == ours
-    query = {name.lower(): each for name, each in parse_qsl(urlsplit(answer["botocore_url"]).query)}
+    query = {name.lower(): each for name, each in parse_qsl(urlsplit(result["botocore_url"]).query)}
     assert query.items() <= ours.items()
 
 
@@ -110,8 +110,8 @@ def test_credentials_and_region_of_a_profile(tmp_path: Path) -> None:
     environment = {"AWS_CONFIG_FILE": str(config)}
     expected = {"keys": ["AKIDDEV", "hunter2", None], "region": "ap-south-1"}
     assert find(environment, profile="dev") == expected
-    answer = find(environment, profile="prod")
-    assert "no credentials: ProfileNotFound: The config profile (prod)" in answer["error"]
+    result = find(environment, profile="prod")
+    assert "no credentials: ProfileNotFound: The config profile (prod)" in result["error"]
 
 
 def test_no_credentials_and_no_region_are_named() -> None:
@@ -127,7 +127,7 @@ def sts() -> Iterator[IdentityProvider]:
 
 
 def assumed(handler: Handler, life_s: int = 3600) -> None:
-    """Answers AssumeRole."""
+    """Responds to AssumeRole."""
     expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + life_s))
     body = f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
         <AssumeRoleResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId>
@@ -138,14 +138,14 @@ def assumed(handler: Handler, life_s: int = 3600) -> None:
 
 
 def test_a_role_is_assumed_once(sts: IdentityProvider) -> None:
-    sts.answer(assumed)
+    sts.respond(assumed)
     environment = {
         "AWS_ACCESS_KEY_ID": "AKIDENV",
         "AWS_SECRET_ACCESS_KEY": "hunter2",
         "AWS_ENDPOINT_URL_STS": sts.token_url.removesuffix("/token"),
     }
-    answer = find(environment, host="b-1.x.kafka.eu-west-1.amazonaws.com", role_arn=ROLE)
-    assert answer == {"keys": ["ASIAROLE", "hunter4", "hunter5"], "region": "eu-west-1"}
+    result = find(environment, host="b-1.x.kafka.eu-west-1.amazonaws.com", role_arn=ROLE)
+    assert result == {"keys": ["ASIAROLE", "hunter4", "hunter5"], "region": "eu-west-1"}
     (request,) = sts.requests
     assert request.form["Action"] == "AssumeRole"
     assert request.form["RoleArn"] == ROLE
@@ -156,7 +156,7 @@ def test_a_role_is_assumed_with_the_current_credentials_of_the_application(
     sts: IdentityProvider,
 ) -> None:
     soon = functools.partial(assumed, life_s=30)  # so that botocore assumes it each time
-    sts.answer(soon, soon)
+    sts.respond(soon, soon)
     environment = {"AWS_ENDPOINT_URL_STS": sts.token_url.removesuffix("/token")}
     case = {"names": ["AKIDONE", "AKIDTWO", "wrong"], "role_arn": ROLE}
     *good, bad = ask(environment, roles_of_a_function=case)["roles_of_a_function"]
@@ -171,21 +171,21 @@ def test_a_role_that_must_not_be_assumed_is_named(sts: IdentityProvider) -> None
     body = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error>
         <Type>Sender</Type><Code>AccessDenied</Code><Message>not you</Message></Error>
         </ErrorResponse>"""
-    sts.answer(lambda handler: handler.send(403, body, {"Content-Type": "text/xml"}))
+    sts.respond(lambda handler: handler.send(403, body, {"Content-Type": "text/xml"}))
     environment = {
         "AWS_ACCESS_KEY_ID": "AKIDENV",
         "AWS_SECRET_ACCESS_KEY": "hunter2",
         "AWS_REGION": "eu-west-1",
         "AWS_ENDPOINT_URL_STS": sts.token_url.removesuffix("/token"),
     }
-    answer = find(environment, role_arn=ROLE)
-    assert "AWS: no credentials: ClientError" in answer["error"]
-    assert "AccessDenied" in answer["error"]
-    assert "hunter2" not in answer["error"]
+    result = find(environment, role_arn=ROLE)
+    assert "AWS: no credentials: ClientError" in result["error"]
+    assert "AccessDenied" in result["error"]
+    assert "hunter2" not in result["error"]
 
 
 def web_identity(handler: Handler) -> None:
-    """Answers GetWebIdentityToken."""
+    """Responds to GetWebIdentityToken."""
     expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 600))
     body = f"""<GetWebIdentityTokenResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
         <GetWebIdentityTokenResult><WebIdentityToken>{jwt(sub="arn:role")}</WebIdentityToken>
@@ -195,7 +195,7 @@ def web_identity(handler: Handler) -> None:
 
 
 def test_sts_signs_a_token(sts: IdentityProvider) -> None:
-    sts.answer(web_identity)
+    sts.respond(web_identity)
     case = {
         "region": "eu-west-1",
         "audience": "https://kafka",
@@ -203,9 +203,9 @@ def test_sts_signs_a_token(sts: IdentityProvider) -> None:
         "endpoint": sts.token_url.removesuffix("/token"),
         "tags": [["team", "data"]],
     }
-    answer = ask(token=case)["token"]
-    assert answer["principal"] == "arn:role"
-    assert answer["expires_at"] == pytest.approx(time.time() + 600, abs=10)
+    result = ask(token=case)["token"]
+    assert result["principal"] == "arn:role"
+    assert result["expires_at"] == pytest.approx(time.time() + 600, abs=10)
     form = sts.requests[0].form
     assert form["Action"] == "GetWebIdentityToken"
     assert (form["Audience.member.1"], form["DurationSeconds"]) == ("https://kafka", "600")
@@ -217,10 +217,10 @@ def test_a_refusal_of_sts_is_named(sts: IdentityProvider) -> None:
     body = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error>
         <Code>OutboundWebIdentityFederationDisabled</Code><Message>not here</Message></Error>
         </ErrorResponse>"""
-    sts.answer(lambda handler: handler.send(403, body, {"Content-Type": "text/xml"}))
+    sts.respond(lambda handler: handler.send(403, body, {"Content-Type": "text/xml"}))
     endpoint = sts.token_url.removesuffix("/token")
     case = {"region": "eu-west-1", "audience": "a", "endpoint": endpoint, "tags": []}
-    answer = ask(token=case)["token"]
-    assert answer["error"].startswith("OIDC: AWS: STS supplies no token: ")
-    assert "not here" in answer["error"]
-    assert "hunter2" not in answer["error"]
+    result = ask(token=case)["token"]
+    assert result["error"].startswith("OIDC: AWS: STS supplies no token: ")
+    assert "not here" in result["error"]
+    assert "hunter2" not in result["error"]

@@ -49,10 +49,10 @@ def tracked() -> list[str]:
         return unignored(ROOT)
     # Also read a checkout that belongs to another user, as in a container.
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
-    answer = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
-    return answer.stdout.rstrip("\0").split("\0")
+    return result.stdout.rstrip("\0").split("\0")
 
 
 def unignored(root: Path) -> list[str]:

@@ -28,9 +28,9 @@ def rules() -> dict[str, Any]:
 @cache
 def metadata() -> dict[str, Any]:
     command = ["cargo", "metadata", "--format-version", "1", "--locked"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    found: dict[str, Any] = json.loads(answer.stdout)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
     return found
 
 

@@ -28,10 +28,10 @@ def lint(config: str, folder, cwd) -> subprocess.CompletedProcess[str]:
 
 
 def test_modules_import_only_what_stands_below_them(tmp_path):
-    answer = lint(
+    result = lint(
         packages.linter_config(rules(), list(packages.imports())), tmp_path, ROOT / "python"
     )
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_table_names_no_module_that_is_gone():
@@ -68,12 +68,12 @@ def test_an_import_upwards_is_found(tmp_path):
     for name in ("__init__", "errors", "producer"):
         (root / f"{name}.py").touch()
     config = packages.linter_config(rules(), [])
-    answer = lint(config, tmp_path, tmp_path)
-    assert answer.returncode == 0, answer.stdout
+    result = lint(config, tmp_path, tmp_path)
+    assert result.returncode == 0, result.stdout
     (root / "errors.py").write_text("import thalweg.producer\n", encoding="utf-8")
-    answer = lint(config, tmp_path, tmp_path)
-    assert answer.returncode == 1
-    assert "thalweg.errors -> thalweg.producer" in answer.stdout
+    result = lint(config, tmp_path, tmp_path)
+    assert result.returncode == 1
+    assert "thalweg.errors -> thalweg.producer" in result.stdout
 
 
 def test_a_module_without_a_place_is_found(tmp_path):
@@ -83,9 +83,9 @@ def test_a_module_without_a_place_is_found(tmp_path):
     (tmp_path / "pyspark_thalweg" / "__init__.py").touch()
     (root / "__init__.py").touch()
     (root / "utils.py").touch()
-    answer = lint(packages.linter_config(rules(), []), tmp_path, tmp_path)
-    assert answer.returncode == 1
-    assert "utils" in answer.stdout
+    result = lint(packages.linter_config(rules(), []), tmp_path, tmp_path)
+    assert result.returncode == 1
+    assert "utils" in result.stdout
 
 
 def test_an_import_upwards_inside_a_room_is_found(tmp_path):
@@ -97,12 +97,12 @@ def test_an_import_upwards_inside_a_room_is_found(tmp_path):
         (root / f"{name}.py").touch()
     upwards = packages.Import("thalweg._config.options", "thalweg._config.coerce", True, 1)
     config = packages.linter_config(rules(), [upwards])
-    answer = lint(config, tmp_path, tmp_path)
-    assert answer.returncode == 0, answer.stdout
+    result = lint(config, tmp_path, tmp_path)
+    assert result.returncode == 0, result.stdout
     (root / "_config" / "options.py").write_text(f"import {upwards.imported}\n", encoding="utf-8")
-    answer = lint(config, tmp_path, tmp_path)
-    assert answer.returncode == 1
-    assert "thalweg._config.options -> thalweg._config.coerce" in answer.stdout
+    result = lint(config, tmp_path, tmp_path)
+    assert result.returncode == 1
+    assert "thalweg._config.options -> thalweg._config.coerce" in result.stdout
 
 
 def test_a_crowded_folder_is_found(tmp_path):

@@ -35,8 +35,12 @@ AVOIDED = {
     r"\bbehind (?:(?:the|a|its) )?(?:it|them|batch(?:es)?|offsets?|records?|gaps?)\b": "after",
     # Kafka's words: CONTRIBUTING.md has the table.
     r"\brecord sets?\b": "batch, or fetch",
-    r"\b(?:fetch|metadata|produce|unreadable|last|late) answers?\b": "response",
+    r"\b(?:fetch|metadata|produce|heartbeat|unreadable|last|late|lost) answers?\b": "response",
+    r"\b(?:(?:Join|Sync|Leave)Group|Offset(?:Fetch|Commit)|ApiVersions)`? answers?\b": "response",
     r"\bno answer (?:to|in time|yet)\b": "no response",
+    r"\bbrokers?(?:'s|')? answers?\b": "the broker responds, the broker's response",
+    r"\banswers? (?:of|from) (?:a|the|its|any|each|every) (?:broker|leader|node)s?\b": "response",
+    r"\b(?:broker|coordinator|leader|server)s? (?:did|does|do|must) (?:not )?answer\b": "respond",
 }
 READ = {".md", ".py", ".pyi", ".rs"}
 # They name the phrases.
@@ -73,6 +77,9 @@ def test_phrases_are_found() -> None:
         "The port is no TLS port",
         "Whatever became of it",
         "def is_under_way():",
+        "The broker answers at once",
+        "a broker's answer",
+        "an answer from the leader",
     ]
     for text in wrong:
         assert any(re.search(phrase, text, re.IGNORECASE) for phrase in AVOIDED), text
@@ -81,6 +88,7 @@ def test_phrases_are_found() -> None:
         "where there is no fork",
         "It is no longer there",
         "is not a port",
+        "the answer of a listener",
     ]
     for text in right:
         assert not any(re.search(phrase, text, re.IGNORECASE) for phrase in AVOIDED), text

@@ -33,7 +33,7 @@ MATURIN = Path(sys.executable).with_name("maturin")
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
     """Runs a command and returns its output. The error of a failure contains the output."""
-    answer = subprocess.run(
+    result = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         env={**os.environ, "PYO3_PYTHON": str(PYTHON), **environment},
@@ -41,8 +41,8 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
         text=True,
         check=False,
     )
-    assert answer.returncode == 0, f"{command}\n{answer.stdout}\n{answer.stderr}"
-    return answer.stdout
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
 
 
 @dataclass(frozen=True)

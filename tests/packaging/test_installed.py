@@ -35,23 +35,23 @@ READ = """
 
 
 def test_a_wheel_from_the_source_distribution_reads_through_spark(full):
-    answer = full.call("python", "-c", textwrap.dedent(READ))
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "read 499500 1000" in answer.stdout
+    result = full.call("python", "-c", textwrap.dedent(READ))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "read 499500 1000" in result.stdout
 
 
 def test_the_demo_runs_from_an_installed_wheel(full):
-    answer = full.call("thalweg", "demo", "--output", str(full.work))
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "336,776" in answer.stdout
+    result = full.call("thalweg", "demo", "--output", str(full.work))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "336,776" in result.stdout
     assert list(full.work.glob("*.png"))
 
 
 def test_the_demo_without_its_extra_prints_the_line_that_installs_it(bare):
-    answer = bare.call("thalweg", "demo")
-    assert answer.returncode != 0
-    assert "pip install 'thalweg[demo]'" in answer.stdout + answer.stderr
-    assert "Traceback" not in answer.stderr
+    result = bare.call("thalweg", "demo")
+    assert result.returncode != 0
+    assert "pip install 'thalweg[demo]'" in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_client_works_with_nothing_else_installed(bare):
@@ -64,9 +64,9 @@ def test_the_client_works_with_nothing_else_installed(bare):
             print("offset", producer.send("t", b"v").get(timeout=10).offset)
         broker.close()
     """
-    answer = bare.call("python", "-c", textwrap.dedent(program))
-    assert answer.returncode == 0, answer.stderr
-    assert "offset 0" in answer.stdout
+    result = bare.call("python", "-c", textwrap.dedent(program))
+    assert result.returncode == 0, result.stderr
+    assert "offset 0" in result.stdout
 
 
 def test_the_command_tells_its_version(bare):

@@ -106,9 +106,9 @@ def printed(
     """Runs a program, which must succeed, and returns its output."""
     file = cwd / "program.py"
     file.write_text(textwrap.dedent(code), encoding="utf-8")
-    answer = run([str(file), *arguments], env, cwd, interpreter, limit_s)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer.stdout
+    result = run([str(file), *arguments], env, cwd, interpreter, limit_s)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def interpreter_without_thalweg(folder: Path) -> str:

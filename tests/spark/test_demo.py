@@ -26,17 +26,17 @@ def test_the_demo_runs_whole_from_an_environment_that_is_not_activated(
 ) -> None:
     # No activation, no PYSPARK_PYTHON: the demo itself tells Spark which Python to run.
     arguments = ["-m", "thalweg", "demo", "--bootstrap", kafka.bootstrap_servers]
-    answer = run([*arguments, "--output", str(tmp_path)], environment(java), tmp_path)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    rates = " ".join(answer.stdout.partition("Stages")[2].split())
+    result = run([*arguments, "--output", str(tmp_path)], environment(java), tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    rates = " ".join(result.stdout.partition("Stages")[2].split())
     for stage in ("rows/s", "produce, send()", "Spark batch read", "Structured Streaming"):
-        assert stage in rates, answer.stdout
-    assert "The result has all 336,776 flights, in 207 groups." in answer.stdout
-    assert "The stream has the same flights, in 5,442 groups of carrier and day." in answer.stdout
+        assert stage in rates, result.stdout
+    assert "The result has all 336,776 flights, in 207 groups." in result.stdout
+    assert "The stream has the same flights, in 5,442 groups of carrier and day." in result.stdout
     assert re.search(
         r"It has written (8,\d\d\d) rows in 2 micro-batches \(exactly-once\)\."
         r" A read_committed reader sees \1 rows\.",
-        " ".join(answer.stdout.split()),
+        " ".join(result.stdout.split()),
     )
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
 
@@ -50,9 +50,9 @@ def test_without_java_it_says_so_and_runs_all_but_spark(tmp_path: Path) -> None:
         f"sys.exit(main(['demo', '--output', {str(tmp_path)!r}]))\n"
     )
     env = environment(tmp_path, PATH=str(tmp_path))
-    answer = run(["-c", code], env, tmp_path)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    flat = " ".join(answer.stdout.split())
+    result = run(["-c", code], env, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    flat = " ".join(result.stdout.split())
     assert "Spark needs Java 17 or newer, and none was found." in flat
     assert "The demo uses poll_arrow() instead of Spark." in flat
     assert "apt install openjdk-17-jre-headless" in flat

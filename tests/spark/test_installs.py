@@ -126,8 +126,8 @@ def test_a_broken_package_harms_its_own_users_only(tmp_path: Path) -> None:
         "except ImportError as error:\n"
         "    print(error)\n"
     )
-    answer = run(["-c", code], environment(tmp_path, PYTHONPATH=str(tmp_path)), tmp_path)
-    assert answer.stdout.splitlines() == [
+    result = run(["-c", code], environment(tmp_path, PYTHONPATH=str(tmp_path)), tmp_path)
+    assert result.stdout.splitlines() == [
         "thalweg",
         "thalweg is installed but cannot be imported: RuntimeError: broken on purpose",
     ]
@@ -160,5 +160,5 @@ spark.stop()
     env = environment(java)
     env["PATH"] = f"{stub}:{env['PATH']}"
     assert "DATA_SOURCE_NOT_FOUND" in printed(code, env, tmp_path)
-    answer = run([str(tmp_path / "program.py"), "set"], env, tmp_path)
-    assert "rows: 1" in answer.stdout, answer.stdout + answer.stderr
+    result = run([str(tmp_path / "program.py"), "set"], env, tmp_path)
+    assert "rows: 1" in result.stdout, result.stdout + result.stderr

@@ -37,8 +37,8 @@ def test_register_checks_the_workers_and_makes_the_source_known(
 @pytest.mark.parametrize("module", ["thalweg", "thalweg.spark", "pyspark_thalweg"])
 def test_importing_loads_no_native_code(module: str) -> None:
     code = f"import sys, {module}; sys.exit('thalweg._core' in sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert answer.returncode == 0, answer.stderr.decode()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr.decode()
 
 
 def test_an_executor_of_another_version_names_both(source: Source, topics: Topics) -> None:

@@ -59,10 +59,10 @@ def test_a_broker_that_does_not_know_a_topic_yet_deletes_nothing(both: Topics) -
     stream = reader(both, subscribePattern=f"{topic}|{other}", startingOffsets="earliest")
     end = end_of(stream, stream.initialOffset())
     asked = OffsetReader.partitions
-    answers = iter([{(topic, 0)}])
+    results = iter([{(topic, 0)}])
 
     def stale(offsets: OffsetReader, **given: bool) -> Any:
-        return next(answers, None) or asked(offsets, **given)
+        return next(results, None) or asked(offsets, **given)
 
     with mock.patch.object(OffsetReader, "partitions", stale):
         assert end_of(stream, end) == end
@@ -82,10 +82,10 @@ def test_a_named_topic_that_is_deleted_is_lost(
     start = lax.initialOffset()
     end = end_of(lax, start)
     asked = OffsetReader.partitions
-    answers = iter([{(kept, 0)}])
+    results = iter([{(kept, 0)}])
 
     def stale(offsets: OffsetReader, **given: bool) -> Any:
-        return next(answers, None) or asked(offsets, **given)
+        return next(results, None) or asked(offsets, **given)
 
     with mock.patch.object(OffsetReader, "partitions", stale):
         assert end_of(lax, end) == end, "a broker may not know the topic yet"

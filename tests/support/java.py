@@ -27,12 +27,12 @@ SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 def java_home() -> Path:
     """Returns the home of the JDK that the doctor chose."""
     doctor = ROOT / "tools" / "doctor"
-    answer = subprocess.run(
+    result = subprocess.run(
         ["sh", str(doctor), "--print", "java"], capture_output=True, text=True, check=False
     )
-    if answer.returncode:
-        raise FileNotFoundError(f"no Java 17 or newer: run `sh {doctor} test`\n{answer.stderr}")
-    return Path(answer.stdout.strip()).resolve().parents[1]
+    if result.returncode:
+        raise FileNotFoundError(f"no Java 17 or newer: run `sh {doctor} test`\n{result.stderr}")
+    return Path(result.stdout.strip()).resolve().parents[1]
 
 
 def tool(name: str) -> str:
@@ -163,7 +163,7 @@ def run(
     Raises:
         RuntimeError: it failed. The message contains everything that it printed.
     """
-    answer = subprocess.run(
+    result = subprocess.run(
         command(main_class, *arguments, version=version, classes=classes, jars=jars),
         input=stdin,
         env={**os.environ, **(environment or {})},
@@ -172,8 +172,8 @@ def run(
         timeout=timeout,
         check=False,
     )
-    if answer.returncode:
+    if result.returncode:
         raise RuntimeError(
-            f"{main_class} exited with {answer.returncode}:\n{answer.stdout}\n{answer.stderr}"
+            f"{main_class} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}"
         )
-    return answer.stdout
+    return result.stdout

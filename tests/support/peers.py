@@ -71,7 +71,7 @@ def run_module(client: str, module: str, *arguments: str, timeout: float = 1800)
         RuntimeError: it failed. The message contains what it printed.
     """
     command = [str(python_of(client)), "-m", module, *arguments]
-    answer = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=ROOT,
         env=environment(),
@@ -80,10 +80,10 @@ def run_module(client: str, module: str, *arguments: str, timeout: float = 1800)
         timeout=timeout,
         check=False,
     )
-    if answer.returncode:
-        output = f"{answer.stdout[-4000:]}\n{answer.stderr[-4000:]}"
-        raise RuntimeError(f"{client}: {module} exited with {answer.returncode}:\n{output}")
-    return answer.stdout
+    if result.returncode:
+        output = f"{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
+        raise RuntimeError(f"{client}: {module} exited with {result.returncode}:\n{output}")
+    return result.stdout
 
 
 def _python(client: str, role: str, bootstrap: str, topic: str, *more: str) -> None:

@@ -29,12 +29,10 @@ def wait_until(
     """
     deadline = time.monotonic() + limit
     while True:
-        answer = condition()
-        if answer:
-            return answer
+        value = condition()
+        if value:
+            return value
         if time.monotonic() >= deadline:
             name = what() if callable(what) else what
-            raise TimeoutError(
-                f"{name} did not come true within {limit} s (last value: {answer!r})"
-            )
+            raise TimeoutError(f"{name} did not come true within {limit} s (last value: {value!r})")
         time.sleep(every)

@@ -30,7 +30,7 @@ FRAME_BYTES_MAX = 256 << 20
 
 
 class WireError(RuntimeError):
-    """A broker answered with an error code, or did not answer."""
+    """A broker responded with an error code, or did not respond."""
 
 
 class Writer:
@@ -187,7 +187,7 @@ class Wire:
                 return Connection(host, port, self.timeout)
             except OSError as error:
                 last = error
-        raise WireError(f"none of {self.addresses} answers: {last}")
+        raise WireError(f"none of {self.addresses} responds: {last}")
 
     def metadata(self, *topics: str) -> Topology:
         """Returns the brokers, and the partitions of the named topics."""
@@ -285,12 +285,12 @@ class Wire:
         topology = self.metadata()
         host, port = topology.nodes.get(topology.controller) or next(iter(topology.nodes.values()))
         with Connection(host, port, self.timeout) as connection:
-            answer = connection.call(key, version, body)
-        answer.int("i")  # throttle_time_ms
-        for _ in range(answer.int("i")):
-            answer.string()
-            code = answer.int("h")
-            message = answer.string() if key == CREATE_TOPICS else None
+            response = connection.call(key, version, body)
+        response.int("i")  # throttle_time_ms
+        for _ in range(response.int("i")):
+            response.string()
+            code = response.int("h")
+            message = response.string() if key == CREATE_TOPICS else None
             if code and not (exist_ok and code == TOPIC_ALREADY_EXISTS):
                 raise WireError(f"topic {name}: error {code} ({message})")
 
@@ -301,22 +301,22 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def parse_metadata(answer: Reader) -> Topology:
+def parse_metadata(response: Reader) -> Topology:
     """Parses the body of a Metadata response, version 5."""
     found = Topology()
-    answer.int("i")  # throttle_time_ms
-    for _ in range(answer.int("i")):
-        node, host, port = answer.int("i"), answer.string() or "", answer.int("i")
-        answer.string()  # rack
+    response.int("i")  # throttle_time_ms
+    for _ in range(response.int("i")):
+        node, host, port = response.int("i"), response.string() or "", response.int("i")
+        response.string()  # rack
         found.nodes[node] = (host, port)
-    answer.string()  # cluster_id
-    found.controller = answer.int("i")
-    for _ in range(answer.int("i")):
-        error, name, _internal = answer.int("h"), answer.string() or "", answer.int("b")
+    response.string()  # cluster_id
+    found.controller = response.int("i")
+    for _ in range(response.int("i")):
+        error, name, _internal = response.int("h"), response.string() or "", response.int("b")
         partitions = []
-        for _ in range(answer.int("i")):
-            code, index, leader = answer.int("h"), answer.int("i"), answer.int("i")
-            lists = [[answer.int("i") for _ in range(answer.int("i"))] for _ in range(3)]
+        for _ in range(response.int("i")):
+            code, index, leader = response.int("h"), response.int("i"), response.int("i")
+            lists = [[response.int("i") for _ in range(response.int("i"))] for _ in range(3)]
             partitions.append(Partition(index, leader, lists[0], lists[1], code))
         found.topics[name] = sorted(partitions, key=lambda each: each.index)
         found.errors[name] = error
@@ -333,17 +333,17 @@ def list_offset(connection: Connection, topic: str, partition: int, timestamp: i
         .int("i", 1)
         .int("iq", partition, timestamp)
     )
-    answer = connection.call(LIST_OFFSETS, 2, body.out)
-    answer.int("i")  # throttle_time_ms
-    answer.int("i")  # one topic
-    answer.string()
-    answer.int("i")  # one partition
-    answer.int("i")
-    code = answer.int("h")
-    answer.int("q")
+    response = connection.call(LIST_OFFSETS, 2, body.out)
+    response.int("i")  # throttle_time_ms
+    response.int("i")  # one topic
+    response.string()
+    response.int("i")  # one partition
+    response.int("i")
+    code = response.int("h")
+    response.int("q")
     if code:
         raise WireError(f"ListOffsets of {topic}-{partition}: error {code}")
-    return answer.int("q")
+    return response.int("q")
 
 
 def fetch(
@@ -376,21 +376,21 @@ def send_fetch(
 
 def parse_fetch(response: memoryview) -> dict[int, memoryview]:
     """Returns the batches of each partition in a Fetch response, version 4, with one topic."""
-    answer = Reader(response)
-    answer.int("i")  # throttle_time_ms
+    reader = Reader(response)
+    reader.int("i")  # throttle_time_ms
     found: dict[int, memoryview] = {}
-    for _ in range(answer.int("i")):
-        topic = answer.string()
-        for _ in range(answer.int("i")):
-            partition, code = answer.int("i"), answer.int("h")
-            answer.int("q")  # high_watermark
-            answer.int("q")  # last_stable_offset
-            for _ in range(answer.int("i")):  # aborted_transactions
-                answer.int("q")
-                answer.int("q")
+    for _ in range(reader.int("i")):
+        topic = reader.string()
+        for _ in range(reader.int("i")):
+            partition, code = reader.int("i"), reader.int("h")
+            reader.int("q")  # high_watermark
+            reader.int("q")  # last_stable_offset
+            for _ in range(reader.int("i")):  # aborted_transactions
+                reader.int("q")
+                reader.int("q")
             if code:
                 raise WireError(f"Fetch of {topic}-{partition}: error {code}")
-            found[partition] = answer.blob() or memoryview(b"")
+            found[partition] = reader.blob() or memoryview(b"")
     return found
 
 

@@ -76,12 +76,12 @@ class Machine:
 
     def missing(self, *arguments, **environment):
         """Returns the names of what the doctor reports as missing."""
-        answer = self.doctor(*arguments, **environment)
+        result = self.doctor(*arguments, **environment)
         lines = [
-            line for line in answer.stderr.splitlines() if line.startswith("  ") and ": " in line
+            line for line in result.stderr.splitlines() if line.startswith("  ") and ": " in line
         ]
         names = [line.strip().split(":")[0] for line in lines if not line.startswith("    ")]
-        assert answer.returncode == (1 if names else 0), answer.stdout + answer.stderr
+        assert result.returncode == (1 if names else 0), result.stdout + result.stderr
         return names
 
 
@@ -100,9 +100,9 @@ def test_an_empty_machine_is_told_everything_at_once(machine):
 
 def test_a_machine_with_everything_passes(machine):
     machine.everything()
-    answer = machine.doctor("test")
-    assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.count("  ok  ") == 7
+    result = machine.doctor("test")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.count("  ok  ") == 7
 
 
 def test_the_kerberos_library_may_be_where_only_the_loader_finds_it(machine):
@@ -131,21 +131,21 @@ def test_the_kerberos_library_may_be_where_only_the_loader_finds_it(machine):
 def test_each_missing_thing_comes_with_the_line_that_installs_it(machine, system, line):
     machine.everything()
     (machine.bin / "java").unlink()
-    answer = machine.doctor("test", DOCTOR_SYSTEM=system)
-    assert answer.returncode == 1
-    assert line in [each.strip() for each in answer.stderr.splitlines()]
+    result = machine.doctor("test", DOCTOR_SYSTEM=system)
+    assert result.returncode == 1
+    assert line in [each.strip() for each in result.stderr.splitlines()]
 
 
 def test_an_unknown_system_is_given_all_lines(machine):
-    answer = machine.doctor("build", DOCTOR_SYSTEM="other")
+    result = machine.doctor("build", DOCTOR_SYSTEM="other")
     for name in ("Debian: ", "Fedora: ", "macOS:  "):
-        assert answer.stderr.count(name) == 4
+        assert result.stderr.count(name) == 4
 
 
 def test_an_old_python_is_named_with_its_version(machine):
     machine.everything().python("3.10.12")
-    answer = machine.doctor("build")
-    assert "3.11 or newer is needed, the newest found is 3.10.12" in answer.stderr
+    result = machine.doctor("build")
+    assert "3.11 or newer is needed, the newest found is 3.10.12" in result.stderr
 
 
 def test_a_newer_python_beside_an_old_one_is_found(machine):
@@ -157,16 +157,16 @@ def test_a_newer_python_beside_an_old_one_is_found(machine):
 
 def test_python_without_venv_is_told_the_package_of_its_version(machine):
     machine.everything().python("3.11.2", venv=False)
-    answer = machine.doctor("build")
-    assert "Python's venv" in answer.stderr
-    assert "apt-get install python3.11-venv" in answer.stderr
+    result = machine.doctor("build")
+    assert "Python's venv" in result.stderr
+    assert "apt-get install python3.11-venv" in result.stderr
 
 
 def test_rust_must_be_as_new_as_the_manifest_says(machine):
     machine.everything().prints("rustc", "rustc 1.70.0 (90c541806 2023-05-31)")
-    answer = machine.doctor("build")
-    assert "1.89 or newer is needed, rustc is 1.70.0" in answer.stderr
-    assert "rustup update stable" in answer.stderr
+    result = machine.doctor("build")
+    assert "1.89 or newer is needed, rustc is 1.70.0" in result.stderr
+    assert "rustup update stable" in result.stderr
 
 
 def test_a_nightly_rust_counts_by_its_number(machine):
@@ -191,9 +191,9 @@ def test_rustc_without_cargo_is_not_enough(machine):
 )
 def test_a_java_that_will_not_do_is_named_with_the_reason(machine, version, modules, why):
     machine.everything().java(version, modules)
-    answer = machine.doctor("test")
-    assert answer.returncode == 1
-    assert why in answer.stderr
+    result = machine.doctor("test")
+    assert result.returncode == 1
+    assert why in result.stderr
 
 
 def test_the_demo_needs_no_java_compiler(machine):
@@ -205,8 +205,8 @@ def test_java_is_found_in_java_home_before_the_path(machine, tmp_path):
     machine.everything().java("11.0.2")
     home = tmp_path / "jdk-21"
     java = machine.java("21.0.1", folder=home / "bin")
-    answer = machine.doctor("--print", "java", JAVA_HOME=str(home))
-    assert answer.stdout.strip() == str(java)
+    result = machine.doctor("--print", "java", JAVA_HOME=str(home))
+    assert result.stdout.strip() == str(java)
 
 
 def test_java_is_found_in_the_usual_places(machine):
@@ -218,11 +218,11 @@ def test_java_is_found_in_the_usual_places(machine):
 
 
 def test_printing_what_is_not_there_fails(machine):
-    answer = machine.doctor("--print", "java")
-    assert (answer.returncode, answer.stdout) == (1, "")
+    result = machine.doctor("--print", "java")
+    assert (result.returncode, result.stdout) == (1, "")
 
 
 def test_a_wrong_argument_is_refused(machine):
-    answer = machine.doctor("everything")
-    assert answer.returncode == 2
-    assert "usage" in answer.stderr
+    result = machine.doctor("everything")
+    assert result.returncode == 2
+    assert "usage" in result.stderr

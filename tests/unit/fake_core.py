@@ -24,22 +24,22 @@ V = TypeVar("V")
 class PendingRequest:
     def __init__(self) -> None:
         self.is_done = False
-        self.answer: Any = None
+        self.response: Any = None
         self.answer_bytes = 0
         self.callbacks: list[Callable[[Any], object]] = []
 
-    def complete(self, answer: Any) -> None:
-        self.is_done, self.answer = True, answer
+    def complete(self, response: Any) -> None:
+        self.is_done, self.response = True, response
         for callback in self.callbacks:
             callback(self)
 
     def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
         if not self.is_done:
-            raise KafkaTimeoutError("not answered")
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        answer: dict[str, Any] = self.answer
-        return answer
+            raise KafkaTimeoutError("no response")
+        if isinstance(self.response, Exception):
+            raise self.response
+        response: dict[str, Any] = self.response
+        return response
 
     def add_done_callback(self, f: Callable[[Any], object]) -> None:
         if self.is_done:
@@ -66,19 +66,19 @@ class ClusterMetadata:
 
 
 class Client:
-    """`answers[api]` is a response, an exception, a function of the body, or a list of these."""
+    """`responses[api]` is a response, an exception, a function of the body, or a list of these."""
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         self.config = config
-        self.answers: dict[str, Any] = {}
+        self.responses: dict[str, Any] = {}
         self.requests: list[tuple[str, dict[str, Any], Any]] = []
         self.versions: dict[str, Any] = {}
         self.forgotten: list[tuple[str, str]] = []
         self.held: list[PendingRequest] | None = None  # a list: responses wait for the test
         self.closed = False
 
-    def _answer(self, api: str, body: dict[str, Any]) -> Any:
-        found = self.answers[api]
+    def _response(self, api: str, body: dict[str, Any]) -> Any:
+        found = self.responses[api]
         if isinstance(found, list):
             found = found.pop(0) if len(found) > 1 else found[0]
         return found(body) if callable(found) else found
@@ -102,7 +102,7 @@ class Client:
         if self.held is not None:
             self.held.append(pending)
         else:
-            pending.complete(self._answer(api, body))
+            pending.complete(self._response(api, body))
         return pending
 
     def request(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Client:
         return [BrokerMetadata(1, "h", 1), BrokerMetadata(2, "h", 2)]
 
     def cluster(self) -> Any:
-        return self.answers.get("cluster", ClusterMetadata({}, 0))
+        return self.responses.get("cluster", ClusterMetadata({}, 0))
 
     def api_versions(self, node: Any = "any") -> dict[str, tuple[int, int]]:
         return {"Produce": (0, 12)}

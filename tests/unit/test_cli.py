@@ -164,8 +164,8 @@ def test_a_host_alone_is_no_command(arguments, capsys):
         (["--users", "/nowhere"], "--users cannot read /nowhere: No such file or directory"),
         (
             ["--security-protocol", "SASL_SSL"],
-            "--security-protocol SASL_SSL needs --users FILE, because nobody could log in without"
-            " users",
+            "--security-protocol SASL_SSL needs --users FILE, because no client could log in"
+            " without users",
         ),
         (
             ["--sasl-mechanism", "PLAIN"],
@@ -257,13 +257,13 @@ def test_an_error_with_a_text_of_its_own_follows_the_log(monkeypatch, capsys):
     from thalweg.cli import topics
 
     def fail(arguments: Any) -> int:
-        logging.getLogger("thalweg.network").warning("no broker answers on port 1")
+        logging.getLogger("thalweg.network").warning("no broker responds on port 1")
         raise ValueError("1")
 
     monkeypatch.setattr(topics, "run", fail)
     assert cli.main(["topics", "list"]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "thalweg topics: no broker answers on port 1",
+        "thalweg topics: no broker responds on port 1",
         "thalweg topics: 1",
     ]
 

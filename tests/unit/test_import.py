@@ -120,7 +120,7 @@ for cls in (thalweg.KafkaProducer, thalweg.KafkaConsumer):
     silent = [name for name, call in calls.items() if callable(call) and not call.__doc__]
     print(cls.__name__, silent)
 """
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert answer.stdout == "KafkaProducer []\nKafkaConsumer []\n"
+    assert result.stdout == "KafkaProducer []\nKafkaConsumer []\n"

@@ -32,7 +32,7 @@ pub enum BrokerError {
     NoSuchNode { node: i32, nodes: i32 },
     #[error("the broker is closed")]
     Closed,
-    /// The broker's thread did not answer in time.
+    /// The broker's thread did not respond in time.
     #[error("the broker's thread did not {what} within {seconds} s")]
     Timeout { what: &'static str, seconds: u64 },
 }
@@ -51,7 +51,7 @@ impl BrokerError {
     }
 }
 
-/// Why a client's request is refused, in the form that answers use.
+/// Why a client's request is refused, in the form that responses use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
@@ -75,7 +75,7 @@ impl ApiError {
         Self::new(code, code.message())
     }
 
-    /// Returns the code and message fields of an answer: 0 and null if nothing was refused.
+    /// Returns the code and message fields of a response: 0 and null if nothing was refused.
     pub(crate) fn fields(error: Option<Self>) -> (i16, Option<Str>) {
         match error {
             Some(error) => (error.code.0, Some(error.message.into())),

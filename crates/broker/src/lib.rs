@@ -8,7 +8,7 @@
 //!                               |-- topology: nodes, topics, leaders
 //!                               |     '-- partition: log, producers (dedup), waiting requests
 //!                               |-- storage: batches in wire form, by offset and by time
-//!                               |-- fetch: sessions, reading, the answer's bytes
+//!                               |-- fetch: sessions, reading, the response's bytes
 //!                               |-- transactions: the coordinator of transactions
 //!                               |-- security: users, and who has logged in
 //!                               |-- quotas: what clients may send, read and change
@@ -17,7 +17,8 @@
 //! ```
 //! `Core` and everything below it have no socket, thread or clock. Time is an argument, so tests
 //! run in virtual time. The integration tests run on this broker and on real Kafka.
-//! `examples/answers` prints a broker's answers, and a test compares them with those of a real one.
+//! `examples/answers` prints a broker's responses, and a test compares them with those of a real
+//! one.
 //!
 //! It is strict where it implements Kafka: it decodes and checks every batch, sequences and epochs
 //! follow Kafka's producer state, segments roll and expire by Kafka's rules. These parts of Kafka

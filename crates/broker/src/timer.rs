@@ -7,7 +7,7 @@ use std::time::Instant;
 pub(crate) struct Timer(Option<(Instant, Waker)>);
 
 impl Timer {
-    /// Notes that somebody sleeps until the deadline.
+    /// Notes that a task sleeps until the deadline.
     pub(crate) fn arm(&mut self, deadline: Instant, waker: &Waker) {
         self.0 = Some((deadline, waker.clone()));
     }

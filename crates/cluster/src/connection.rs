@@ -60,7 +60,7 @@ pub(crate) struct Connection {
     pub(crate) failures: u32,
     /// No attempt starts before this time.
     pub(crate) retry_at: Option<Instant>,
-    /// Somebody asked for it while it was not ready: connect as soon as the backoff is over.
+    /// A caller asked for it while it was not ready: connect as soon as the backoff is over.
     pub(crate) wanted: bool,
     pub(crate) throttled_until: Option<Instant>,
     /// In the order of writing. Responses come in the same order.

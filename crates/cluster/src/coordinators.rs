@@ -1,4 +1,4 @@
-//! Which node coordinates a group or a transaction. The lookup is kept until somebody reports a
+//! Which node coordinates a group or a transaction. The lookup is kept until a caller reports a
 //! change.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub enum Coordinator {
 #[derive(Debug, Clone)]
 struct Entry {
     state: Coordinator,
-    /// Somebody asked for it since it became unknown.
+    /// A caller asked for it since it became unknown.
     wanted: bool,
     in_flight: bool,
     failures: u32,
@@ -94,7 +94,7 @@ impl Coordinators {
         }
     }
 
-    /// Forgets all coordinators on a node that is gone. They are looked up again when somebody
+    /// Forgets all coordinators on a node that is gone. They are looked up again when a caller
     /// asks.
     pub(crate) fn invalidate_node(&mut self, node: NodeId, now: Instant) {
         for entry in self.entries.values_mut() {

@@ -192,7 +192,7 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Whether another attempt cannot help until somebody changes a setting.
+    /// Whether another attempt cannot help until the user changes a setting.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Authentication { .. }

@@ -68,7 +68,7 @@ impl Nodes {
         (1..).map(|n: NodeId| -n).zip(&self.bootstrap)
     }
 
-    /// Returns the nodes that can answer a question about the cluster, in rotation from a random
+    /// Returns the nodes that can respond to a request about the cluster, in rotation from a random
     /// one.
     pub(crate) fn candidates(&mut self) -> Vec<NodeId> {
         let mut ids: Vec<NodeId> = if self.bootstrapping {

@@ -57,7 +57,7 @@ impl<T> OneShot<T> {
     }
 
     /// Takes the value if it is there. Otherwise `waker` is woken when it is set. A value that was
-    /// taken before wakes nobody.
+    /// taken before wakes no thread.
     pub fn take_or_wait(&self, waker: &Waker) -> Option<T> {
         let mut state = self.lock();
         state.wait(waker);

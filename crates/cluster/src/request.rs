@@ -12,9 +12,6 @@ pub type NodeId = i32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
     Produce,
-    /// A second connection for Produce, used when one does not keep the broker busy: a broker works
-    /// on only one request of a connection at a time.
-    SecondProduce,
     Fetch,
     Group,
     /// `JoinGroup` and `SyncGroup`, which wait at the coordinator for the other members.

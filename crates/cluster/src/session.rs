@@ -6,7 +6,7 @@
 //! ```
 //! A broker checks the end of a session only when it reads a request, and accepts `SaslHandshake`
 //! even after the end. So an idle connection may outlive its session: it authenticates again when
-//! somebody wants to use it.
+//! a request needs it.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@
 //! `ArrayData::validate_full` checks the contents of the buffers (offsets, keys of dictionaries,
 //! text).
 //!
-//! Nobody can check whether a pointer points to as much memory as the struct says.
+//! No code can check whether a pointer points to as much memory as the struct says.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_void};

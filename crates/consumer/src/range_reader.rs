@@ -201,7 +201,7 @@ impl RangeReader {
         ];
         let until = match reason {
             Reason::TimedOut(_) => now + self.limits.timeout.min(PATIENCE),
-            // After a while without an answer, the partition may be found deleted.
+            // After a while without a response, the partition may be found deleted.
             Reason::OutOfRange(_) | Reason::NothingFound(_) => self.fails_at().min(now + PATIENCE),
         };
         self.stage = Stage::Resolving {

@@ -46,7 +46,7 @@ impl<T> PerProcess<T> {
                 self.0
                     .compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire);
             if published.is_err() {
-                // SAFETY: `fresh` was not published, so nobody else has it.
+                // SAFETY: `fresh` was not published, so no other thread has it.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }

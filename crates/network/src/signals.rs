@@ -23,7 +23,7 @@ pub struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks the signals. Call this first in a thread that somebody else started.
+    /// Blocks the signals. Call this first in a thread that other code started.
     pub fn block() -> Self {
         Self {
             #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Why a record was not written, or why nobody knows whether it was.
+//! Why a record was not written, or why it is unknown whether it was.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -67,7 +67,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 pub(crate) enum Continuity {
     #[default]
     Whole,
-    /// A batch was given up, and nobody knows whether it is in the log.
+    /// A batch was given up, and it is unknown whether it is in the log.
     Unresolved,
     /// A sequence that was assigned is missing in the log.
     Gap,
@@ -158,7 +158,7 @@ impl Sequences {
     }
 
     /// Returns whether an unclean election truncated the log so that a later batch is the first one
-    /// in the rest. Nobody can then tell whether this batch was written before.
+    /// in the rest. It is then unknown whether this batch was written before.
     pub(crate) fn is_cut_off(&self, order: Order) -> bool {
         let is_cut_off = self.cut_at.is_some_and(|first| order < first);
         is_cut_off && !is_planted(Bug::UnansweredTaken)

@@ -103,7 +103,7 @@ impl ErrorCode {
         self.is_in(Family::ApplicationRecoverable)
     }
 
-    /// Returns whether somebody must change a configuration first
+    /// Returns whether an administrator must change a configuration first
     /// (`InvalidConfigurationException`).
     pub fn is_invalid_configuration(self) -> bool {
         self.is_in(Family::InvalidConfiguration)

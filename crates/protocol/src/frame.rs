@@ -111,7 +111,7 @@ fn put_length(frame: &mut [u8], more: usize) -> Result<(), EncodeError> {
 
 /// Reads the header of a request of any API and version.
 ///
-/// For an unknown API nobody can tell whether tags follow. The reader is then after the client id,
+/// For an unknown API, tags may or may not follow. The reader is then after the client id,
 /// and the body cannot be read.
 pub fn decode_request_header(input: &mut Reader) -> Result<RequestHeader, DecodeError> {
     let request_api_key = input.i16()?;

@@ -1,6 +1,6 @@
 //! The versions of each API that the client itself sends: the schema's, with the limits below.
 //!
-//! The embedded broker does not use these limits. It answers all versions that the schema calls
+//! The embedded broker does not use these limits. It supports all versions that the schema calls
 //! valid.
 
 use std::ops::RangeInclusive;

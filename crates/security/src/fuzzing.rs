@@ -47,7 +47,8 @@ fn credential() -> Credential {
     KNOWN.get_or_init(derive).clone()
 }
 
-/// Reads a line as client-first, and the rest as client-final. Nobody without the password succeeds.
+/// Reads a line as client-first, and the rest as client-final. No client without the password
+/// succeeds.
 pub fn fuzz_scram_server(data: &[u8]) {
     let place = data.iter().position(|byte| *byte == b'\n');
     let (first, last) = data.split_at(place.unwrap_or(data.len()));

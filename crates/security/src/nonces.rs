@@ -1,4 +1,4 @@
-//! [`Nonces`] and [`Salts`]: values that nobody can guess, from one secret seed.
+//! [`Nonces`] and [`Salts`]: values that an attacker cannot guess, from one secret seed.
 
 use std::fmt;
 

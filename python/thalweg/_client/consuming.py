@@ -250,12 +250,12 @@ def times_of(rows: Iterable[_Listed]) -> dict[TopicPartition, OffsetAndTimestamp
     }
 
 
-def visible_topics(answer: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
+def visible_topics(response: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
     """Returns the topics of a Metadata response, without internal ones if the option says so."""
     hidden = config["exclude_internal_topics"]
     return {
         row["Name"]
-        for row in answer["Topics"]
+        for row in response["Topics"]
         if row["ErrorCode"] == 0 and not (hidden and row["IsInternal"])
     }
 

@@ -46,7 +46,7 @@ class AwsRules:
                 self.values[option] = value
 
     def check(self) -> None:
-        """Checks that there are credentials, and that nobody else can read them."""
+        """Checks that there are credentials, and that no other user can read them."""
         if self.values["security_protocol"] != "SASL_SSL":
             self.found.problem(
                 "sasl_mechanism='AWS_MSK_IAM' needs security_protocol='SASL_SSL', because anybody"

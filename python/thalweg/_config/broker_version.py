@@ -41,7 +41,7 @@ _FIRST_WITH: Final = (
     ((0, 10, 2), "OffsetFetch", 2),
     ((0, 10, 1), "Metadata", 2),
 )
-# The first version that answers ApiVersions.
+# The first version that supports ApiVersions.
 _OLDEST: Final = (0, 10, 0)
 
 

@@ -283,8 +283,7 @@ _CONNECTION: tuple[Option, ...] = (
         doc="Maximum number of requests in flight per connection. Idempotence needs 5 or less."
         " Without idempotence, a retry can change the order of records if the value is above 1."
         " Even with 1, a lost connection can change the order, because the broker may write the"
-        " old request after the retry. If one connection cannot keep a broker busy, the producer"
-        " opens a second connection to it.",
+        " old request after the retry.",
         ignored="it limits requests that write records",
         ignored_by="ca",
     ),

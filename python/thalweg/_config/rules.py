@@ -201,7 +201,7 @@ class _Rules:
     # -------------------------------------------------------------- consumers
 
     def fetch(self) -> None:
-        """A fetch must be answered before the request times out (kafka-python).
+        """A fetch must get its response before the request times out (kafka-python).
 
         The largest response must also fit into receive_message_max_bytes, which is raised to it.
         """

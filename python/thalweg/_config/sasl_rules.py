@@ -215,7 +215,7 @@ class SaslRules:
                 value = entries[entry]
                 self.values[option] = Secret(value) if entry == "password" else value
             elif revealed(self.values[option]) != entries[entry]:
-                # Half of each would be a login that nobody meant.
+                # Half of each would be a login that the application did not mean.
                 self.found.problem(
                     f"sasl_jaas_config and {option} contain different values for {entry}: set only"
                     " one of them"

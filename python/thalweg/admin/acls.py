@@ -243,12 +243,14 @@ class AclRequests(Requests):
         Returns:
             ([ACL], NoError), as in kafka-python.
         """
-        answer = self._call(
+        response = self._call(
             "DescribeAcls",
             _filter_body(acl_filter),
-            codes=lambda answer: [(answer["ErrorCode"], answer["ErrorMessage"], "DescribeAcls")],
+            codes=lambda response: [
+                (response["ErrorCode"], response["ErrorMessage"], "DescribeAcls")
+            ],
         )
-        found = [_acl_of(row, acl) for row in answer["Resources"] for acl in row["Acls"]]
+        found = [_acl_of(row, acl) for row in response["Resources"] for acl in row["Acls"]]
         return found, NoError
 
     def create_acls(self, acls: Sequence[ACL]) -> dict[str, list[Any]]:
@@ -277,9 +279,9 @@ class AclRequests(Requests):
             }
             for each in acls
         ]
-        answer = self._call("CreateAcls", {"Creations": creations}, "controller")
+        response = self._call("CreateAcls", {"Creations": creations}, "controller")
         results: dict[str, list[Any]] = {"succeeded": [], "failed": []}
-        for acl, row in zip(acls, answer["Results"], strict=True):
+        for acl, row in zip(acls, response["Results"], strict=True):
             if row["ErrorCode"] == 0:
                 results["succeeded"].append(acl)
             else:
@@ -302,11 +304,11 @@ class AclRequests(Requests):
         filters = list(acl_filters)
         if not all(isinstance(each, ACLFilter) for each in filters):
             raise IllegalArgumentError("acl_filters must contain ACLFilter type objects")
-        answer = self._call(
+        response = self._call(
             "DeleteAcls", {"Filters": [_filter_body(each) for each in filters]}, "controller"
         )
         results = []
-        for given, row in zip(filters, answer["FilterResults"], strict=True):
+        for given, row in zip(filters, response["FilterResults"], strict=True):
             matched = row["MatchingAcls"]
             error = first_error((acl["ErrorCode"], acl["ErrorMessage"], "ACL") for acl in matched)
             kind = for_code(row["ErrorCode"]) if row["ErrorCode"] else type(error or NoError())

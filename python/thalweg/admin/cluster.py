@@ -57,8 +57,8 @@ class ClusterRequests(PartitionRequests):
             self._call(
                 "DescribeCluster",
                 body,
-                codes=lambda answer: [
-                    (answer["ErrorCode"], answer["ErrorMessage"], "DescribeCluster")
+                codes=lambda response: [
+                    (response["ErrorCode"], response["ErrorMessage"], "DescribeCluster")
                 ],
             )
         )
@@ -94,17 +94,17 @@ class ClusterRequests(PartitionRequests):
             {feature: {"supported": (min, max), "finalized": (min, max), "finalized_epoch": int or
             None}}. Keys that the broker does not report are missing.
         """
-        answer = self._call(
+        response = self._call(
             "ApiVersions",
             {"ClientSoftwareName": "thalweg", "ClientSoftwareVersion": "0"},
             "controller" if send_request_to_controller else "any",
-            codes=lambda answer: [(answer["ErrorCode"], None, "ApiVersions")],
+            codes=lambda response: [(response["ErrorCode"], None, "ApiVersions")],
         )
         found: dict[str, dict[str, Any]] = defaultdict(dict)
-        for row in answer.get("SupportedFeatures", ()):
+        for row in response.get("SupportedFeatures", ()):
             found[row["Name"]]["supported"] = (row["MinVersion"], row["MaxVersion"])
-        epoch = answer.get("FinalizedFeaturesEpoch", -1)
-        for row in answer.get("FinalizedFeatures", ()):
+        epoch = response.get("FinalizedFeaturesEpoch", -1)
+        for row in response.get("FinalizedFeatures", ()):
             levels = (row["MinVersionLevel"], row["MaxVersionLevel"])
             found[row["Name"]]["finalized"] = levels
             found[row["Name"]]["finalized_epoch"] = epoch if epoch >= 0 else None
@@ -149,14 +149,16 @@ class ClusterRequests(PartitionRequests):
         body: dict[str, Any] = {"timeoutMs": int(timeout_ms), "FeatureUpdates": updates}
         if validate_only:
             body["ValidateOnly"] = True
-        answer = self._call(
+        response = self._call(
             "UpdateFeatures",
             body,
             "controller",
-            codes=lambda answer: [(answer["ErrorCode"], answer["ErrorMessage"], "UpdateFeatures")],
+            codes=lambda response: [
+                (response["ErrorCode"], response["ErrorMessage"], "UpdateFeatures")
+            ],
         )
         found = dict.fromkeys(feature_updates, "OK")
-        for row in answer.get("Results", ()):
+        for row in response.get("Results", ()):
             if row["ErrorCode"]:
                 found[row["Feature"]] = str(for_code(row["ErrorCode"])(row["ErrorMessage"]))
         return found
@@ -169,14 +171,14 @@ class ClusterRequests(PartitionRequests):
             current_voters, observers, error}]}], nodes: [...]}.
         """
         topic = {"TopicName": "__cluster_metadata", "Partitions": [{"PartitionIndex": 0}]}
-        answer = self._call(
+        response = self._call(
             "DescribeQuorum",
             {"Topics": [topic]},
-            codes=lambda answer: [
-                (answer["ErrorCode"], answer.get("ErrorMessage"), "DescribeQuorum")
+            codes=lambda response: [
+                (response["ErrorCode"], response.get("ErrorMessage"), "DescribeQuorum")
             ],
         )
-        found: dict[str, Any] = snake_keys(answer)
+        found: dict[str, Any] = snake_keys(response)
         found.pop("error_code", None)
         found.pop("error_message", None)
         for row in (row for each in found["topics"] for row in each["partitions"]):
@@ -205,13 +207,13 @@ class ClusterRequests(PartitionRequests):
         body = {"Topics": self._chosen_partitions(topic_partitions)}
         found = []
         for node in self._node_ids() if brokers is None else brokers:
-            answer = self._call(
+            response = self._call(
                 "DescribeLogDirs",
                 body,
                 node,
-                codes=lambda answer: [(answer.get("ErrorCode", 0), None, "DescribeLogDirs")],
+                codes=lambda response: [(response.get("ErrorCode", 0), None, "DescribeLogDirs")],
             )
-            found.append({"broker": node, "log_dirs": snake_keys(answer["Results"])})
+            found.append({"broker": node, "log_dirs": snake_keys(response["Results"])})
         return found
 
     def alter_replica_log_dirs(

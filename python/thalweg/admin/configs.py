@@ -256,7 +256,7 @@ class ConfigRequests(Requests):
         kept = ConfigFilterType.build_from(config_filter)
         found: dict[str, dict[str, dict[str, dict[str, Any]]]] = defaultdict(dict)
         for node, resources in self._by_node(config_resources).items():
-            answer = self._call(
+            response = self._call(
                 "DescribeConfigs",
                 {
                     "Resources": [
@@ -272,12 +272,12 @@ class ConfigRequests(Requests):
                     "IncludeSynonyms": include_synonyms,
                 },
                 node,
-                codes=lambda answer: (
+                codes=lambda response: (
                     (row["ErrorCode"], row["ErrorMessage"], f"options of {row['ResourceName']!r}")
-                    for row in answer["Results"]
+                    for row in response["Results"]
                 ),
             )
-            for row in answer["Results"]:
+            for row in response["Results"]:
                 kind = ConfigResourceType(row["ResourceType"]).name.lower()
                 entries = {}
                 default = _is_brokers_default(row["ResourceType"], row["ResourceName"])
@@ -315,13 +315,13 @@ class ConfigRequests(Requests):
                     "listing resources by type needs ListConfigResources 1 (Kafka 4.1)"
                 )
             kinds = []
-        answer = self._call(
+        response = self._call(
             "ListConfigResources",
             {"ResourceTypes": kinds},
-            codes=lambda answer: [(answer["ErrorCode"], None, "ListConfigResources")],
+            codes=lambda response: [(response["ErrorCode"], None, "ListConfigResources")],
         )
         found: dict[str, list[str]] = defaultdict(list)
-        for row in answer["ConfigResources"]:
+        for row in response["ConfigResources"]:
             kind = ConfigResourceType(row["ResourceType"]).name.lower()
             found[kind].append(row["ResourceName"])
         return dict(found)
@@ -410,8 +410,8 @@ class ConfigRequests(Requests):
 
     def _entries(self, resource: ConfigResource, config_filter: str) -> dict[str, dict[str, Any]]:
         asked = ConfigResource(resource.resource_type, resource.name)
-        answer = self.describe_configs([asked], config_filter=config_filter)
-        return answer[resource.resource_type.name.lower()][resource.name]
+        response = self.describe_configs([asked], config_filter=config_filter)
+        return response[resource.resource_type.name.lower()][resource.name]
 
     def _check_names(self, resources: Iterable[ConfigResource]) -> None:
         for each in resources:
@@ -477,8 +477,8 @@ class ConfigRequests(Requests):
                         "Configs": rows,
                     }
                 )
-            answer = self._call(api, {"Resources": body, "ValidateOnly": validate_only}, node)
-            for row in answer["Responses"]:
+            response = self._call(api, {"Resources": body, "ValidateOnly": validate_only}, node)
+            for row in response["Responses"]:
                 kind = ConfigResourceType(row["ResourceType"]).name.lower()
                 wrong = for_code(row["ErrorCode"])
                 text = str(wrong(row["ErrorMessage"] or wrong.description))

@@ -17,7 +17,9 @@ __all__ = ["GroupOffsetRequests"]
 def _offset_codes(group_id: str) -> Codes:
     """Finds the group's error code in an OffsetFetch response about one group."""
     about = f"committed offsets of group {group_id!r}"
-    return lambda answer: [((answer.get("Groups") or [answer])[0].get("ErrorCode", 0), None, about)]
+    return lambda response: [
+        ((response.get("Groups") or [response])[0].get("ErrorCode", 0), None, about)
+    ]
 
 
 class GroupOffsetRequests(PartitionRequests):
@@ -48,7 +50,7 @@ class GroupOffsetRequests(PartitionRequests):
             raise ValueError("Empty group_specs!")
         found = {}
         for group_id, partitions in group_specs.items():
-            answer = self._call(
+            response = self._call(
                 "OffsetFetch",
                 wire.fetch_bodies(
                     ConsumerGroupMetadata(group_id), partitions, require_stable=False
@@ -57,7 +59,7 @@ class GroupOffsetRequests(PartitionRequests):
                 codes=_offset_codes(group_id),
                 max_version=wire.FETCH_VERSION_MAX,
             )
-            offsets, errors = wire.fetched(answer)
+            offsets, errors = wire.fetched(response)
             for where, kind in errors.items():
                 about = f"the committed offset of {where.topic}-{where.partition}"
                 raise kind(f"{about} in group {group_id!r}: {kind.description}")
@@ -87,13 +89,13 @@ class GroupOffsetRequests(PartitionRequests):
         offsets = offsets_given(offsets)
         if not offsets:
             return {}
-        answer = self._call(
+        response = self._call(
             "OffsetCommit",
             wire.commit_body(ConsumerGroupMetadata(group_id), offsets),
             self._coordinator(group_id, group_coordinator_id),
-            codes=lambda answer: (
+            codes=lambda response: (
                 (row["ErrorCode"], None, topic["Name"])
-                for topic in answer["Topics"]
+                for topic in response["Topics"]
                 for row in topic["Partitions"]
             ),
             raise_errors=False,
@@ -101,7 +103,7 @@ class GroupOffsetRequests(PartitionRequests):
         )
         return {
             TopicPartition(topic["Name"], row["PartitionIndex"]): for_code(row["ErrorCode"])
-            for topic in answer["Topics"]
+            for topic in response["Topics"]
             for row in topic["Partitions"]
         }
 
@@ -187,18 +189,18 @@ class GroupOffsetRequests(PartitionRequests):
             topics.setdefault(topic, []).append({"PartitionIndex": partition})
         if not topics:
             return {}
-        answer = self._call(
+        response = self._call(
             "OffsetDelete",
             {
                 "GroupId": group_id,
                 "Topics": [{"Name": name, "Partitions": rows} for name, rows in topics.items()],
             },
             self._coordinator(group_id, group_coordinator_id),
-            codes=lambda answer: [(answer["ErrorCode"], None, f"group {group_id!r}")],
+            codes=lambda response: [(response["ErrorCode"], None, f"group {group_id!r}")],
         )
         return {
             TopicPartition(topic["Name"], row["PartitionIndex"]): for_code(row["ErrorCode"])
-            for topic in answer["Topics"]
+            for topic in response["Topics"]
             for row in topic["Partitions"]
         }
 

@@ -145,13 +145,13 @@ class GroupRequests(GroupOffsetRequests):
             body["TypesFilter"] = [GroupType.value_for(each) for each in types_filter]
         found: list[dict[str, Any]] = []
         for node in self._node_ids() if broker_ids is None else broker_ids:
-            answer = self._call(
+            response = self._call(
                 "ListGroups",
                 body,
                 node,
-                codes=lambda answer: [(answer["ErrorCode"], None, "ListGroups")],
+                codes=lambda response: [(response["ErrorCode"], None, "ListGroups")],
             )
-            found += snake_keys(answer["Groups"])
+            found += snake_keys(response["Groups"])
         return found
 
     def describe_groups(
@@ -193,17 +193,17 @@ class GroupRequests(GroupOffsetRequests):
         body: dict[str, Any] = {"Groups": [group_id]}
         if include_authorized_operations:
             body["IncludeAuthorizedOperations"] = True
-        answer = self._call(
+        response = self._call(
             "DescribeGroups",
             body,
             node,
-            codes=lambda answer: (
+            codes=lambda response: (
                 (row["ErrorCode"], row.get("ErrorMessage"), f"group {row['GroupId']!r}")
-                for row in answer["Groups"]
+                for row in response["Groups"]
             ),
             raise_errors=False,
         )
-        group = snake_keys(answer["Groups"][0])
+        group = snake_keys(response["Groups"][0])
         code, message = group.pop("error_code"), group.pop("error_message", None)
         group["authorized_operations"] = operation_names(group.get("authorized_operations"))
         for member in group["members"]:
@@ -225,17 +225,17 @@ class GroupRequests(GroupOffsetRequests):
         """
         found = {}
         for group_id in names_given(group_ids, "group_ids"):
-            answer = self._call(
+            response = self._call(
                 "DeleteGroups",
                 {"GroupsNames": [group_id]},
                 self._coordinator(group_id, group_coordinator_id),
-                codes=lambda answer: (
+                codes=lambda response: (
                     (row["ErrorCode"], None, f"group {row['GroupId']!r}")
-                    for row in answer["Results"]
+                    for row in response["Results"]
                 ),
                 raise_errors=False,
             )
-            code = answer["Results"][0]["ErrorCode"]
+            code = response["Results"][0]["ErrorCode"]
             found[group_id] = for_code(code).__name__ if code else "OK"
         return found
 
@@ -271,15 +271,15 @@ class GroupRequests(GroupOffsetRequests):
                 for each in chosen
             ],
         }
-        answer = self._call(
+        response = self._call(
             "LeaveGroup",
             body,
             node,
-            codes=lambda answer: [(answer["ErrorCode"], None, f"group {group_id!r}")],
+            codes=lambda response: [(response["ErrorCode"], None, f"group {group_id!r}")],
         )
         return {
             row["MemberId"] or row["GroupInstanceId"]: for_code(row["ErrorCode"])
-            for row in answer["Members"]
+            for row in response["Members"]
         }
 
     def _leave_one(
@@ -290,8 +290,8 @@ class GroupRequests(GroupOffsetRequests):
                 "removing static members needs LeaveGroup 3 (Kafka 2.4)"
             )
         body = {"GroupId": group_id, "MemberId": member.member_id}
-        answer = self._call("LeaveGroup", body, node, max_version=2)
-        return for_code(answer["ErrorCode"])
+        response = self._call("LeaveGroup", body, node, max_version=2)
+        return for_code(response["ErrorCode"])
 
     # ------------------------------------------------------------------ kafka-python 2's names
 
@@ -344,12 +344,12 @@ class GroupRequests(GroupOffsetRequests):
         """
         found = []
         for group_id in names_given(group_ids, "group_ids"):
-            answer = self._call(
+            response = self._call(
                 "DeleteGroups",
                 {"GroupsNames": [group_id]},
                 self._coordinator(group_id, group_coordinator_id),
             )
-            found.append((group_id, for_code(answer["Results"][0]["ErrorCode"])))
+            found.append((group_id, for_code(response["Results"][0]["ErrorCode"])))
         return found
 
 

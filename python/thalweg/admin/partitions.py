@@ -7,11 +7,11 @@ from typing import Any
 
 from thalweg._client.arguments import mapping_given, names_given, shown
 from thalweg.admin.acls import operation_names
-from thalweg.admin.answers import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.admin.naming import snake_keys
 from thalweg.admin.new_partitions import EXPECTED, new_partitions
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec
 from thalweg.admin.requests import Requests, first_error
+from thalweg.admin.responses import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.errors import (
     BrokerResponseError,
     ElectionNotNeededError,
@@ -71,7 +71,7 @@ class PartitionRequests(Requests):
             TypeError: If `topic_partitions` is not such a mapping.
         """
         mapping_given(topic_partitions, "topic_partitions", EXPECTED)
-        answer = self._call(
+        response = self._call(
             "CreatePartitions",
             {
                 "Topics": [new_partitions(*each) for each in topic_partitions.items()],
@@ -79,13 +79,13 @@ class PartitionRequests(Requests):
                 "ValidateOnly": validate_only,
             },
             "controller",
-            codes=lambda answer: (
+            codes=lambda response: (
                 (row["ErrorCode"], row["ErrorMessage"], f"topic {row['Name']!r}")
-                for row in answer["Results"]
+                for row in response["Results"]
             ),
             raise_errors=raise_errors,
         )
-        return CreatePartitionsResponse.of(answer)
+        return CreatePartitionsResponse.of(response)
 
     def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
         """Requests metadata, and returns {leader: its partitions}.
@@ -97,12 +97,12 @@ class PartitionRequests(Requests):
         """
         wanted = set(partitions)
         found: dict[int, set[TopicPartition]] = defaultdict(set)
-        answer = self._metadata(sorted({each.topic for each in wanted}))
-        topics = ((row["ErrorCode"], None, f"topic {row['Name']!r}") for row in answer["Topics"])
+        response = self._metadata(sorted({each.topic for each in wanted}))
+        topics = ((row["ErrorCode"], None, f"topic {row['Name']!r}") for row in response["Topics"])
         error = first_error(topics, (UnknownTopicOrPartitionError, LeaderNotAvailableError))
         if error is not None:
             raise error
-        for topic in answer["Topics"]:
+        for topic in response["Topics"]:
             for row in topic["Partitions"]:
                 where = TopicPartition(topic["Name"], row["PartitionIndex"])
                 if where in wanted:
@@ -253,8 +253,8 @@ class PartitionRequests(Requests):
                     for topic, partitions in by_topic(theirs).items()
                 ],
             }
-            answer = self._call("ListOffsets", body, leader, version=max(version, least))
-            for topic in answer["Topics"]:
+            response = self._call("ListOffsets", body, leader, version=max(version, least))
+            for topic in response["Topics"]:
                 for row in topic["Partitions"]:
                     where = TopicPartition(topic["Name"], row["PartitionIndex"])
                     kind = for_code(row["ErrorCode"])
@@ -296,7 +296,7 @@ class PartitionRequests(Requests):
         where = None
         if cursor is not None:
             where = {"TopicName": cursor["topic_name"], "PartitionIndex": cursor["partition_index"]}
-        answer = self._call(
+        response = self._call(
             "DescribeTopicPartitions",
             {
                 "Topics": [{"Name": name} for name in sorted(names_given(topics, "topics"))],
@@ -304,7 +304,7 @@ class PartitionRequests(Requests):
                 "Cursor": where,
             },
         )
-        found = snake_keys(answer)
+        found = snake_keys(response)
         for topic in found["topics"]:
             topic["topic_authorized_operations"] = operation_names(
                 topic["topic_authorized_operations"]
@@ -323,10 +323,10 @@ class PartitionRequests(Requests):
         if not isinstance(given, Mapping):
             given = names_given(given, "topic_partitions", (str, tuple))
             if given and all(isinstance(each, str) for each in given):
-                answer = self._metadata(given)
+                response = self._metadata(given)
                 given = {
                     topic["Name"]: [row["PartitionIndex"] for row in topic["Partitions"]]
-                    for topic in answer["Topics"]
+                    for topic in response["Topics"]
                 }
             else:
                 given = by_topic(given)
@@ -361,17 +361,17 @@ class PartitionRequests(Requests):
                 f" not {election_type!r}"
             )
 
-        def codes(answer: dict[str, Any]) -> list[tuple[int, str | None, str]]:
+        def codes(response: dict[str, Any]) -> list[tuple[int, str | None, str]]:
             rows: list[tuple[int, str | None, str]] = [
-                (answer.get("ErrorCode", 0), None, "ElectLeaders")
+                (response.get("ErrorCode", 0), None, "ElectLeaders")
             ]
-            for topic in answer["ReplicaElectionResults"]:
+            for topic in response["ReplicaElectionResults"]:
                 for row in topic["PartitionResult"]:
                     about = f"{topic['Topic']}-{row['PartitionId']}"
                     rows.append((row["ErrorCode"], row["ErrorMessage"], about))
             return rows
 
-        answer = self._call(
+        response = self._call(
             "ElectLeaders",
             {
                 "ElectionType": int(election_type),
@@ -383,7 +383,7 @@ class PartitionRequests(Requests):
             raise_errors=raise_errors,
             ignored=(ElectionNotNeededError,),
         )
-        return ElectLeadersResponse.of(answer)
+        return ElectLeadersResponse.of(response)
 
     def perform_leader_election(
         self, election_type: int, topic_partitions: Any = None, timeout_ms: float | None = None
@@ -419,22 +419,22 @@ class PartitionRequests(Requests):
             topics[where[0]].append(
                 {"PartitionIndex": where[1], "Replicas": None if nodes is None else list(nodes)}
             )
-        answer = self._call(
+        response = self._call(
             "AlterPartitionReassignments",
             {
                 "TimeoutMs": self._timeout(timeout_ms),
                 "Topics": [{"Name": name, "Partitions": rows} for name, rows in topics.items()],
             },
             "controller",
-            codes=lambda answer: [
-                (answer["ErrorCode"], answer["ErrorMessage"], "AlterPartitionReassignments")
+            codes=lambda response: [
+                (response["ErrorCode"], response["ErrorMessage"], "AlterPartitionReassignments")
             ],
         )
         return {
             TopicPartition(topic["Name"], row["PartitionIndex"]): for_code(row["ErrorCode"])
             if row["ErrorCode"]
             else None
-            for topic in answer["Responses"]
+            for topic in response["Responses"]
             for row in topic["Partitions"]
         }
 
@@ -451,7 +451,7 @@ class PartitionRequests(Requests):
             {TopicPartition: {replicas, adding_replicas, removing_replicas}}.
         """
         chosen = self._chosen_partitions(topic_partitions)
-        answer = self._call(
+        response = self._call(
             "ListPartitionReassignments",
             {
                 "TimeoutMs": self._timeout(timeout_ms),
@@ -463,8 +463,8 @@ class PartitionRequests(Requests):
                 ],
             },
             "controller",
-            codes=lambda answer: [
-                (answer["ErrorCode"], answer["ErrorMessage"], "ListPartitionReassignments")
+            codes=lambda response: [
+                (response["ErrorCode"], response["ErrorMessage"], "ListPartitionReassignments")
             ],
         )
         return {
@@ -473,6 +473,6 @@ class PartitionRequests(Requests):
                 "adding_replicas": row["AddingReplicas"],
                 "removing_replicas": row["RemovingReplicas"],
             }
-            for topic in answer["Topics"]
+            for topic in response["Topics"]
             for row in topic["Partitions"]
         }

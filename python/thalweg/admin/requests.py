@@ -104,7 +104,7 @@ class Requests:
 
         Raises:
             BrokerResponseError: The first error of the response.
-            KafkaTimeoutError: If no broker answers in time.
+            KafkaTimeoutError: If no broker responds in time.
             KafkaConnectionError: If the connection broke after the client had sent a request that
                 changes something. The broker may or may not have done it.
         """
@@ -115,7 +115,7 @@ class Requests:
             wait_s = backoff.failed() / 1000
             in_time = time.monotonic() + wait_s < deadline
             try:
-                answer = self._client.request(
+                response = self._client.request(
                     api, body, node, version, self.config["request_timeout_ms"], max_version
                 )
             except KafkaConnectionError:
@@ -123,7 +123,7 @@ class Requests:
                     raise
                 time.sleep(wait_s)
                 continue
-            error = first_error(codes(answer), ignored)
+            error = first_error(codes(response), ignored)
             if not (in_time and isinstance(error, (*TRY_AGAIN, *again))):
                 break
             if isinstance(node, tuple):
@@ -135,7 +135,7 @@ class Requests:
             if isinstance(error, AuthorizationError) and error.errno is not None:
                 raise type(error)(self._with_right(str(error.args[0]), api, error.errno))
             raise error
-        return answer
+        return response
 
     def _refusal(self, api: str, code: int, message: str | None) -> str:
         """Returns the text of an item's error, which brokers may send without one."""

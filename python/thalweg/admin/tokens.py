@@ -34,7 +34,7 @@ class DelegationToken:
         renewers: The principals that may renew and expire the token, in addition to the owner.
             None in the result of `create_delegation_token`, because the response omits them.
         issue_timestamp: When the token was created, in Unix ms.
-        expiry_timestamp: When the token expires if nobody renews it, in Unix ms.
+        expiry_timestamp: When the token expires if no client renews it, in Unix ms.
         max_timestamp: When the token expires at the latest, in Unix ms.
     """
 
@@ -121,8 +121,8 @@ def _decoded(text: Secret | str) -> _Hmac | None:
 
 
 def _codes(about: str) -> Codes:
-    def codes(answer: dict[str, Any]) -> Iterable[tuple[int, str | None, str]]:
-        code = answer["ErrorCode"]
+    def codes(response: dict[str, Any]) -> Iterable[tuple[int, str | None, str]]:
+        code = response["ErrorCode"]
         advice = _ADVICE.get(code)
         text = None if advice is None else f"{for_code(code).description} {advice}"
         return [(code, text, about)]
@@ -174,16 +174,16 @@ class TokenRequests(Requests):
             about += f" for {owner}"
         # Version 2 has no owner: without this the token would be one of the requester.
         versions = [(1, body)] if owner is None else [(3, body)]
-        answer = self._call("CreateDelegationToken", versions, codes=_codes(about))
+        response = self._call("CreateDelegationToken", versions, codes=_codes(about))
         return DelegationToken(
-            token_id=answer["TokenId"],
-            hmac=_secret(answer["Hmac"]),
-            owner=_name(answer),
-            requester=_with_requester(answer),
+            token_id=response["TokenId"],
+            hmac=_secret(response["Hmac"]),
+            owner=_name(response),
+            requester=_with_requester(response),
             renewers=None,
-            issue_timestamp=answer["IssueTimestampMs"],
-            expiry_timestamp=answer["ExpiryTimestampMs"],
-            max_timestamp=answer["MaxTimestampMs"],
+            issue_timestamp=response["IssueTimestampMs"],
+            expiry_timestamp=response["ExpiryTimestampMs"],
+            max_timestamp=response["MaxTimestampMs"],
         )
 
     def renew_delegation_token(
@@ -204,8 +204,8 @@ class TokenRequests(Requests):
                 renewer.
         """
         body = {"Hmac": _hmac_of(hmac), "RenewPeriodMs": renew_period_ms}
-        answer = self._call("RenewDelegationToken", body, codes=_codes("RenewDelegationToken"))
-        expiry: int = answer["ExpiryTimestampMs"]
+        response = self._call("RenewDelegationToken", body, codes=_codes("RenewDelegationToken"))
+        expiry: int = response["ExpiryTimestampMs"]
         return expiry
 
     def expire_delegation_token(
@@ -228,8 +228,8 @@ class TokenRequests(Requests):
                 renewer.
         """
         body = {"Hmac": _hmac_of(hmac), "ExpiryTimePeriodMs": expiry_period_ms}
-        answer = self._call("ExpireDelegationToken", body, codes=_codes("ExpireDelegationToken"))
-        expiry: int = answer["ExpiryTimestampMs"]
+        response = self._call("ExpireDelegationToken", body, codes=_codes("ExpireDelegationToken"))
+        expiry: int = response["ExpiryTimestampMs"]
         return expiry
 
     def describe_delegation_tokens(
@@ -250,7 +250,7 @@ class TokenRequests(Requests):
         listed = [owners] if isinstance(owners, str) else owners
         asked = None if listed is None else [_principal(each, "owners") for each in listed]
         about = "DescribeDelegationToken"
-        answer = self._call(about, {"Owners": asked}, codes=_codes(about))
+        response = self._call(about, {"Owners": asked}, codes=_codes(about))
         return [
             DelegationToken(
                 token_id=row["TokenId"],
@@ -262,7 +262,7 @@ class TokenRequests(Requests):
                 expiry_timestamp=row["ExpiryTimestamp"],
                 max_timestamp=row["MaxTimestamp"],
             )
-            for row in answer["Tokens"]
+            for row in response["Tokens"]
         ]
 
 

@@ -154,8 +154,8 @@ class TopicRequests(Requests):
         body: dict[str, Any] = {"Topics": asked, "AllowAutoTopicCreation": False}
         if version >= _OPERATIONS_VERSION:
             body["IncludeTopicAuthorizedOperations"] = True
-        answer = self._call("Metadata", body, version=version)
-        return [_described(topic) for topic in answer["Topics"]]
+        response = self._call("Metadata", body, version=version)
+        return [_described(topic) for topic in response["Topics"]]
 
     def create_topics(
         self,
@@ -191,7 +191,7 @@ class TopicRequests(Requests):
         if validate_only and wait_for_metadata:
             raise ValueError("validate_only and wait_for_metadata cannot be used together")
         topics = _new_topics(new_topics)
-        answer = self._call(
+        response = self._call(
             "CreateTopics",
             {
                 "Topics": topics,
@@ -199,15 +199,17 @@ class TopicRequests(Requests):
                 "validateOnly": validate_only,
             },
             "controller",
-            codes=lambda answer: (
+            codes=lambda response: (
                 (row["ErrorCode"], row.get("ErrorMessage"), f"topic {row['Name']!r}")
-                for row in answer["Topics"]
+                for row in response["Topics"]
             ),
             raise_errors=raise_errors,
         )
         if wait_for_metadata:
-            self.wait_for_topics([row["Name"] for row in answer["Topics"] if not row["ErrorCode"]])
-        found: dict[str, Any] = snake_keys(answer)
+            self.wait_for_topics(
+                [row["Name"] for row in response["Topics"] if not row["ErrorCode"]]
+            )
+        found: dict[str, Any] = snake_keys(response)
         for topic in found["topics"]:
             rows = topic.pop("configs", None)
             if rows:
@@ -268,17 +270,17 @@ class TopicRequests(Requests):
             ]
         else:
             body["TopicNames"] = [str(each) for each in names]
-        answer = self._call(
+        response = self._call(
             "DeleteTopics",
             body,
             "controller",
-            codes=lambda answer: (
+            codes=lambda response: (
                 (row["ErrorCode"], row.get("ErrorMessage"), f"topic {row['Name']!r}")
-                for row in answer["Responses"]
+                for row in response["Responses"]
             ),
             raise_errors=raise_errors,
         )
-        found = snake_keys(answer)
+        found = snake_keys(response)
         return {"topics": found["responses"]}
 
 

@@ -145,11 +145,11 @@ class TransactionRequests(ClusterRequests):
             body["TransactionalIdPattern"] = transactional_id_pattern
         found = {}
         for node in self._node_ids() if broker_ids is None else broker_ids:
-            answer = self._call(
+            response = self._call(
                 "ListTransactions",
                 body,
                 node,
-                codes=lambda answer: [(answer["ErrorCode"], None, "ListTransactions")],
+                codes=lambda response: [(response["ErrorCode"], None, "ListTransactions")],
                 is_repeatable=True,
             )
             found[node] = [
@@ -158,7 +158,7 @@ class TransactionRequests(ClusterRequests):
                     row["ProducerId"],
                     TransactionState(row["TransactionState"]),
                 )
-                for row in answer["TransactionStates"]
+                for row in response["TransactionStates"]
             ]
         return found
 
@@ -190,7 +190,7 @@ class TransactionRequests(ClusterRequests):
 
         Raises:
             BrokerResponseError: If the brokers do not say who the coordinators are.
-            KafkaTimeoutError: If no broker answers in time.
+            KafkaTimeoutError: If no broker responds in time.
         """
         found: dict[str, TransactionDescription] = {}
         refused: dict[str, BrokerResponseError] = {}
@@ -205,8 +205,8 @@ class TransactionRequests(ClusterRequests):
             for node, theirs in self._by_coordinator(pending).items():
                 where = ("coordinator", "transaction", theirs[0])
                 body = {"TransactionalIds": theirs}
-                answer = self._call("DescribeTransactions", body, where, is_repeatable=True)
-                for row in answer["TransactionStates"]:
+                response = self._call("DescribeTransactions", body, where, is_repeatable=True)
+                for row in response["TransactionStates"]:
                     name, kind = row["TransactionalId"], for_code(row["ErrorCode"])
                     if kind is NoError:
                         found[name] = _description(node, row)
@@ -230,10 +230,10 @@ class TransactionRequests(ClusterRequests):
         found: dict[int, list[str]] = defaultdict(list)
         for body in bodies:
             codes = partial(_lookup_codes, body)
-            answer = self._call(
+            response = self._call(
                 "FindCoordinator", {"KeyType": 1, **body}, codes=codes, is_repeatable=True
             )
-            for row in _lookups(body, answer):
+            for row in _lookups(body, response):
                 found[row["NodeId"]].append(row["Key"])
         return found
 
@@ -262,7 +262,7 @@ class TransactionRequests(ClusterRequests):
             topics: dict[str, list[int]] = defaultdict(list)
             for topic, partition in sorted(theirs):
                 topics[topic].append(partition)
-            answer = self._call(
+            response = self._call(
                 "DescribeProducers",
                 {
                     "Topics": [
@@ -270,17 +270,17 @@ class TransactionRequests(ClusterRequests):
                     ]
                 },
                 node,
-                codes=lambda answer: (
+                codes=lambda response: (
                     (
                         row["ErrorCode"],
                         row["ErrorMessage"],
                         f"{each['Name']}-{row['PartitionIndex']}",
                     )
-                    for each in answer["Topics"]
+                    for each in response["Topics"]
                     for row in each["Partitions"]
                 ),
             )
-            for each in answer["Topics"]:
+            for each in response["Topics"]:
                 for row in each["Partitions"]:
                     found[TopicPartition(each["Name"], row["PartitionIndex"])] = (
                         PartitionProducerState(
@@ -303,10 +303,10 @@ class TransactionRequests(ClusterRequests):
             "Topics": [{"Name": where.topic, "PartitionIndexes": [where.partition]}],
             "CoordinatorEpoch": spec.coordinator_epoch,
         }
-        answer = self._call(
+        response = self._call(
             "WriteTxnMarkers", {"Markers": [marker]}, next(iter(self._leaders([where])))
         )
-        for topic in (topic for row in answer["Markers"] for topic in row["Topics"]):
+        for topic in (topic for row in response["Markers"] for topic in row["Topics"]):
             for row in topic["Partitions"]:
                 if row["ErrorCode"]:
                     kind = for_code(row["ErrorCode"])
@@ -357,7 +357,7 @@ class TransactionRequests(ClusterRequests):
             "EndTxn",
             body,
             ("coordinator", "transaction", prepared.transactional_id),
-            codes=lambda answer: [(answer["ErrorCode"], None, about)],
+            codes=lambda response: [(response["ErrorCode"], None, about)],
             # Later versions change the epoch, which only version 2 of transactions does.
             max_version=None if is_repeatable else _END_TXN_V1,
             again=(ConcurrentTransactionsError,),
@@ -407,18 +407,20 @@ class TransactionRequests(ClusterRequests):
         return found
 
 
-def _lookups(body: dict[str, Any], answer: dict[str, Any]) -> list[dict[str, Any]]:
+def _lookups(body: dict[str, Any], response: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the rows of a FindCoordinator response. Old versions have only one."""
-    rows: list[dict[str, Any]] = answer.get("Coordinators") or [{**answer, "Key": body.get("Key")}]
+    rows: list[dict[str, Any]] = response.get("Coordinators") or [
+        {**response, "Key": body.get("Key")}
+    ]
     return rows
 
 
 def _lookup_codes(
-    body: dict[str, Any], answer: dict[str, Any]
+    body: dict[str, Any], response: dict[str, Any]
 ) -> Iterable[tuple[int, str | None, str]]:
     return (
         (row["ErrorCode"], row.get("ErrorMessage"), f"transactional id {row['Key']!r}")
-        for row in _lookups(body, answer)
+        for row in _lookups(body, response)
     )
 
 

@@ -141,7 +141,7 @@ class UserRequests(Requests):
                     "alterations must be UserScramCredentialDeletion or"
                     f" UserScramCredentialUpsertion, got {type(each).__name__}"
                 )
-        answer = self._call(
+        response = self._call(
             "AlterUserScramCredentials",
             {"Deletions": deletions, "Upsertions": upsertions},
             "controller",
@@ -152,7 +152,7 @@ class UserRequests(Requests):
             )
             if row["ErrorCode"]
             else None
-            for row in answer["Results"]
+            for row in response["Results"]
         }
 
     def describe_user_scram_credentials(
@@ -169,15 +169,15 @@ class UserRequests(Requests):
         Raises:
             TypeError: If `users` is one str.
         """
-        # An empty list asks for all users. null would too, but brokers (4.3) do not answer it when
-        # they refuse.
+        # An empty list requests all users. null would too, but brokers (4.3) do not respond to it
+        # when they refuse.
         names = [] if users is None else names_given(users, "users")
         asked = [{"Name": name} for name in names]
-        answer = self._call(
+        response = self._call(
             "DescribeUserScramCredentials",
             {"Users": asked},
-            codes=lambda answer: [
-                (answer["ErrorCode"], answer["ErrorMessage"], "DescribeUserScramCredentials")
+            codes=lambda response: [
+                (response["ErrorCode"], response["ErrorMessage"], "DescribeUserScramCredentials")
             ],
         )
         return {
@@ -191,7 +191,7 @@ class UserRequests(Requests):
                     for each in row["CredentialInfos"]
                 ],
             }
-            for row in answer["Results"]
+            for row in response["Results"]
         }
 
     def alter_client_quotas(
@@ -224,9 +224,9 @@ class UserRequests(Requests):
             "AlterClientQuotas",
             {"Entries": [{"Entity": names, "Ops": ops}], "ValidateOnly": validate_only},
             "controller",
-            codes=lambda answer: [
+            codes=lambda response: [
                 (row["ErrorCode"], row["ErrorMessage"], f"quotas of {dict(entity)}")
-                for row in answer["Entries"]
+                for row in response["Entries"]
             ],
         )
 
@@ -258,11 +258,11 @@ class UserRequests(Requests):
             for kind, name in (match or {}).items()
         ]
         components += [{"EntityType": kind, "MatchType": _ANY, "Match": None} for kind in listed]
-        answer = self._call(
+        response = self._call(
             "DescribeClientQuotas",
             {"Components": components, "Strict": strict},
-            codes=lambda answer: [
-                (answer["ErrorCode"], answer["ErrorMessage"], "DescribeClientQuotas")
+            codes=lambda response: [
+                (response["ErrorCode"], response["ErrorMessage"], "DescribeClientQuotas")
             ],
         )
         return [
@@ -270,5 +270,5 @@ class UserRequests(Requests):
                 "entity": {part["EntityType"]: part["EntityName"] for part in row["Entity"]},
                 "quotas": {value["Key"]: value["Value"] for value in row["Values"]},
             }
-            for row in answer["Entries"] or ()
+            for row in response["Entries"] or ()
         ]

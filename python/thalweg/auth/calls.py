@@ -84,7 +84,7 @@ class Calls:
             try:
                 return await awaitable, None
             except BaseException as error:
-                # SystemExit and KeyboardInterrupt would end the loop, and nobody would get them.
+                # SystemExit and KeyboardInterrupt would end the loop, and no caller would get them.
                 return None, error
 
         loop = self._loop or self._running_loop()
@@ -126,7 +126,7 @@ class Calls:
             return self._own_loop
 
     def _run_loop(self, loop: "AbstractEventLoop") -> None:
-        """Runs a loop until somebody stops it, and ends its tasks, as `asyncio.run` does."""
+        """Runs a loop until it is stopped, and ends its tasks, as `asyncio.run` does."""
         from asyncio import all_tasks, gather
 
         try:

@@ -75,7 +75,7 @@ def _text(given: Any, name: str, takes_bytes: bool) -> str:
         if hasattr(text, "__await__"):
             hint = ". Give a function that is not async"
             if hasattr(text, "close"):
-                text.close()  # or the interpreter would warn that nobody awaited it
+                text.close()  # or the interpreter would warn that it was never awaited
         raise _WrongPassword(f"{name} must return {kinds}, not {type(text).__name__}{hint}")
     return text
 

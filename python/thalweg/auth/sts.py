@@ -88,14 +88,14 @@ def web_identity(settings: StsSettings, timeout_s: float) -> tuple[str, float]:
         if not hasattr(client, "get_web_identity_token"):
             failure = "this botocore is too old. Install botocore 1.41.5 or later"
         else:
-            answer = client.get_web_identity_token(
+            response = client.get_web_identity_token(
                 Audience=[settings.audience],
                 DurationSeconds=settings.duration_s,
                 SigningAlgorithm=settings.algorithm,
                 Tags=[{"Key": name, "Value": value} for name, value in settings.tags],
             )
-            expires_at = answer["Expiration"].timestamp()
-            return str(answer["WebIdentityToken"]), expires_at - time.time()
+            expires_at = response["Expiration"].timestamp()
+            return str(response["WebIdentityToken"]), expires_at - time.time()
     except Exception as error:
         failure = f"{type(error).__name__}: {str(error)[:500]}"
     raise AwsError(f"AWS: STS supplies no token: {failure}")

@@ -1,11 +1,11 @@
 """The thread that serves the consumer groups of an embedded broker.
 
     broker (Rust) ── requests, expired sessions ──> coordinator/groups.py, a pure state machine
-                  <── answers, views of the groups ──┘
+                  <── responses, views of the groups ──┘
 
-Heartbeats and commits are answered in Rust by the views, so an application that holds the
-interpreter's lock for long makes rebalances wait, and evicts nobody: each event carries the time at
-which it came, and is stepped at that time. A timer runs once all events that came before it was due
+In Rust, the views respond to heartbeats and commits, so an application that holds the interpreter's
+lock for long makes rebalances wait, and evicts no member: each event carries the time at which it
+came, and is stepped at that time. A timer runs once all events that came before it was due
 have been stepped.
 """
 

@@ -87,7 +87,7 @@ def _users(path: str) -> dict[str, str]:
 
 
 def _check_users(arguments: argparse.Namespace) -> None:
-    """Checks that somebody can log in. A token of OAUTHBEARER needs no user in the file."""
+    """Checks that users can log in. A token of OAUTHBEARER needs no user in the file."""
     has_sasl = arguments.security_protocol.startswith("SASL_")
     if (
         has_sasl
@@ -95,8 +95,8 @@ def _check_users(arguments: argparse.Namespace) -> None:
         and "OAUTHBEARER" not in (arguments.sasl_mechanism or ())
     ):
         raise ValueError(
-            f"--security-protocol {arguments.security_protocol} needs --users FILE, because nobody"
-            " could log in without users"
+            f"--security-protocol {arguments.security_protocol} needs --users FILE, because"
+            " no client could log in without users"
         )
 
 

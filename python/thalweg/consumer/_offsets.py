@@ -219,8 +219,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
-        answer = self._core_client.metadata(None, self._limit(timeout_ms))
-        return consuming.visible_topics(answer, self.config)
+        response = self._core_client.metadata(None, self._limit(timeout_ms))
+        return consuming.visible_topics(response, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Returns the partition IDs of a topic. Asks the cluster if they are not known yet.
@@ -236,13 +236,15 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         known = client.cluster().partitions_for_topic(topic)
         if known:
             return known
-        answer = client.metadata([topic], self._limit(timeout_ms))
-        for found in answer["Topics"]:
+        response = client.metadata([topic], self._limit(timeout_ms))
+        for found in response["Topics"]:
             kind = for_code(found["ErrorCode"])
             if issubclass(kind, AuthorizationError):
                 text = f"topic {topic}: {kind.description}"
                 raise kind(client.explained(text, "Metadata", found["ErrorCode"], topic))
-        return {row["PartitionIndex"] for found in answer["Topics"] for row in found["Partitions"]}
+        return {
+            row["PartitionIndex"] for found in response["Topics"] for row in found["Partitions"]
+        }
 
     # ------------------------------------------------------------------ committed offsets
 

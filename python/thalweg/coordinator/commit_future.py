@@ -20,7 +20,7 @@ class CommitFuture:
 
     Attributes:
         is_done: Whether the result is known.
-        value: The broker's answer, after a success.
+        value: The broker's response, after a success.
         exception: The error, after a failure.
     """
 

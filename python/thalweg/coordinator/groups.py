@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from thalweg.coordinator.classic import answers
+from thalweg.coordinator.classic import responses
 from thalweg.coordinator.classic.group import ClassicGroup, GroupSettings
 from thalweg.coordinator.deadlines import Deadlines
 from thalweg.coordinator.steps import (
@@ -229,11 +229,11 @@ def _refuse(event: Arrived, code: int) -> Reply:
     body = event.body
     match event.api:
         case "JoinGroup":
-            return Reply(event.token, answers.join_error(code, body["MemberId"]))
+            return Reply(event.token, responses.join_error(code, body["MemberId"]))
         case "SyncGroup":
-            return Reply(event.token, answers.sync_error(code))
+            return Reply(event.token, responses.sync_error(code))
         case "LeaveGroup" if code == UnknownMemberIdError.errno:
-            rows = answers.leaving(event.version, body)
-            return Reply(event.token, answers.left(event.version, rows, [code] * len(rows)))
+            rows = responses.leaving(event.version, body)
+            return Reply(event.token, responses.left(event.version, rows, [code] * len(rows)))
         case _:
             return Reply(event.token, {"ErrorCode": code})

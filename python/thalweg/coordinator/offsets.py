@@ -1,7 +1,7 @@
-"""Committed offsets: the bodies of requests and the meaning of answers. No I/O, no clock.
+"""Committed offsets: the bodies of requests and the meaning of responses. No I/O, no clock.
 
-    commit_body(...) ──> OffsetCommit ──> commit_errors(answer) ──> {partition: error class}
-    fetch_bodies(.)  ──> OffsetFetch  ──> fetched(answer, ...)  ──> {partition: offset or None}
+    commit_body(...) ──> OffsetCommit ──> commit_errors(response) ──> {partition: error class}
+    fetch_bodies(.)  ──> OffsetFetch  ──> fetched(response, ...)  ──> {partition: offset or None}
 
 Bodies name topics, so OffsetCommit and OffsetFetch use at most version 9 (10 needs topic ids). A
 consumer outside a group commits with generation -1 and an empty member id, as in Java.
@@ -69,11 +69,11 @@ def commit_body(
     }
 
 
-def commit_errors(answer: Mapping[str, Any]) -> dict[TopicPartition, type[BrokerResponseError]]:
+def commit_errors(response: Mapping[str, Any]) -> dict[TopicPartition, type[BrokerResponseError]]:
     """Returns the partitions whose offsets were not committed, with their error classes."""
     return {
         TopicPartition(topic["Name"], partition["PartitionIndex"]): for_code(partition["ErrorCode"])
-        for topic in answer["Topics"]
+        for topic in response["Topics"]
         for partition in topic["Partitions"]
         if partition["ErrorCode"] != NoError.errno
     }
@@ -87,7 +87,7 @@ def _fetch_body(
 ) -> dict[str, Any]:
     """Returns the body of an OffsetFetch request. Topics None: all topics of the group.
 
-    With `require_stable`, the broker answers UNSTABLE_OFFSET_COMMIT for partitions with offsets in
+    With `require_stable`, the broker returns UNSTABLE_OFFSET_COMMIT for partitions with offsets in
     an open transaction (KIP-447, since version 7).
     """
     body: dict[str, Any] = {"RequireStable": require_stable} if version >= 7 else {}
@@ -117,12 +117,12 @@ def fetch_bodies(
     ]
 
 
-def fetched(answer: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = ()) -> Fetched:
-    """Reads an OffsetFetch answer.
+def fetched(response: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = ()) -> Fetched:
+    """Reads an OffsetFetch response.
 
     Args:
-        answer: The answer, of any version.
-        partitions: The requested partitions. If the answer lacks one, its offset is None.
+        response: The response, of any version.
+        partitions: The requested partitions. If the response lacks one, its offset is None.
 
     Returns:
         The committed offsets (None: nothing committed), and the errors by partition.
@@ -130,7 +130,7 @@ def fetched(answer: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = (
     Raises:
         BrokerResponseError: If the request failed as a unit.
     """
-    part = answer["Groups"][0] if answer.get("Groups") else answer
+    part = response["Groups"][0] if response.get("Groups") else response
     if part.get("ErrorCode", 0) != NoError.errno:
         raise for_code(part["ErrorCode"])()
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {

@@ -229,7 +229,7 @@ CONSUMER_MEMBER: Final[
         _CT.FENCED: _CM.FENCED,
         **_CONSUMER_ENDS,
     },
-    # The answer to its report has its next target.
+    # The response to its report has its next target.
     _CM.ACKNOWLEDGING: {
         _CT.TARGET: _CM.RECONCILING,
         _CT.SETTLED: _CM.STABLE,

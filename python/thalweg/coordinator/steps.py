@@ -108,7 +108,7 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to a Send, or a transport error such as a timeout."""
+    """The response to a Send, or a transport error such as a timeout."""
 
     token: int
     body: Mapping[str, Any] | None
@@ -117,13 +117,13 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """A notable answer to a heartbeat that is repeated.
+    """A notable response to a heartbeat that is repeated.
 
     Attributes:
-        body: The answer, or None if there is none.
-        error: Why there is no answer.
+        body: The response, or None if there is none.
+        error: Why there is no response.
         is_current: Whether the heartbeat was one of those in force. Of replaced or stopped ones,
-            refusals are not reported. Good and lost answers are.
+            refusals are not reported. Good and lost responses are.
     """
 
     body: Mapping[str, Any] | None
@@ -197,7 +197,7 @@ class Heartbeats:
         interval_ms: The time between heartbeats.
         leave: The request to send once after max_poll_interval_ms without a poll, if any.
         max_poll_interval_ms: How long the application may take between two polls.
-        answer_within_ms: After this time without an answer, the coordinator is looked up again.
+        answer_within_ms: After this time without a response, the coordinator is looked up again.
             None: after the timeout of any request.
     """
 
@@ -211,12 +211,12 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request to the group's coordinator. The answer is an Answered(token).
+    """Sends a request to the group's coordinator. The response is an Answered(token).
 
     Attributes:
         heartbeats: For a JoinGroup: heartbeats that replace the current ones. They begin when the
-            answer arrives, with its generation and member id. The session timeout runs from then
-            on, and the application may take in the answer much later.
+            response arrives, with its generation and member id. The session timeout runs from then
+            on, and the application may take in the response much later.
         leaves: Whether the request ends the membership.
     """
 
@@ -314,8 +314,8 @@ class Arrived:
     """A request has arrived. Its Reply has the same `token`.
 
     Attributes:
-        draft: For DescribeGroups and ConsumerGroupDescribe: the part of the answer that the broker
-            knows. The rows of groups that have a state machine are replaced.
+        draft: For DescribeGroups and ConsumerGroupDescribe: the part of the response that the
+            broker knows. The rows of groups that have a state machine are replaced.
         principal: The user, as ACLs name it.
     """
 
@@ -351,7 +351,7 @@ GroupEvent = Arrived | SessionExpired | Deleted | Ticked | TopicsChanged
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answers a request."""
+    """Responds to a request."""
 
     token: int
     body: dict[str, Any]
@@ -359,7 +359,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publishes the view from which the broker answers heartbeats and commits from now on.
+    """Publishes the view from which the broker responds to heartbeats and commits from now on.
 
     The view is {"group_id", "kind": "classic" | "consumer", "protocol_type", "state", "epoch",
     "topics": [sorted], "members": {member id: {"instance_id", "session_timeout_ms", "epoch",

@@ -3,7 +3,7 @@
     Wanted ──┐
     Known ───┴─ Metadata ──> look() ──> Look: found, doubtful and missing topics
 
-Each step is linear in the topics of the answer, or sorts them: there may be 50,000 topics.
+Each step is linear in the topics of the response, or sorts them: there may be 50,000 topics.
 """
 
 import re
@@ -22,9 +22,9 @@ from thalweg.structs import TopicPartition
 
 __all__ = ["Found", "Known", "Look", "Wanted", "look"]
 
-# A known topic survives this many answers that do not know it, or not all of it (a restarting
+# A known topic survives this many responses that do not know it, or not all of it (a restarting
 # broker's), as in the core.
-_MISSING_ANSWERS_MAX: Final = 3
+_MISSING_RESPONSES_MAX: Final = 3
 _REFUSED: Final = (TopicAuthorizationFailedError, InvalidTopicError)
 
 _Row = Mapping[str, Any]
@@ -47,7 +47,7 @@ class Found:
     racks: Mapping[TopicPartition, frozenset[str]]
 
     def knows_more(self, name: str, row: _Row | None) -> bool:
-        """Whether a later answer has no row of the topic, or fewer partitions of the same topic."""
+        """Whether a later response lacks the topic, or has fewer partitions of the same topic."""
         if row is None:
             return True
         fewer = len(row["Partitions"]) < self.partitions[name]
@@ -95,7 +95,7 @@ class Wanted:
         return self._means(name, name.startswith("__"))
 
     def subscribes_to_row(self, row: _Row) -> bool:
-        """Whether a topic of an answer is subscribed to."""
+        """Whether a topic of a response is subscribed to."""
         return self._means(row["Name"], row["IsInternal"])
 
     def _means(self, name: str, is_internal: bool) -> bool:
@@ -107,11 +107,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The results of earlier answers.
+    """The results of earlier responses.
 
     Attributes:
         last: The last result, also from before a change of the subscription.
-        doubts: {topic: number of successive answers that knew less of it}.
+        doubts: {topic: number of successive responses that knew less of it}.
         current: The result that the consumer has.
     """
 
@@ -122,12 +122,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of one answer.
+    """The result of one response.
 
     Attributes:
         found: All topics that exist, also doubtful ones.
         is_news: Whether it differs from the result that the consumer has.
-        ids: The topic ids of the answer.
+        ids: The topic ids of the response.
         doubts: See `Known`.
         is_missing: Whether topics are missing or doubtful, so that we must ask again soon.
         absent: Topics subscribed to by name that do not exist. Refused topics may exist.
@@ -143,9 +143,9 @@ class Look:
     refusal: KafkaError | None
 
 
-def look(answer: _Row, wanted: Wanted, known: Known) -> Look:
-    """Compares an answer with the wanted topics and with earlier answers."""
-    all_rows = answer["Topics"]
+def look(response: _Row, wanted: Wanted, known: Known) -> Look:
+    """Compares a response with the wanted topics and with earlier responses."""
+    all_rows = response["Topics"]
     there = [row for row in all_rows if row["ErrorCode"] == 0]
     names = frozenset(row["Name"] for row in there if wanted.subscribes_to_row(row))
     chosen = names | wanted.also
@@ -159,7 +159,7 @@ def look(answer: _Row, wanted: Wanted, known: Known) -> Look:
         names,
         {row["Name"]: len(row["Partitions"]) for row in rows},
         {row["Name"]: row["TopicId"] for row in rows if "TopicId" in row},
-        _racks(answer.get("Brokers", ()), rows),
+        _racks(response.get("Brokers", ()), rows),
     )
     if known.last is not None and doubts:
         found = found.with_some_of(known.last, doubts, wanted)
@@ -186,9 +186,9 @@ def _refused(rows: Iterable[_Row]) -> frozenset[str]:
 def _doubts(
     rows: Iterable[_Row], refused: frozenset[str], wanted: Wanted, known: Known
 ) -> dict[str, int]:
-    """Returns the doubtful topics: an answer lacks them, or some of their partitions.
+    """Returns the doubtful topics: a response lacks them, or some of their partitions.
 
-    They stay as they were until several answers in a row agree, because a broker that has just
+    They stay as they were until several responses in a row agree, because a broker that has just
     started knows less than the others.
     """
     last = known.last
@@ -202,7 +202,7 @@ def _doubts(
         and name not in refused
         and (name in wanted.also or wanted.subscribes_to(name))
     }
-    return {name: n for name, n in doubts.items() if n < _MISSING_ANSWERS_MAX}
+    return {name: n for name, n in doubts.items() if n < _MISSING_RESPONSES_MAX}
 
 
 def _refusal(rows: Iterable[_Row], named: frozenset[str]) -> KafkaError | None:

@@ -355,7 +355,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         self.close()
 
     def __del__(self) -> None:
-        # As kafka-python does: records of a producer that nobody holds any more are still sent.
+        # As kafka-python does: records of a producer without references are still sent.
         if not getattr(self, "config", None) or self.closed:
             return
         warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)

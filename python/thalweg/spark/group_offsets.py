@@ -64,14 +64,14 @@ class GroupOffsets:
             return
         given = {TopicPartition(*tp): OffsetAndMetadata(at) for tp, at in offsets.items()}
         try:
-            answer = self._open().alter_group_offsets(self._group, given)
+            result = self._open().alter_group_offsets(self._group, given)
         except KafkaError as error:
             topics = ", ".join(sorted({topic for topic, _ in offsets}))
             self._report(f"{topics}: {error}")
             self._paused_until = time.monotonic() + _PAUSE_S
             self.close()
             return
-        refused = {tp: kind for tp, kind in answer.items() if kind is not NoError}
+        refused = {tp: kind for tp, kind in result.items() if kind is not NoError}
         if refused:
             where = min(refused)
             more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""

@@ -205,7 +205,7 @@ class OffsetReader:
             limit_ms = consumer.config["default_api_timeout_ms"]
             left_ms = limit_ms - (time.monotonic() - begun) * 1_000
             try:
-                answer = getattr(consumer, method)(places, timeout_ms=min(left_ms, _PATIENCE_MS))
+                result = getattr(consumer, method)(places, timeout_ms=min(left_ms, _PATIENCE_MS))
             except KafkaTimeoutError:
                 if left_ms <= _PATIENCE_MS:
                     raise
@@ -219,13 +219,13 @@ class OffsetReader:
                     ) from None
                 wanted = found
             else:
-                return {(tp.topic, tp.partition): offset for tp, offset in answer.items()}
+                return {(tp.topic, tp.partition): offset for tp, offset in result.items()}
         return {}
 
     def _by_time(self, times: Mapping[Partition, int], option: str) -> Offsets:
         wanted = {TopicPartition(*tp): at for tp, at in sorted(times.items())}
-        answer = self._retried(lambda: self._open().offsets_for_times(wanted)) if wanted else {}
-        found = {(tp.topic, tp.partition): at.offset for tp, at in answer.items() if at is not None}
+        result = self._retried(lambda: self._open().offsets_for_times(wanted)) if wanted else {}
+        found = {(tp.topic, tp.partition): at.offset for tp, at in result.items() if at is not None}
         missing = [tp for tp in times if tp not in found]
         if missing and option == "starting" and self._options.timestamp_strategy == "error":
             topic, partition = missing[0]

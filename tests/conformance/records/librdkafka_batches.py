@@ -77,7 +77,7 @@ class Listener:
 
     def _serve(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")
-        answers: dict[int, Callable[[Reader, int], bytes]] = {
+        handlers: dict[int, Callable[[Reader, int], bytes]] = {
             API_VERSIONS: self._api_versions,
             METADATA: self._metadata,
             PRODUCE: self._produce,
@@ -89,7 +89,7 @@ class Listener:
             reader = Reader(stream.read(struct.unpack(">i", length)[0]))
             key, version, correlation = (reader.unpack(form) for form in "hhi")
             reader.take(reader.unpack("h"))
-            body = struct.pack(">i", correlation) + answers[key](reader, version)
+            body = struct.pack(">i", correlation) + handlers[key](reader, version)
             connection.sendall(struct.pack(">i", len(body)) + body)
 
     def _api_versions(self, _: Reader, version: int) -> bytes:
@@ -132,7 +132,7 @@ class Listener:
     def _fetch(self, reader: Reader, _: int) -> bytes:
         for form in "iiiibii":
             reader.unpack(form)
-        answers = []
+        handlers = []
         for _topic in range(reader.unpack("i")):
             reader.take(reader.unpack("h"))
             for _partition in range(reader.unpack("i")):
@@ -141,11 +141,11 @@ class Listener:
                 end = end_offset(log)
                 data = log if offset < end else b""
                 head = struct.pack(">ihqqqiii", partition, 0, end, end, 0, -1, -1, len(data))
-                answers.append(head + data)
-        if not any(len(answer) > struct.calcsize(">ihqqqiii") for answer in answers):
+                handlers.append(head + data)
+        if not any(len(part) > struct.calcsize(">ihqqqiii") for part in handlers):
             time.sleep(FETCH_PAUSE_SECONDS)
-        topic = struct.pack(">i", 1) + string(TOPIC) + struct.pack(">i", len(answers))
-        return struct.pack(">ihi", 0, 0, 0) + topic + b"".join(answers)
+        topic = struct.pack(">i", 1) + string(TOPIC) + struct.pack(">i", len(handlers))
+        return struct.pack(">ihi", 0, 0, 0) + topic + b"".join(handlers)
 
 
 def end_offset(log: bytes) -> int:

@@ -219,7 +219,7 @@ class Client:
             self._repeat(None)
         order = self._beat_number
 
-        def answer(got: dict[str, Any]) -> None:
+        def received(got: dict[str, Any]) -> None:
             def arrive() -> None:
                 if order == self._beat_number:
                     self._admit(action.heartbeats, got)
@@ -233,10 +233,10 @@ class Client:
         def late() -> None:
             self.tell(Answered(action.token, None, KafkaTimeoutError("late")))
 
-        self._deliver(action.api, body, answer, broken)
+        self._deliver(action.api, body, received, broken)
         self.world.later(action.timeout_ms, late)
 
-    def _deliver(self, api: str, body: Any, answer: Any, broken: Any) -> None:
+    def _deliver(self, api: str, body: Any, received: Any, broken: Any) -> None:
         broker = self.world.broker
         self._sent_number += 1
         number = self._sent_number
@@ -250,7 +250,7 @@ class Client:
                     return
                 self._heard = max(number, self._heard)
             before = broker.view
-            broker.request(api, body, answer)
+            broker.request(api, body, received)
             if api == "JoinGroup" and not body["MemberId"]:
                 self.world.laws.joined_anew(body.get("GroupInstanceId"), before, broker.view)
 
@@ -265,11 +265,11 @@ class Client:
             "partitions": self.assignment,
         }
 
-        def answer(got: dict[str, Any]) -> None:
+        def received(got: dict[str, Any]) -> None:
             if got["ErrorCode"]:
                 self.tell(CommitAnswered(got["ErrorCode"], said.generation_id))
 
-        self._deliver("OffsetCommit", body, answer, lambda: None)
+        self._deliver("OffsetCommit", body, received, lambda: None)
 
     # -------------------------------------------------------------- Rust: heartbeats
 
@@ -298,12 +298,12 @@ class Client:
             self.tell(PollExpired())
             return
 
-        def answer(got: dict[str, Any]) -> None:
+        def received(got: dict[str, Any]) -> None:
             def arrive() -> None:
                 if self._beats is beats and number == self._beat_number and got["ErrorCode"]:
                     self.tell(HeartbeatAnswered(got))
 
             self.world.deliver(arrive, lambda: None)
 
-        self._deliver(beats.api, beats.body, answer, lambda: None)
+        self._deliver(beats.api, beats.body, received, lambda: None)
         self.world.later(beats.interval_ms, lambda: self._beat(number))

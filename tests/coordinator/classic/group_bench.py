@@ -24,7 +24,7 @@ class Bench:
         self.now = 0.0
         self.client_id = "client"
         self.group = ClassicGroup("g", GroupSettings(**settings), lambda: f"u{next(ids)}")
-        self.answers: dict[int, dict[str, Any]] = {}
+        self.responses: dict[int, dict[str, Any]] = {}
         self.view: dict[str, Any] = {}
         self.actions: list[Any] = []
         self.tokens = itertools.count(1)
@@ -34,8 +34,8 @@ class Bench:
         for action in self.actions:
             match action:
                 case Reply(token, body):
-                    assert token not in self.answers, "answered twice"
-                    self.answers[token] = body
+                    assert token not in self.responses, "two responses"
+                    self.responses[token] = body
                 case Publish(view):
                     self.view = view
 
@@ -68,9 +68,9 @@ class Bench:
     def enter(self, **options: Any) -> tuple[str, int]:
         """Joins twice, as KIP-394 requires: returns the member ID and the waiting token."""
         first = self.join(**options)
-        if self.answers.get(first, {}).get("ErrorCode") != ID_REQUIRED:
+        if self.responses.get(first, {}).get("ErrorCode") != ID_REQUIRED:
             return "", first
-        member_id = self.answers[first]["MemberId"]
+        member_id = self.responses[first]["MemberId"]
         return member_id, self.join(member_id, **options)
 
     def sync(
@@ -107,7 +107,7 @@ class Bench:
         self.now = end
 
     def code(self, token: int) -> int:
-        return self.answers[token]["ErrorCode"]
+        return self.responses[token]["ErrorCode"]
 
     @property
     def state(self) -> str:
@@ -134,7 +134,7 @@ def stable_static(count: int, **settings: Any) -> tuple[Bench, list[str]]:
     bench = Bench(**settings)
     tokens = [bench.join(instance=f"i{number}") for number in range(count)]
     bench.tick(2 * DELAY)
-    ids = [bench.answers[each]["MemberId"] for each in tokens]
+    ids = [bench.responses[each]["MemberId"] for each in tokens]
     bench.sync(ids[0], 1, {each: each.encode() for each in ids}, instance="i0")
     for number, each in enumerate(ids[1:], 1):
         bench.sync(each, 1, instance=f"i{number}")

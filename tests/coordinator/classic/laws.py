@@ -74,7 +74,7 @@ class Laws:
         """Checks that no two members of the group's generation own the same partition.
 
         A static member that stalls for a whole rebalance stays in the group. It cannot know that
-        others have got its partitions, until it has the answer to its next SyncGroup.
+        others have got its partitions, until it has the response to its next SyncGroup.
         """
         if not self._is_stale:
             return

@@ -55,17 +55,17 @@ class Bench:
                 events.append(CallbacksDone())
         return done
 
-    def answer(self, send: Send, **body: Any) -> list[Any]:
+    def respond(self, send: Send, **body: Any) -> list[Any]:
         return self.tell(Answered(send.token, {"ErrorCode": 0, **body}))
 
     def error(self, send: Send, code: int) -> list[Any]:
-        return self.answer(send, ErrorCode=code, MemberId="", Assignment=b"")
+        return self.respond(send, ErrorCode=code, MemberId="", Assignment=b"")
 
     def join(self) -> Any:
         return sent(self.poll(), "JoinGroup")
 
     def joined(self, send: Send, generation: int = 1, **body: Any) -> list[Any]:
-        answer = {
+        response = {
             "GenerationId": generation,
             "ProtocolType": "consumer",
             "ProtocolName": self.member._assignors.said(frozenset(), [], -1, None)[0]["Name"],
@@ -73,11 +73,11 @@ class Bench:
             "MemberId": "m",
             "Members": [],
         }
-        return self.answer(send, **answer | body)
+        return self.respond(send, **response | body)
 
     def synced(self, send: Send, *partitions: TopicPartition) -> list[Any]:
         data = Assignment(3, list(partitions)).encode()
-        return self.answer(send, Assignment=data)
+        return self.respond(send, Assignment=data)
 
     def stable(self, *partitions: TopicPartition, generation: int = 1) -> list[Any]:
         """Joins and syncs as a follower, and returns the actions of the next poll."""

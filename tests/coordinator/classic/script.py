@@ -26,7 +26,7 @@ class Side(Protocol):
     """A broker, as the script uses it."""
 
     def ask(self, client: int, api: str, version: int, body: dict[str, Any]) -> Any: ...
-    def answer(self, pending: Any) -> dict[str, Any]: ...
+    def response(self, pending: Any) -> dict[str, Any]: ...
     def pass_ms(self, ms: float) -> None: ...
 
 
@@ -56,7 +56,7 @@ class Machines:
         self.world.run(1)
         return heard
 
-    def answer(self, pending: Any) -> dict[str, Any]:
+    def response(self, pending: Any) -> dict[str, Any]:
         self.world.run_until(lambda: bool(pending), 100_000)
         return pending[0]
 
@@ -132,7 +132,7 @@ class Script:
     def describe(self) -> Any:
         """Describes the group with a separate client, without recording it."""
         body = {"Groups": [self.group]}
-        return self.side.answer(self.side.ask(9, "DescribeGroups", 5, body))["Groups"][0]
+        return self.side.response(self.side.ask(9, "DescribeGroups", 5, body))["Groups"][0]
 
     def until(self, done: Callable[[dict[str, Any]], bool]) -> None:
         """Waits until the description satisfies `done`, and records it."""
@@ -153,9 +153,9 @@ class Script:
 
     def hears(self, pending: Any) -> dict[str, Any]:
         """Returns the response unchanged, and records it with names for IDs."""
-        answer = self.side.answer(pending)
-        self.note(answer)
-        return answer
+        response = self.side.response(pending)
+        self.note(response)
+        return response
 
     def note(self, what: dict[str, Any]) -> None:
         self.heard.append(self._named({k: v for k, v in what.items() if k != "ThrottleTimeMs"}))
@@ -340,14 +340,14 @@ def static_members_mid_rebalance(script: Script) -> None:
     back = script.join(2, instance="a")
     script.hears(joining)
     script.hears(script.join(1, second, instance="b"))
-    answer = script.hears(back)
+    response = script.hears(back)
     script.until_state("CompletingRebalance")
     waits = script.sync(1, second, 3, GroupInstanceId="b")
     again = script.join(3, instance="a")
     script.hears(waits)
     script.hears(script.join(1, second, instance="b"))
     script.hears(again)
-    script.beat(2, answer["MemberId"], 3, GroupInstanceId="a")
+    script.beat(2, response["MemberId"], 3, GroupInstanceId="a")
 
 
 def a_protocol_that_changes_with_a_static_member(script: Script) -> None:

@@ -1,4 +1,4 @@
-"""A classic group: who may join, and what the answers say."""
+"""A classic group: who may join, and what the responses say."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from thalweg.coordinator.classic.group import GroupSettings
 def test_a_member_without_an_id_is_given_one_and_asked_to_join_with_it():
     bench = Bench()
     token = bench.join()
-    assert bench.answers[token]["ErrorCode"] == ID_REQUIRED
-    assert bench.answers[token]["MemberId"] == "client-u1"
+    assert bench.responses[token]["ErrorCode"] == ID_REQUIRED
+    assert bench.responses[token]["MemberId"] == "client-u1"
     assert bench.state == "Empty"
 
 
@@ -35,7 +35,7 @@ def test_versions_before_4_join_at_once():
     bench = Bench()
     token = bench.join(version=3)
     bench.tick(DELAY)
-    assert bench.answers[token]["MemberId"] == "client-u1"
+    assert bench.responses[token]["MemberId"] == "client-u1"
     assert bench.code(token) == 0
 
 
@@ -43,16 +43,16 @@ def test_a_static_member_joins_at_once_and_its_id_tells_its_instance():
     bench = Bench()
     token = bench.join(instance="i1")
     bench.tick(DELAY)
-    assert bench.answers[token]["MemberId"] == "i1-u1"
+    assert bench.responses[token]["MemberId"] == "i1-u1"
 
 
 @pytest.mark.parametrize("instance", [None, LONG_ID])
-def test_a_long_client_or_instance_id_is_cut_so_that_the_member_id_fits_into_answers(instance):
+def test_a_long_client_or_instance_id_is_cut_so_that_the_member_id_fits_into_responses(instance):
     bench = Bench()
     bench.client_id = LONG_ID
     token = bench.join(instance=instance)
     bench.tick(DELAY)
-    chosen, _, unique = bench.answers[token]["MemberId"].rpartition("-")
+    chosen, _, unique = bench.responses[token]["MemberId"].rpartition("-")
     assert LONG_ID.startswith(chosen)
     assert unique == "u1"
     assert 30_000 < len(chosen.encode()) < STRING_BYTES_MAX - len(f"-{uuid.uuid4()}")
@@ -60,7 +60,7 @@ def test_a_long_client_or_instance_id_is_cut_so_that_the_member_id_fits_into_ans
 
 def test_a_pending_id_ends_with_its_session():
     bench = Bench()
-    member_id = bench.answers[bench.join()]["MemberId"]
+    member_id = bench.responses[bench.join()]["MemberId"]
     bench.tick(SESSION)
     assert bench.code(bench.join(member_id)) == UNKNOWN
 
@@ -74,7 +74,7 @@ def test_an_empty_group_waits_for_the_initial_delay():
     bench = Bench()
     _, token = bench.enter()
     bench.tick(DELAY - 1)
-    assert token not in bench.answers
+    assert token not in bench.responses
     bench.tick(1)
     assert bench.code(token) == 0
 
@@ -85,9 +85,9 @@ def test_each_newcomer_makes_the_initial_wait_longer_up_to_the_rebalance_timeout
     for _ in range(3):
         bench.tick(2_000)
         bench.enter(RebalanceTimeoutMs=7_000)
-    assert token not in bench.answers
+    assert token not in bench.responses
     bench.tick(999)
-    assert token not in bench.answers
+    assert token not in bench.responses
     bench.tick(1)
     assert bench.code(token) == 0
 
@@ -96,7 +96,7 @@ def test_only_the_leader_hears_who_the_members_are():
     bench = Bench()
     (first, first_token), (second, second_token) = bench.enter(), bench.enter()
     bench.tick(2 * DELAY)
-    leader, follower = bench.answers[first_token], bench.answers[second_token]
+    leader, follower = bench.responses[first_token], bench.responses[second_token]
     assert leader["Leader"] == follower["Leader"] == first
     assert [each["MemberId"] for each in leader["Members"]] == [first, second]
     assert follower["Members"] == []
@@ -110,8 +110,8 @@ def test_the_protocol_is_the_one_with_most_votes_among_those_that_all_support():
         for names in (["a", "b", "c"], ["b", "c"], ["x", "c", "b"])
     ]
     bench.tick(2 * DELAY)
-    assert {bench.answers[each]["ProtocolName"] for each in tokens} == {"b"}
-    rows = bench.answers[tokens[0]]["Members"]
+    assert {bench.responses[each]["ProtocolName"] for each in tokens} == {"b"}
+    rows = bench.responses[tokens[0]]["Members"]
     assert [each["Metadata"] for each in rows] == [b"b"] * 3
 
 

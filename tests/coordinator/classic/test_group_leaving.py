@@ -21,7 +21,7 @@ from thalweg.coordinator.steps import Deleted, Forget, SessionExpired
 def test_a_leaver_starts_a_rebalance_of_those_who_stay():
     bench, ids = stable(2)
     token = bench.leave((ids[1], None))
-    assert bench.answers[token]["Members"] == [
+    assert bench.responses[token]["Members"] == [
         {"MemberId": ids[1], "GroupInstanceId": None, "ErrorCode": 0}
     ]
     assert bench.state == "PreparingRebalance"
@@ -38,7 +38,7 @@ def test_the_last_leaver_leaves_an_empty_group_of_the_next_generation():
 def test_one_request_may_name_several_leavers_each_with_its_own_error():
     bench, ids = stable(3)
     token = bench.leave((ids[0], None), ("who", None), ("", "nobody"), (ids[2], None))
-    codes = [row["ErrorCode"] for row in bench.answers[token]["Members"]]
+    codes = [row["ErrorCode"] for row in bench.responses[token]["Members"]]
     assert codes == [0, UNKNOWN, UNKNOWN, 0]
     assert list(bench.view["members"]) == [ids[1]]
 
@@ -47,25 +47,25 @@ def test_versions_before_3_name_one_leaver_and_get_its_error():
     bench, ids = stable(2)
     for member_id, code in ((ids[1], 0), ("who", UNKNOWN)):
         token = bench.ask("LeaveGroup", 2, {"GroupId": "g", "MemberId": member_id})
-        assert bench.answers[token] == {"ErrorCode": code}
+        assert bench.responses[token] == {"ErrorCode": code}
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_id():
     bench, ids = stable_static(2)
     token = bench.leave(("", "i1"))
-    assert bench.answers[token]["Members"][0]["ErrorCode"] == 0
+    assert bench.responses[token]["Members"][0]["ErrorCode"] == 0
     assert list(bench.view["members"]) == [ids[0]]
 
 
 def test_an_id_given_out_may_leave_without_a_rebalance():
     bench, _ids = stable(1)
-    member_id = bench.answers[bench.join()]["MemberId"]
+    member_id = bench.responses[bench.join()]["MemberId"]
     token = bench.leave((member_id, None))
-    assert bench.answers[token]["Members"][0]["ErrorCode"] == 0
+    assert bench.responses[token]["Members"][0]["ErrorCode"] == 0
     assert bench.state == "Stable"
 
 
-def test_who_leaves_while_its_join_waits_is_answered():
+def test_who_leaves_while_its_join_waits_gets_a_response():
     bench, ids = stable(2)
     token = bench.join(ids[1], protocols={"range": subscription("u")})
     bench.leave((ids[1], None))
@@ -116,12 +116,12 @@ def test_an_empty_group_stays_until_it_is_deleted():
 
 def test_ids_that_were_given_out_end_with_their_session():
     bench = Bench()
-    used, unused = (bench.answers[bench.join()]["MemberId"] for _ in range(2))
+    used, unused = (bench.responses[bench.join()]["MemberId"] for _ in range(2))
     bench.tick(SESSION - 1)
     bench.join(used)
     bench.tick(1)
     token = bench.join(unused)
-    assert bench.answers[token]["ErrorCode"] == UNKNOWN
+    assert bench.responses[token]["ErrorCode"] == UNKNOWN
     bench.tick(20_000)
     assert bench.state == "CompletingRebalance"
 

@@ -27,9 +27,9 @@ def test_a_newcomer_waits_until_all_known_members_have_joined_again():
     _, newcomer = bench.enter()
     assert bench.state == "PreparingRebalance"
     bench.join(ids[0])
-    assert newcomer not in bench.answers
+    assert newcomer not in bench.responses
     bench.join(ids[1])
-    assert bench.answers[newcomer]["GenerationId"] == 2
+    assert bench.responses[newcomer]["GenerationId"] == 2
 
 
 def test_who_does_not_join_within_the_rebalance_timeout_is_removed():
@@ -37,7 +37,7 @@ def test_who_does_not_join_within_the_rebalance_timeout_is_removed():
     _, newcomer = bench.enter()
     again = bench.join(ids[0])
     bench.tick(REBALANCE - 1)
-    assert again not in bench.answers
+    assert again not in bench.responses
     bench.tick(1)
     assert bench.code(again) == bench.code(newcomer) == 0
     assert ids[1] not in bench.view["members"]
@@ -46,9 +46,9 @@ def test_who_does_not_join_within_the_rebalance_timeout_is_removed():
 
 def test_an_id_given_out_is_waited_for_too():
     bench, ids = stable(1)
-    member_id = bench.answers[bench.join()]["MemberId"]
+    member_id = bench.responses[bench.join()]["MemberId"]
     token = bench.join(ids[0])
-    assert token not in bench.answers
+    assert token not in bench.responses
     bench.join(member_id)
     assert bench.code(token) == 0
 
@@ -66,9 +66,9 @@ def test_the_leader_that_is_gone_is_followed_by_a_member_that_takes_part():
     second = bench.join(ids[1], protocols={"range": subscription("u")})
     third = bench.join(ids[2])
     bench.tick(REBALANCE)
-    assert bench.answers[second]["Leader"] == ids[1]
-    assert len(bench.answers[second]["Members"]) == 2
-    assert bench.answers[third]["Members"] == []
+    assert bench.responses[second]["Leader"] == ids[1]
+    assert len(bench.responses[second]["Members"]) == 2
+    assert bench.responses[third]["Members"] == []
 
 
 def test_heartbeats_are_told_of_the_rebalance_while_the_group_prepares():
@@ -125,8 +125,8 @@ def test_metadata_that_is_no_subscription_harms_nobody():
 def test_a_follower_that_rejoins_unchanged_gets_the_present_generation():
     bench, ids = stable(2)
     token = bench.join(ids[1])
-    assert bench.answers[token]["GenerationId"] == 1
-    assert bench.answers[token]["Members"] == []
+    assert bench.responses[token]["GenerationId"] == 1
+    assert bench.responses[token]["Members"] == []
     assert bench.state == "Stable"
 
 
@@ -142,11 +142,11 @@ def test_a_leader_that_rejoins_starts_a_rebalance():
     assert bench.state == "PreparingRebalance"
 
 
-def test_who_missed_the_answer_while_completing_gets_it_again():
+def test_who_missed_the_response_while_completing_gets_it_again():
     bench, ids = completing()
     leader, follower = bench.join(ids[0]), bench.join(ids[1])
-    assert len(bench.answers[leader]["Members"]) == 2
-    assert bench.answers[follower]["Members"] == []
+    assert len(bench.responses[leader]["Members"]) == 2
+    assert bench.responses[follower]["Members"] == []
     assert bench.state == "CompletingRebalance"
 
 
@@ -158,20 +158,20 @@ def test_a_change_while_completing_sends_who_waits_back_to_join():
     assert bench.state == "PreparingRebalance"
 
 
-def test_a_client_that_reconnects_is_answered_on_its_new_connection_only():
+def test_a_client_that_reconnects_gets_its_response_on_its_new_connection_only():
     bench, ids = stable(2)
     old = bench.join(ids[0])
     new = bench.join(ids[0])
     bench.join(ids[1])
-    assert old not in bench.answers
+    assert old not in bench.responses
     assert bench.code(new) == 0
     old, new = bench.sync(ids[1], 2), bench.sync(ids[1], 2)
     bench.sync(ids[0], 2, {ids[1]: b"mine"})
-    assert old not in bench.answers
-    assert bench.answers[new]["Assignment"] == b"mine"
+    assert old not in bench.responses
+    assert bench.responses[new]["Assignment"] == b"mine"
 
 
-def test_a_new_member_that_never_gets_its_answer_is_given_up_after_five_minutes():
+def test_a_new_member_that_never_gets_its_response_is_given_up_after_five_minutes():
     bench, _ids = stable(1)
     bench.group.roster.members[_ids[0]].rebalance_timeout_ms = 400_000
     _, token = bench.enter()
@@ -185,24 +185,24 @@ def test_a_new_member_that_never_gets_its_answer_is_given_up_after_five_minutes(
 def test_everyone_waits_for_the_leaders_assignment():
     bench, ids = completing()
     follower = bench.sync(ids[1], 2)
-    assert follower not in bench.answers
+    assert follower not in bench.responses
     leader = bench.sync(ids[0], 2, {ids[0]: b"one", ids[1]: b"two"})
-    assert bench.answers[leader]["Assignment"] == b"one"
-    assert bench.answers[follower]["Assignment"] == b"two"
-    assert bench.answers[follower]["ProtocolName"] == "range"
+    assert bench.responses[leader]["Assignment"] == b"one"
+    assert bench.responses[follower]["Assignment"] == b"two"
+    assert bench.responses[follower]["ProtocolName"] == "range"
     assert bench.view["state"] == "Stable"
 
 
 def test_who_syncs_late_gets_its_assignment_at_once():
     bench, ids = completing()
     bench.sync(ids[0], 2, {ids[1]: b"two"})
-    assert bench.answers[bench.sync(ids[1], 2)]["Assignment"] == b"two"
+    assert bench.responses[bench.sync(ids[1], 2)]["Assignment"] == b"two"
 
 
 def test_a_member_without_a_row_gets_an_empty_assignment():
     bench, ids = completing()
     bench.sync(ids[0], 2, {})
-    assert bench.answers[bench.sync(ids[1], 2)]["Assignment"] == b""
+    assert bench.responses[bench.sync(ids[1], 2)]["Assignment"] == b""
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_member_without_a_row_gets_an_empty_assignment():
 def test_a_sync_must_be_of_this_generation_member_and_protocol(fields, code):
     bench, ids = completing()
     token = bench.sync(ids[1], 2, **fields)
-    assert bench.answers.get(token, {}).get("ErrorCode") == code
+    assert bench.responses.get(token, {}).get("ErrorCode") == code
 
 
 def test_a_sync_while_preparing_is_sent_back_to_join():
@@ -232,7 +232,7 @@ def test_members_that_do_not_sync_are_removed_and_the_group_prepares_again():
     bench, ids = completing()
     waits = bench.sync(ids[1], 2)
     bench.tick(REBALANCE - 1)
-    assert waits not in bench.answers
+    assert waits not in bench.responses
     bench.tick(1)
     assert bench.code(waits) == REBALANCING
     assert list(bench.view["members"]) == [ids[1]]

@@ -85,7 +85,7 @@ def test_waits_grow_up_to_their_limit_and_start_anew_after_a_success():
 
 
 @pytest.mark.parametrize("error", [KafkaTimeoutError("late"), KafkaConnectionError("gone")])
-def test_no_answer_means_another_coordinator_may_be_there(error):
+def test_no_response_means_another_coordinator_may_be_there(error):
     bench = Bench()
     assert bench.tell(Answered(bench.join().token, None, error)) == [ForgetCoordinator()]
     bench.now = 100
@@ -230,7 +230,7 @@ def test_bytes_that_are_no_subscription_or_assignment_are_raised():
     *_, raised = bench.joined(bench.join(), Leader="m", Members=rows)
     assert isinstance(raised, Raise)
     sync = sent(bench.joined(bench.join()), "SyncGroup")
-    [raised] = bench.answer(sync, Assignment=b"\0")
+    [raised] = bench.respond(sync, Assignment=b"\0")
     assert isinstance(raised, Raise)
     assert bench.member.state is MemberState.UNJOINED
 
@@ -239,7 +239,7 @@ def test_an_assignment_with_a_topic_that_is_no_text_is_raised():
     bench = Bench()
     sync = sent(bench.joined(bench.join()), "SyncGroup")
     data = Assignment(3, list(parts(0, topic="abc"))).encode().replace(b"abc", b"a\xffc")
-    [raised] = bench.answer(sync, Assignment=data)
+    [raised] = bench.respond(sync, Assignment=data)
     assert isinstance(raised.error, KafkaProtocolError)
     assert bench.member.state is MemberState.UNJOINED
 
@@ -247,7 +247,7 @@ def test_an_assignment_with_a_topic_that_is_no_text_is_raised():
 def test_an_assignment_for_another_protocol_is_raised():
     bench = Bench()
     sync = sent(bench.joined(bench.join()), "SyncGroup")
-    [raised] = bench.answer(sync, ProtocolName="other", Assignment=b"")
+    [raised] = bench.respond(sync, ProtocolName="other", Assignment=b"")
     assert isinstance(raised.error, InconsistentGroupProtocolError)
     assert bench.member.state is MemberState.UNJOINED
 
@@ -261,7 +261,7 @@ def test_a_broker_that_does_not_name_the_type_of_the_group_is_believed():
 def test_a_member_that_the_leader_left_out_has_nothing():
     bench = Bench()
     sync = sent(bench.joined(bench.join()), "SyncGroup")
-    assert bench.answer(sync, Assignment=b"") == []
+    assert bench.respond(sync, Assignment=b"") == []
     assert bench.member.state is MemberState.STABLE
     assert bench.poll() == [Assign((), ())]
 

@@ -57,12 +57,12 @@ def test_a_member_joins_with_what_it_is_told_and_an_empty_id():
 
 def test_a_member_that_is_given_an_id_joins_with_it_at_once():
     bench = Bench()
-    again = sent(bench.answer(bench.join(), ErrorCode=ID_REQUIRED, MemberId="m"), "JoinGroup")
+    again = sent(bench.respond(bench.join(), ErrorCode=ID_REQUIRED, MemberId="m"), "JoinGroup")
     assert again.body["MemberId"] == "m"
     assert bench.member.state is MemberState.PREPARING_REBALANCE
 
 
-def test_heartbeats_go_with_a_join_and_begin_as_it_is_answered():
+def test_heartbeats_go_with_a_join_and_begin_at_its_response():
     bench = Bench(heartbeat_interval_ms=700)
     bench.stable(generation=7)
     bench.beat(REBALANCING)
@@ -153,7 +153,7 @@ def test_an_empty_assignment_is_told_too():
     assert Bench().stable() == [Assign((), ())]
 
 
-def test_late_answers_are_ignored():
+def test_late_responses_are_ignored():
     bench = Bench()
     send = bench.join()
     bench.tell(Answered(send.token, None, KafkaTimeoutError("late")))

@@ -32,7 +32,7 @@ def test_unsubscribing_revokes_and_then_leaves():
     assert leave.api == "LeaveGroup"
     assert leave.body[0][1]["Members"][0]["MemberId"] == "m"
     assert bench.poll() == []
-    assert bench.answer(leave) == []
+    assert bench.respond(leave) == []
     bench.tell(Subscribed(frozenset({"t"})))
     body = bench.join().body
     assert body["MemberId"] == ""

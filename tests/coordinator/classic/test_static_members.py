@@ -19,28 +19,28 @@ from thalweg.coordinator.steps import Ticked
 def test_a_static_member_comes_back_without_a_rebalance_and_finds_its_assignment():
     bench, ids = stable_static(2)
     token = bench.join(instance="i1")
-    answer = bench.answers[token]
-    assert answer["GenerationId"] == 1
-    assert answer["MemberId"] not in ids
-    assert answer["Leader"] == ids[0]
-    synced = bench.sync(answer["MemberId"], 1, instance="i1")
-    assert bench.answers[synced]["Assignment"] == ids[1].encode()
+    response = bench.responses[token]
+    assert response["GenerationId"] == 1
+    assert response["MemberId"] not in ids
+    assert response["Leader"] == ids[0]
+    synced = bench.sync(response["MemberId"], 1, instance="i1")
+    assert bench.responses[synced]["Assignment"] == ids[1].encode()
     assert bench.state == "Stable"
 
 
 def test_a_static_leader_that_comes_back_is_told_to_leave_the_assignment_alone():
     bench, ids = stable_static(2)
-    answer = bench.answers[bench.join(instance="i0")]
-    assert answer["Leader"] == answer["MemberId"] != ids[0]
-    assert answer["SkipAssignment"]
-    assert len(answer["Members"]) == 2
+    response = bench.responses[bench.join(instance="i0")]
+    assert response["Leader"] == response["MemberId"] != ids[0]
+    assert response["SkipAssignment"]
+    assert len(response["Members"]) == 2
 
 
 def test_an_old_static_leader_that_comes_back_takes_itself_for_a_follower():
     bench, ids = stable_static(2)
-    answer = bench.answers[bench.join(instance="i0", version=8)]
-    assert answer["Leader"] == ids[0] != answer["MemberId"]
-    assert answer["Members"] == []
+    response = bench.responses[bench.join(instance="i0", version=8)]
+    assert response["Leader"] == ids[0] != response["MemberId"]
+    assert response["Members"] == []
 
 
 def test_the_older_of_two_with_the_same_instance_id_is_fenced():
@@ -49,7 +49,7 @@ def test_the_older_of_two_with_the_same_instance_id_is_fenced():
     assert bench.code(bench.sync(ids[1], 1, instance="i1")) == FENCED
     assert bench.code(bench.join(ids[1], instance="i1")) == FENCED
     token = bench.leave((ids[1], "i1"))
-    assert bench.answers[token]["Members"][0]["ErrorCode"] == FENCED
+    assert bench.responses[token]["Members"][0]["ErrorCode"] == FENCED
 
 
 def test_the_older_one_is_fenced_at_once_if_it_waits():
@@ -68,8 +68,8 @@ def test_a_static_member_that_comes_back_with_another_protocol_starts_a_rebalanc
     bench.tick(DELAY)
     bench.sync("i1-u1", 1, {}, instance="i1")
     token = bench.join(instance="i1", protocols={"other": subscription("t")})
-    assert bench.answers[token]["GenerationId"] == 2
-    assert bench.answers[token]["ProtocolName"] == "other"
+    assert bench.responses[token]["GenerationId"] == 2
+    assert bench.responses[token]["ProtocolName"] == "other"
 
 
 def test_a_static_member_that_comes_back_while_completing_makes_all_join_again():
@@ -80,7 +80,7 @@ def test_a_static_member_that_comes_back_while_completing_makes_all_join_again()
     back = bench.join(instance="i0")
     assert bench.code(waits) == REBALANCING
     again = bench.join(ids[1], instance="i1")
-    assert bench.answers[back]["GenerationId"] == bench.answers[again]["GenerationId"] == 3
+    assert bench.responses[back]["GenerationId"] == bench.responses[again]["GenerationId"] == 3
 
 
 def test_an_absent_static_member_stays_through_a_rebalance_until_it_should_have_synced():
@@ -100,7 +100,7 @@ def test_a_group_of_absent_static_members_waits_for_one_to_come():
     bench.tick(3 * REBALANCE)
     assert bench.state == "PreparingRebalance"
     token = bench.join(ids[1], instance="i1")
-    assert bench.answers[token]["Leader"] == ids[1]
+    assert bench.responses[token]["Leader"] == ids[1]
 
 
 def test_a_group_of_absent_static_members_does_not_spin_if_their_rebalance_timeout_is_0():
@@ -108,7 +108,7 @@ def test_a_group_of_absent_static_members_does_not_spin_if_their_rebalance_timeo
     rows = [("i0", REBALANCE), ("i1", 0)]
     tokens = [bench.join(instance=each, RebalanceTimeoutMs=ms) for each, ms in rows]
     bench.tick(2 * DELAY)
-    ids = [bench.answers[each]["MemberId"] for each in tokens]
+    ids = [bench.responses[each]["MemberId"] for each in tokens]
     bench.sync(ids[0], 1, {}, instance="i0")
     bench.sync(ids[1], 1, instance="i1")
     bench.leave(("", "i0"))
@@ -122,7 +122,7 @@ def test_a_static_member_that_comes_back_before_it_had_synced_is_waited_for_unde
     bench.join(ids[0], instance="i0")
     bench.join(ids[1], instance="i1")
     bench.sync(ids[0], 2, {}, instance="i0")
-    back = bench.answers[bench.join(instance="i1")]["MemberId"]
+    back = bench.responses[bench.join(instance="i1")]["MemberId"]
     bench.sync(back, 2, instance="i1")
     bench.tick(2 * REBALANCE)
     assert bench.state == "Stable"

@@ -16,7 +16,7 @@ from thalweg.errors import NotCoordinatorError, StaleMemberEpochError, UnknownMe
 JOIN = 0  # the epoch of a member that joins
 AWAY = -2  # the epoch of a static member that leaves for a while
 
-# The fields of a heartbeat that is answered without the group.
+# The fields of a heartbeat whose response does not need the group.
 _PLAIN = {"GroupId", "MemberId", "MemberEpoch", "InstanceId"}
 # The schema's defaults, which the codec would set.
 _DEFAULTS: dict[str, Any] = {
@@ -70,13 +70,13 @@ class Broker:
         self.asked += 1
         event = Arrived(1, "ConsumerGroupHeartbeat", 1, filled(body), "client", "/host")
         returns = Return.of(self.group, body)
-        answer = self.step(event)
-        assert answer is not None
+        response = self.step(event)
+        assert response is not None
         if returns is not None:
-            returns.check(self.group, answer)
-        if answer["ErrorCode"] == 0 and answer["MemberEpoch"] > 0:
-            self._watch(answer["MemberId"])
-        return answer
+            returns.check(self.group, response)
+        if response["ErrorCode"] == 0 and response["MemberEpoch"] > 0:
+            self._watch(response["MemberId"])
+        return response
 
     def _said(self, code: int, member_id: str | None = None, epoch: int = 0) -> dict[str, Any]:
         return {
@@ -185,9 +185,9 @@ class Return:
     def _but(group: ConsumerGroup, member_id: str) -> dict[str, ConsumerGroupMember]:
         return {key: each for key, each in group.roster.members.items() if key != member_id}
 
-    def check(self, group: ConsumerGroup, answer: Mapping[str, Any]) -> None:
+    def check(self, group: ConsumerGroup, response: Mapping[str, Any]) -> None:
         """Checks the group after the heartbeat."""
-        assert answer["ErrorCode"] == 0, answer
+        assert response["ErrorCode"] == 0, response
         assert group.epoch == group.assignment_epoch == self.epoch
-        assert group.roster.targets.get(answer["MemberId"], frozenset()) == self.target
-        assert self._but(group, answer["MemberId"]) == self.others
+        assert group.roster.targets.get(response["MemberId"], frozenset()) == self.target
+        assert self._but(group, response["MemberId"]) == self.others

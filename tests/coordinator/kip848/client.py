@@ -64,7 +64,7 @@ class Client:
         self.failed: KafkaError | None = None
         self.log: list[MemberAction] = []
         self.lost: list[TopicPartition] = []
-        self._answers: list[Answered] = []
+        self._responses: list[Answered] = []
         self._pause_until = 0.0
         self._is_due = True  # its next poll has something to handle
         self._awaits_old_heartbeats = False
@@ -133,7 +133,7 @@ class Client:
         self.heartbeater.polled_at = self.clock.now
         deadline = self.member.next_deadline()
         is_late = deadline is not None and deadline <= self.clock.now
-        told = self.heartbeater.has_news or self._answers or self._awaits_old_heartbeats
+        told = self.heartbeater.has_news or self._responses or self._awaits_old_heartbeats
         if not (told or is_late or self._is_due):
             return
         self._is_due = False
@@ -143,9 +143,9 @@ class Client:
         if self.heartbeater.expired:
             self.heartbeater.expired = False
             self._step(PollExpired())
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            self._step(answer)
+        responses, self._responses = self._responses, []
+        for response in responses:
+            self._step(response)
         for current in (each for each in notable if each.is_current):
             self._step(current)
         if self._awaits_old_heartbeats and not self.heartbeater.old_is_in_flight:
@@ -181,8 +181,8 @@ class Client:
             self._run(callbacks)
 
     def _send(self, token: int, body: Any, timeout_ms: float) -> None:
-        def done(answer: dict[str, Any] | None, error: KafkaError | None) -> None:
-            self._answers.append(Answered(token, answer, error))
+        def done(response: dict[str, Any] | None, error: KafkaError | None) -> None:
+            self._responses.append(Answered(token, response, error))
             free = not self.busy and self.clock.now >= self._pause_until and self.alive
             if self.waits and free:
                 self.clock.at(self.clock.now + 1, self._woken)
@@ -244,4 +244,4 @@ class Client:
                         assert owned.isdisjoint(other.owned_ids), "a commit of an earlier owner"
             return {"ErrorCode": code}
 
-        self.connection.call(serve, lambda _answer, _error: None, REQUEST_TIMEOUT_MS)
+        self.connection.call(serve, lambda _response, _error: None, REQUEST_TIMEOUT_MS)

@@ -72,14 +72,14 @@ class Connection:
         def arrive() -> None:
             if number != self._number:
                 return
-            answer = serve()
+            response = serve()
             if doubled:
                 serve()  # nothing waits for its response
             if breaks:
                 self.drop()
                 return
             self._last_back = max(self._last_back, self.clock.now + self._delay())
-            self.clock.at(self._last_back, lambda: self._back(number, call, answer))
+            self.clock.at(self._last_back, lambda: self._back(number, call, response))
 
         self.clock.at(self._last_there, arrive)
         self.clock.at(self.clock.now + timeout_ms, lambda: self._time_out(call))
@@ -87,13 +87,13 @@ class Connection:
     def _delay(self) -> float:
         return self.chance.uniform(0.1, self.faults.delay_ms)
 
-    def _back(self, number: int, call: int, answer: dict[str, Any]) -> None:
+    def _back(self, number: int, call: int, response: dict[str, Any]) -> None:
         if number == self._number and call in self._open:
-            self._open.pop(call)(answer, None)
+            self._open.pop(call)(response, None)
 
     def _time_out(self, call: int) -> None:
         if call in self._open:
-            self._open.pop(call)(None, KafkaTimeoutError("no answer"))
+            self._open.pop(call)(None, KafkaTimeoutError("no response"))
             self.drop()
 
     def drop(self) -> None:

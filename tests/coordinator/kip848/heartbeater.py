@@ -72,27 +72,29 @@ class Heartbeater:
         self,
         sent: dict[str, Any],
         generation: int,
-        answer: dict[str, Any] | None,
+        response: dict[str, Any] | None,
         error: KafkaError | None,
     ) -> None:
         self._in_flight = None
-        good = answer is not None and answer["ErrorCode"] == 0
+        good = response is not None and response["ErrorCode"] == 0
         news = not good or (
-            answer is not None
-            and (answer["MemberEpoch"] != sent["MemberEpoch"] or answer["Assignment"] is not None)
+            response is not None
+            and (
+                response["MemberEpoch"] != sent["MemberEpoch"] or response["Assignment"] is not None
+            )
         )
         current = generation == self._generation
-        if news and (good or current or answer is None):
-            self._notable = [*self._notable[-15:], (answer, error, generation)]
+        if news and (good or current or response is None):
+            self._notable = [*self._notable[-15:], (response, error, generation)]
         if self.order is None:
             return
         if not current:
             self._arm(self._due or self.clock.now)
-        elif good and answer is not None:
-            self.interval_ms = answer["HeartbeatIntervalMs"] or self.interval_ms
-            self.body["MemberEpoch"] = max(self.body["MemberEpoch"], answer["MemberEpoch"])
+        elif good and response is not None:
+            self.interval_ms = response["HeartbeatIntervalMs"] or self.interval_ms
+            self.body["MemberEpoch"] = max(self.body["MemberEpoch"], response["MemberEpoch"])
             self._arm(self.clock.now + self.interval_ms)
-        elif answer is None or answer["ErrorCode"] in COORDINATOR_AWAY:
+        elif response is None or response["ErrorCode"] in COORDINATOR_AWAY:
             self._arm(self.clock.now + 100)
 
     def _watch_polls(self) -> None:
@@ -111,6 +113,6 @@ class Heartbeater:
             assert order.leave is not None
             body = order.leave[1]
             assert isinstance(body, Mapping)
-            self.client.call(dict(body), lambda _answer, _error: None)
+            self.client.call(dict(body), lambda _response, _error: None)
 
         self.clock.at(self.polled_at + order.max_poll_interval_ms, look)

@@ -38,7 +38,7 @@ def rows(text: str) -> list[dict[str, Any]]:
     return [{"TopicId": topic, "Partitions": each} for topic, each in topics.items()]
 
 
-def answer(epoch: int = 0, assigned: str | None = None, code: int = 0) -> dict[str, Any]:
+def response(epoch: int = 0, assigned: str | None = None, code: int = 0) -> dict[str, Any]:
     return {
         "ErrorCode": code,
         "ErrorMessage": None,
@@ -78,13 +78,13 @@ class Talk:
                 self.repeated = None
         return actions
 
-    def answers(self, *args: Any, **kwargs: Any) -> list[MemberAction]:
+    def responds(self, *args: Any, **kwargs: Any) -> list[MemberAction]:
         assert self.sent is not None
-        return self.step(Answered(self.sent.token, answer(*args, **kwargs)))
+        return self.step(Answered(self.sent.token, response(*args, **kwargs)))
 
     def hears(self, *args: Any, is_current: bool = True, **kwargs: Any) -> list[MemberAction]:
         """Handles a response to a repeated heartbeat, current or not."""
-        return self.step(HeartbeatAnswered(answer(*args, **kwargs), is_current=is_current))
+        return self.step(HeartbeatAnswered(response(*args, **kwargs), is_current=is_current))
 
     def polls(self) -> list[MemberAction]:
         return self.step(Polled())
@@ -103,11 +103,11 @@ def joined(assigned: str = "T0 T1 T2 T3", **options: Any) -> Talk:
     """Makes a stable member at epoch 2."""
     talk = Talk(**options)
     talk.step(Subscribed(frozenset("tu")))
-    talk.answers(2, assigned)
+    talk.responds(2, assigned)
     talk.polls()
     talk.step(CallbacksDone())
     if assigned:
-        talk.answers(2, assigned)
+        talk.responds(2, assigned)
     assert talk.is_in(ConsumerMemberState.STABLE)
     return talk
 

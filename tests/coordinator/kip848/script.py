@@ -20,7 +20,7 @@ from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 
 # Kafka 4.3's responses, which this command records:
 # python -m tests.integration.groups.test_consumer_group_protocol
-RECORDED = Path(__file__).with_name("kip848_answers.json")
+RECORDED = Path(__file__).with_name("kip848_responses.json")
 TOPICS = {"t": 4, "u": 3}
 MAX_SIZE = 3
 
@@ -91,18 +91,18 @@ class Script:
 
     def says(self, member: str, epoch: int, *, version: int = 1, **fields: Any) -> Any:
         body = {"GroupId": self.group, "MemberId": member, "MemberEpoch": epoch} | fields
-        answer = self.side.heartbeat(version, body)
-        told = answer["Assignment"]
+        response = self.side.heartbeat(version, body)
+        told = response["Assignment"]
         heard = (
-            answer["ErrorCode"],
-            answer["ErrorMessage"],
-            answer["MemberId"] if member else None,
-            answer["MemberEpoch"],
-            answer["HeartbeatIntervalMs"],
+            response["ErrorCode"],
+            response["ErrorMessage"],
+            response["MemberId"] if member else None,
+            response["MemberEpoch"],
+            response["HeartbeatIntervalMs"],
             None if told is None else self._partitions(told),
         )
         self.heard.append((f"{member} at {epoch}", heard))
-        return answer
+        return response
 
     def joins(self, member: str, topics: list[str] | None = None, **fields: Any) -> Any:
         full: dict[str, Any] = {
@@ -261,7 +261,7 @@ def subscriptions(script: Script) -> None:
 def patterns(script: Script) -> None:
     """A bad pattern is refused. A good one may need another heartbeat, so that is not compared."""
     script.joins("a")
-    answer = script.side.heartbeat(
+    response = script.side.heartbeat(
         1,
         {
             "GroupId": script.group,
@@ -270,15 +270,15 @@ def patterns(script: Script) -> None:
             "SubscribedTopicRegex": "a(",
         },
     )
-    text = answer["ErrorMessage"]
-    script.heard.append((answer["ErrorCode"], text[: text.index(":")]))
+    text = response["ErrorMessage"]
+    script.heard.append((response["ErrorCode"], text[: text.index(":")]))
     script.says("a", 2)
 
 
 SCRIPTS = (join_and_leave, epochs, wrong_requests, static_members, subscriptions, patterns)
 
 
-def kafkas_answers(script: Callable[[Script], None]) -> list[Any]:
+def kafkas_responses(script: Callable[[Script], None]) -> list[Any]:
     """Returns the recorded responses of a real Kafka."""
     found: list[Any] = json.loads(RECORDED.read_text(encoding="utf-8"))[script.__name__]
     return found

@@ -16,7 +16,7 @@ from tests.coordinator.kip848.script import (
     SCRIPTS,
     Machines,
     Script,
-    kafkas_answers,
+    kafkas_responses,
     plain,
 )
 from thalweg.coordinator.kip848.group import ConsumerGroup, ConsumerGroupSettings
@@ -99,10 +99,10 @@ def own_partitions(text: str | None) -> list[int]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.__name__)
-def test_it_answers_as_a_real_kafka_did(script):
+def test_it_responds_as_a_real_kafka_did(script):
     ours = Script(Machines(), script.__name__)
     script(ours)
-    recorded = kafkas_answers(script)
+    recorded = kafkas_responses(script)
     for number, (our, their) in enumerate(zip(plain(ours.heard), recorded, strict=True)):
         assert our == their, f"step {number}"
 

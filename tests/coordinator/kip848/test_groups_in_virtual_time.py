@@ -105,7 +105,7 @@ def a_static_member_returns(world: World) -> None:
     assignor=st.sampled_from([None, "range"]),
     assignment_interval_ms=st.sampled_from([0, 1_000]),
 )
-# The answer to a repeated report is lost. It had the assignment, after the report was answered.
+# The response to a repeated report is lost. It had the assignment. The report has its response.
 @example(
     seed=10176,
     members=12,
@@ -141,7 +141,7 @@ def test_a_calm_group_settles_and_then_says_nothing_new():
     world.check_converged()
     asked = world.broker.asked
     world.run(60_000)
-    assert world.broker.asked == asked, "plain heartbeats are answered without asking the group"
+    assert world.broker.asked == asked, "plain heartbeats do not reach the group"
     assert set(world.commits) <= {0, StaleMemberEpochError.errno}, world.commits
     assert not any(each.lost for each in world.clients)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.coordinator.kip848.member_bench import Talk, answer, joined, kinds, partitions, rows
+from tests.coordinator.kip848.member_bench import Talk, joined, kinds, partitions, response, rows
 from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
@@ -49,7 +49,7 @@ def test_a_damaged_interval_does_not_silence_it():
     talk = Talk()
     talk.step(Subscribed(frozenset("t")))
     assert talk.sent is not None
-    damaged = answer(2, "T0") | {"HeartbeatIntervalMs": 2**31 - 1}
+    damaged = response(2, "T0") | {"HeartbeatIntervalMs": 2**31 - 1}
     talk.step(Answered(talk.sent.token, damaged))
     assert talk.repeated is not None
     assert talk.repeated.interval_ms == 60_000
@@ -59,7 +59,7 @@ def test_a_pattern_of_the_brokers_own_is_sent_and_taken_back():
     talk = Talk()
     talk.step(Subscribed(frozenset(), "t.*"))
     assert talk.body["SubscribedTopicRegex"] == "t.*"
-    talk.answers(2, "T0")
+    talk.responds(2, "T0")
     talk.step(Subscribed(frozenset("t")))
     assert talk.body["SubscribedTopicRegex"] == ""
     assert talk.body["SubscribedTopicNames"] == ["t"]
@@ -68,7 +68,7 @@ def test_a_pattern_of_the_brokers_own_is_sent_and_taken_back():
 def test_what_it_is_given_is_assigned_within_poll_then_reported_then_it_only_lives():
     talk = Talk()
     talk.step(Subscribed(frozenset("t")))
-    actions = talk.answers(2, "T1 T0")
+    actions = talk.responds(2, "T1 T0")
     assert kinds(actions) == [Heartbeats]
     assert talk.is_in(ConsumerMemberState.RECONCILING)
     both = partitions("t0 t1")
@@ -78,7 +78,7 @@ def test_what_it_is_given_is_assigned_within_poll_then_reported_then_it_only_liv
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING)
     assert talk.body["TopicPartitions"] == rows("T0 T1")
     assert talk.body["MemberEpoch"] == 2
-    talk.answers(2, "T0 T1")
+    talk.responds(2, "T0 T1")
     assert talk.is_in(ConsumerMemberState.STABLE)
     assert talk.repeated is not None
     assert talk.repeated.body == {
@@ -95,7 +95,7 @@ def test_what_it_is_given_is_assigned_within_poll_then_reported_then_it_only_liv
 def test_an_empty_first_assignment_is_told_once():
     talk = Talk()
     talk.step(Subscribed(frozenset("t")))
-    talk.answers(2, "")
+    talk.responds(2, "")
     assert talk.polls() == [Assign((), ())]
     assert talk.step(CallbacksDone()) == []
     assert talk.is_in(ConsumerMemberState.STABLE)
@@ -111,7 +111,7 @@ def test_it_gives_up_and_reports_that_before_it_takes_what_is_new():
     talk.step(CallbacksDone())
     assert talk.body["TopicPartitions"] == rows("T0 T1")
     assert talk.polls() == [], "not before the broker has heard of it"
-    talk.answers(3, "T0 T1 U5")
+    talk.responds(3, "T0 T1 U5")
     assert talk.polls() == [Assign(partitions("t0 t1 u5"), partitions("u5"))]
 
 
@@ -122,24 +122,24 @@ def test_nothing_is_taken_while_a_repeat_of_a_report_is_in_flight():
     talk.step(CallbacksDone())
     talk.now += 5_000  # the application did other work, and the report was repeated
     talk.lingers = True
-    assert kinds(talk.answers(3, "T0 T2")) == [Heartbeats]
+    assert kinds(talk.responds(3, "T0 T2")) == [Heartbeats]
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING)
     assert talk.polls() == []
     assert talk.step(OldHeartbeatsAnswered()) == []
     assert kinds(talk.polls()) == [Assign]
 
 
-def test_however_late_the_answer_is_looked_at_a_report_is_not_sent_again():
+def test_however_late_the_response_is_looked_at_a_report_is_not_sent_again():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()
     talk.step(CallbacksDone())
     talk.now += 600_000
-    assert kinds(talk.answers(3, "T0 T2")) == [Heartbeats]
+    assert kinds(talk.responds(3, "T0 T2")) == [Heartbeats]
     assert kinds(talk.polls()) == [Assign]
 
 
-def test_old_heartbeats_that_are_answered_do_not_settle_a_report_that_is_not():
+def test_old_heartbeats_with_a_response_do_not_settle_a_report_without_one():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()
@@ -149,7 +149,7 @@ def test_old_heartbeats_that_are_answered_do_not_settle_a_report_that_is_not():
     assert talk.polls() == []
 
 
-def test_once_a_report_has_failed_the_answer_to_its_repeat_is_as_good():
+def test_once_a_report_has_failed_the_response_to_its_repeat_is_as_good():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()
@@ -169,11 +169,11 @@ def test_nothing_is_taken_while_another_subscription_is_on_its_way():
     assert talk.is_in(ConsumerMemberState.RECONCILING)
     talk.step(Subscribed(frozenset("t")))
     assert talk.polls() == [], "it says that it owns T0 only: T1 may be given away at once"
-    talk.answers(3, "T0 T1")
+    talk.responds(3, "T0 T1")
     assert kinds(talk.polls()) == [Assign]
 
 
-def test_an_answer_to_a_heartbeat_from_before_a_report_does_not_pass_for_the_reports():
+def test_a_response_to_a_heartbeat_from_before_a_report_does_not_pass_for_the_reports():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()
@@ -189,7 +189,7 @@ def test_a_target_that_turns_back_amid_a_revocation_is_assigned_anew():
     assert kinds(talk.polls()) == [AutoCommit, Revoke]
     talk.hears(2, "T0 T1")
     talk.step(CallbacksDone())
-    talk.answers(3, "T0 T1")
+    talk.responds(3, "T0 T1")
     assert talk.polls() == [Assign(partitions("t0 t1"), partitions("t1"))]
 
 
@@ -205,14 +205,14 @@ def test_a_target_that_turns_back_before_it_was_seen_stops_nothing():
 def test_topics_that_are_not_known_by_id_wait_and_the_others_do_not():
     talk = Talk()
     talk.step(Subscribed(frozenset(), "."))
-    talk.answers(2, "T0 X7")
+    talk.responds(2, "T0 X7")
     actions = talk.polls()
     assert actions == [
         WatchTopics(frozenset(), frozenset("X")),
         Assign(partitions("t0"), partitions("t0")),
     ]
     talk.step(CallbacksDone())
-    talk.answers(2, "T0 X7")
+    talk.responds(2, "T0 X7")
     assert talk.polls() == [], "asked for once"
     talk.step(TopicsChanged({"t": 9, "x": 9}, {}, {"t": "T", "x": "X"}))
     assert talk.polls() == [Assign(partitions("t0 x7"), partitions("x7"))]
@@ -225,9 +225,9 @@ def test_who_joins_again_asks_again_for_topics_that_are_not_known():
     assert talk.polls() == [watch]
     talk.step(Unsubscribed())
     talk.step(CallbacksDone())
-    talk.answers(-1)
+    talk.responds(-1)
     talk.step(Subscribed(frozenset("t")))
-    talk.answers(3, "X7")
+    talk.responds(3, "X7")
     assert talk.polls() == [watch]
 
 
@@ -258,7 +258,7 @@ def test_a_topic_that_was_made_anew_is_another_one():
     talk.hears(2, "")
     assert talk.polls() == [Lose(partitions("t0"))], "its offsets are not those of the new one"
     talk.step(CallbacksDone())
-    talk.answers(3, "N0")
+    talk.responds(3, "N0")
     assert talk.polls() == [Assign(partitions("t0"), partitions("t0"))]
 
 
@@ -270,11 +270,11 @@ def test_another_subscription_is_told_at_once():
     assert talk.step(Subscribed(frozenset("u"))) == []
 
 
-def test_the_epoch_of_commits_follows_the_answers():
+def test_the_epoch_of_commits_follows_the_responses():
     talk = joined("T0")
     talk.hears(7)
     assert talk.member.generation == 7
     assert talk.is_in(ConsumerMemberState.STABLE)
     talk.hears(6, "T0 T1")
-    assert talk.member.generation == 7, "overtaken answers are not news"
+    assert talk.member.generation == 7, "overtaken responses change nothing"
     assert talk.is_in(ConsumerMemberState.STABLE)

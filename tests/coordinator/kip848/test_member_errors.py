@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.coordinator.kip848.member_bench import Talk, answer, joined, kinds, partitions, rows
+from tests.coordinator.kip848.member_bench import Talk, joined, kinds, partitions, response, rows
 from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
@@ -44,7 +44,7 @@ def test_who_is_fenced_loses_all_and_joins_anew(code):
     assert talk.is_in(ConsumerMemberState.JOINING)
     assert (talk.body["MemberEpoch"], talk.body["TopicPartitions"]) == (0, [])
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
-    talk.answers(5, "T0")
+    talk.responds(5, "T0")
     assert talk.member.commit_refusal() is None
 
 
@@ -64,7 +64,7 @@ def test_who_is_fenced_amid_a_callback_loses_the_rest_after_it():
     assert talk.is_in(ConsumerMemberState.JOINING)
 
 
-def test_an_answer_from_before_the_fence_changes_nothing():
+def test_a_response_from_before_the_fence_changes_nothing():
     talk = joined("T0")
     talk.hears(code=110)
     talk.hears(9, "T0 T1")
@@ -123,12 +123,12 @@ def test_a_coordinator_that_moves_costs_nothing(code, forgets):
     talk.now += 100
     assert kinds(talk.step(Ticked())) == [StopHeartbeats, Send, Heartbeats]
     assert (talk.body["MemberEpoch"], talk.body["TopicPartitions"]) == (2, rows("T0"))
-    talk.answers(2, "T0")
+    talk.responds(2, "T0")
     assert talk.polls() == []
     assert talk.member.assignment == partitions("t0")
 
 
-def test_a_lost_answer_to_a_replaced_heartbeat_is_asked_for_again():
+def test_a_lost_response_to_a_replaced_heartbeat_is_requested_again():
     """It may have had an assignment, which the broker says only once unless it gets a report."""
     talk = joined("T0")
     lost = HeartbeatAnswered(None, errors.KafkaConnectionError("broken"), is_current=False)
@@ -137,13 +137,13 @@ def test_a_lost_answer_to_a_replaced_heartbeat_is_asked_for_again():
     assert kinds(talk.step(Ticked())) == [StopHeartbeats, Send, Heartbeats]
     assert talk.body["TopicPartitions"] == rows("T0")
     assert talk.step(lost) == [], "the report that is in flight gets the assignment"
-    talk.answers(2, "T0 T1")
+    talk.responds(2, "T0 T1")
     assert [each for each in talk.polls() if isinstance(each, Assign)] == [
         Assign(partitions("t0 t1"), partitions("t1"))
     ]
 
 
-def test_a_lost_answer_from_before_a_fence_changes_nothing():
+def test_a_lost_response_from_before_a_fence_changes_nothing():
     talk = joined("T0")
     talk.hears(code=110)
     talk.polls()
@@ -179,8 +179,8 @@ def test_a_lost_join_is_sent_again():
     talk.now += 100
     talk.step(Ticked())
     assert talk.body == first.body
-    assert talk.step(Answered(first.token, answer(2, "T0"))) == [], "given up"
-    talk.answers(2, "T0")
+    assert talk.step(Answered(first.token, response(2, "T0"))) == [], "given up"
+    talk.responds(2, "T0")
     assert talk.is_in(ConsumerMemberState.RECONCILING)
 
 

@@ -32,7 +32,7 @@ def test_it_leaves_after_it_gave_everything_up(instance_id, epoch):
     assert kinds(talk.step(CallbacksDone())) == [StopHeartbeats, Send]
     assert (talk.body["MemberEpoch"], talk.body["InstanceId"]) == (epoch, instance_id)
     assert talk.is_in(ConsumerMemberState.LEAVING)
-    talk.answers(epoch)
+    talk.responds(epoch)
     assert talk.is_in(ConsumerMemberState.UNSUBSCRIBED)
     assert talk.member.assignment == ()
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
@@ -42,7 +42,7 @@ def test_the_last_commits_carry_the_epoch_that_came_while_it_leaves():
     talk = joined("T0")
     talk.step(Subscribed(frozenset("u")))
     talk.step(Unsubscribed())
-    assert talk.answers(5, "") == []
+    assert talk.responds(5, "") == []
     assert (talk.member.generation, talk.member.commit_refusal()) == (5, None)
     assert talk.hears(4) == [], "overtaken"
     assert talk.member.generation == 5
@@ -50,7 +50,7 @@ def test_the_last_commits_carry_the_epoch_that_came_while_it_leaves():
     assert talk.is_in(ConsumerMemberState.LEAVING)
 
 
-def test_a_report_whose_answer_is_lost_is_sent_again_while_it_leaves():
+def test_a_report_whose_response_is_lost_is_sent_again_while_it_leaves():
     talk = joined("T0")
     talk.step(Subscribed(frozenset("u")))
     said = talk.body
@@ -63,7 +63,7 @@ def test_a_report_whose_answer_is_lost_is_sent_again_while_it_leaves():
     talk.now = again_at
     assert kinds(talk.step(Ticked())) == [Send]
     assert talk.body == said, "not that it subscribes to nothing"
-    talk.answers(5)
+    talk.responds(5)
     assert talk.member.generation == 5
     assert talk.member.next_deadline() is None
 
@@ -76,7 +76,7 @@ def test_who_is_fenced_while_it_leaves_commits_nothing_more():
     assert talk.hears(7) == [], "from before the fence"
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
     assert kinds(talk.step(CallbacksDone())) == [StopHeartbeats, Send]
-    talk.answers(-1)
+    talk.responds(-1)
     assert talk.is_in(ConsumerMemberState.UNSUBSCRIBED)
 
 
@@ -86,7 +86,7 @@ def test_who_subscribes_again_while_it_leaves_joins_after_that():
     talk.step(Subscribed(frozenset("u")))
     talk.step(CallbacksDone())
     assert talk.is_in(ConsumerMemberState.LEAVING)
-    talk.answers(-1)
+    talk.responds(-1)
     assert talk.is_in(ConsumerMemberState.JOINING)
     assert (talk.body["MemberEpoch"], talk.body["SubscribedTopicNames"]) == (0, ["u"])
 

@@ -89,7 +89,7 @@ def test_a_send_that_is_cancelled_while_it_waits_is_not_sent(
             asyncio.create_task(producer.send("full", b"%04d" % each + bytes(9000)))
             for each in range(200)
         ]
-        await until(lambda: figure("waiting-threads") > 0, "somebody waiting for memory")
+        await until(lambda: figure("waiting-threads") > 0, "a thread that waits for memory")
         await asyncio.sleep(0)
         waiting = [each for each in tasks if not each.done()]
         assert waiting

@@ -34,11 +34,11 @@ def _name() -> str:
 def test_topics_are_created_listed_described_and_deleted(broker: Broker, clients: Clients) -> None:
     admin = clients.admin(broker)
     first, second = _name(), _name()
-    answer = admin.create_topics(
+    response = admin.create_topics(
         [NewTopic(first, 3, 1), NewTopic(second, topic_configs={"retention.ms": "-1"})],
         wait_for_metadata=True,
     )
-    rows = {row["name"]: row for row in answer["topics"]}
+    rows = {row["name"]: row for row in response["topics"]}
     assert set(rows) == {first, second}
     assert all(row["error_code"] == 0 for row in rows.values())
     assert {first, second} <= set(admin.list_topics())
@@ -80,8 +80,8 @@ def test_replicas_may_be_assigned(broker: Broker, clients: Clients) -> None:
 def test_validate_only_makes_nothing(broker: Broker, clients: Clients) -> None:
     admin = clients.admin(broker)
     topic = _name()
-    answer = admin.create_topics([NewTopic(topic, 2, 1)], validate_only=True)
-    assert answer["topics"][0]["error_code"] == 0
+    response = admin.create_topics([NewTopic(topic, 2, 1)], validate_only=True)
+    assert response["topics"][0]["error_code"] == 0
     assert topic not in admin.list_topics()
     with pytest.raises(InvalidReplicationFactorError):
         admin.create_topics([NewTopic(topic, 1, 99)], validate_only=True)
@@ -105,8 +105,8 @@ def test_impossible_topics_are_refused(
     admin = clients.admin(broker)
     with pytest.raises(error):
         admin.create_topics([topic])
-    answer = admin.create_topics([topic], raise_errors=False)
-    assert answer["topics"][0]["error_code"] == error.errno  # type: ignore[attr-defined]
+    response = admin.create_topics([topic], raise_errors=False)
+    assert response["topics"][0]["error_code"] == error.errno  # type: ignore[attr-defined]
     assert "none" not in admin.list_topics()
 
 

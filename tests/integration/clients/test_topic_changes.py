@@ -70,7 +70,7 @@ def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
 def test_marks_of_a_deleted_topic_do_not_count_for_the_topic_made_again(
     broker: Broker, clients: Clients, is_assigned: bool
 ) -> None:
-    """A commit of these marks would skip records that nobody has processed. Scenario 20."""
+    """A commit of these marks would skip records that no member has processed. Scenario 20."""
     topic = broker.create_topic("marked-again")
     where = TopicPartition(topic, 0)
     fill(clients, broker, topic, 10)

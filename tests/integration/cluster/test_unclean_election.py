@@ -133,7 +133,7 @@ def _write_to_one(found: Election, proxies: Proxies) -> None:
         found.send(number)
     found.producer.flush(LIMIT_S)
     _read_and_commit(found)
-    proxies.lose_answers()
+    proxies.lose_responses()
     for number in UNANSWERED:
         found.send(number)
         wait_until(partial(_has_ends, found.kafka, number + 1), LIMIT_S)

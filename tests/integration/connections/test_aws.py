@@ -111,15 +111,15 @@ def test_a_wrong_key_is_refused_in_the_brokers_words(front: MskFront) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer, words",
+    "response, words",
     [(b"", "is empty"), (b"ok", "is not JSON"), (b'{"version":"2020_10_22"}', "no request-id")],
 )
 def test_a_broker_that_does_not_confirm_is_refused(
-    kafka: RealKafka, answer: bytes, words: str
+    kafka: RealKafka, response: bytes, words: str
 ) -> None:
     """Scenario 72."""
     keys = {KEYS.access_key: KEYS.secret_key}
-    with MskFront(kafka, keys, answer=answer) as front:
+    with MskFront(kafka, keys, response=response) as front:
         with within(8), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
             KafkaAdminClient(**options(front))
         assert caught.value.by_client

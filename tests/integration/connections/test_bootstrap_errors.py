@@ -114,7 +114,7 @@ def test_tls_to_a_plain_port_fails_in_time(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_port_that_never_answers_ends_in_time(client: Any) -> None:
+def test_a_port_that_never_responds_ends_in_time(client: Any) -> None:
     with _server(lambda connected: connected.recv(1)) as port:
         error = _fails(client, f"127.0.0.1:{port}")
     assert f"127.0.0.1:{port}" in str(error)
@@ -151,7 +151,7 @@ def test_a_port_that_accepts_and_says_nothing_is_named_as_such(client: Callable[
         ), str(error)
 
 
-def test_a_port_that_does_not_answer_tls_is_named_as_such() -> None:
+def test_a_port_that_does_not_respond_to_tls_is_named_as_such() -> None:
     with _server(lambda connected: connected.recv(1)) as port:
         error = _fails(KafkaProducer, f"127.0.0.1:{port}", security_protocol="SSL")
     assert "has not responded to the TLS handshake yet" in str(error)
@@ -279,10 +279,10 @@ def test_why_it_waits_is_warned_of_once_while_it_goes_on_trying(
     assert made[0] < 2.5, "long before the error"
 
 
-def test_a_broker_that_answers_is_nothing_to_warn_of(
+def test_a_broker_that_responds_is_nothing_to_warn_of(
     broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client does not warn even if another of the addresses does not answer."""
+    """The client does not warn even if another of the addresses does not respond."""
     servers = [*broker.bootstrap_servers.split(","), f"127.0.0.1:{free_port()}"]
     with caplog.at_level(logging.WARNING, "thalweg.network"):
         KafkaConsumer(bootstrap_servers=servers).close()

@@ -119,11 +119,11 @@ def test_tokens_are_refreshed_while_the_provider_stumbles(
 ) -> None:
     kafka.create_topic("oidc-refresh")
     idp.life_s = 3.0
-    idp.answer(status(503), status(429, {"Retry-After": "1"}))
+    idp.respond(status(503), status(429, {"Retry-After": "1"}))
     with KafkaProducer(**options(kafka, idp)) as producer:
         producer.send("oidc-refresh", b"value").get(30)
         assert idp.issued == 1
-        idp.answer(status(500), status(500))
+        idp.respond(status(500), status(500))
         wait_until(lambda: idp.issued == 3, 20, what=lambda: f"tokens: {idp.issued}")
         producer.send("oidc-refresh", b"value").get(30)
 
@@ -132,7 +132,7 @@ def test_a_refusal_of_the_provider_is_raised_in_its_words(
     kafka: RealKafka, idp: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    idp.answer(*[status(401, error="invalid_client", text="no such client")] * 50)
+    idp.respond(*[status(401, error="invalid_client", text="no such client")] * 50)
     with within(8), pytest.raises(NoCredentialsError) as caught:
         KafkaProducer(**options(kafka, idp))
     expected = f"OIDC: POST {idp.token_url}: 401 invalid_client: no such client"
@@ -148,7 +148,7 @@ def test_a_token_that_the_broker_refuses_is_replaced_once(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     old = jwt(sub="bob", iat=time.time() - 100, exp=time.time() - 60)
-    idp.answer(*[document({"access_token": old, "expires_in": 60})] * 50)
+    idp.respond(*[document({"access_token": old, "expires_in": 60})] * 50)
     with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaAdminClient(**options(kafka, idp))
     assert "the broker refuses the token: invalid_token (subject 'bob'" in str(caught.value)
@@ -168,7 +168,7 @@ def test_a_provider_that_comes_back_cures_a_client(kafka: RealKafka, idp: Identi
     with KafkaProducer(**given) as producer:
         producer.send("oidc-cured", b"before").get(30)
         time.sleep(5)  # the client closes its connections
-        idp.answer(*[status(503)] * 20)
+        idp.respond(*[status(503)] * 20)
         assert producer.send("oidc-cured", b"after").get(30).offset == 1
 
 

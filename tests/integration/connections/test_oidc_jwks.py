@@ -126,18 +126,18 @@ def test_a_token_that_is_not_valid_is_refused_with_what_helps(
 ) -> None:
     """Scenario 70."""
     bad = REFUSED[kind](idp)
-    idp.answer(*[document({"access_token": bad, "expires_in": 60})] * 2)
+    idp.respond(*[document({"access_token": bad, "expires_in": 60})] * 2)
     with within(10), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaAdminClient(**options(kafka, idp))
     assert "OAUTHBEARER: the broker refuses the token: invalid_token" in str(caught.value)
     assert bad not in str(caught.value) + repr(caught.value)
-    idp.forget_answers()
+    idp.forget_responses()
 
 
 def test_a_broker_needs_no_key_id(kafka: RealKafka, idp: IdentityProvider) -> None:
     """Kafka tries all keys that fit the algorithm."""
     value = signed(RSA, claims(idp), kid=None)
-    idp.answer(document({"access_token": value, "expires_in": 60}))
+    idp.respond(document({"access_token": value, "expires_in": 60}))
     with KafkaAdminClient(**options(kafka, idp)) as admin:
         assert admin.bootstrap_connected()
 
@@ -187,9 +187,9 @@ def test_tokens_of_five_seconds_under_load(kafka: RealKafka, idp: IdentityProvid
 
 
 def checked(key: RsaKey | EcKey, form_name: str) -> Any:
-    """An answer of a provider that knows the client's public key, and checks its assertion."""
+    """A response of a provider that knows the client's public key, and checks its assertion."""
 
-    def answer(handler: Handler) -> None:
+    def respond(handler: Handler) -> None:
         idp = handler.provider
         message, _, signature = idp.requests[-1].form.get(form_name, "..").rpartition(".")
         claims = json.loads(base64.urlsafe_b64decode(message.partition(".")[2] + "=="))
@@ -199,7 +199,7 @@ def checked(key: RsaKey | EcKey, form_name: str) -> Any:
         else:
             document({"error": "invalid_client"}, 401)(handler)
 
-    return answer
+    return respond
 
 
 @pytest.mark.parametrize("grant", ["client_credentials", "jwt-bearer"])
@@ -222,11 +222,11 @@ def test_a_client_logs_in_with_a_key(
         },
     )
     form_name = "assertion" if grant == "jwt-bearer" else "client_assertion"
-    idp.answer(checked(key, form_name))
+    idp.respond(checked(key, form_name))
     with KafkaAdminClient(**given) as admin:
         assert admin.bootstrap_connected()
     other = RSA if key is EC else EC
-    idp.answer(checked(key, form_name))
+    idp.respond(checked(key, form_name))
     place.write_text(other.pem())
     given |= {f"{ASSERTION}algorithm": other.algorithm}
     with pytest.raises(NoCredentialsError, match="401 invalid_client"):

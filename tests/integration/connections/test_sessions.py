@@ -1,4 +1,4 @@
-"""SASL sessions of real Kafka that end every few seconds (KIP-368): nobody notices.
+"""SASL sessions of real Kafka that end every few seconds (KIP-368): applications notice nothing.
 
 The broker counts the connections that it closed because a request came after the end of a session
 (`expired-connections-killed-count`). The tests read the number over JMX.
@@ -230,10 +230,10 @@ def ask(connection: socket.socket, api: int, version: int, body: bytes) -> bytes
     if not head:
         return b""
     (length,) = struct.unpack(">i", head)
-    answer = b""
-    while len(answer) < length:
-        answer += connection.recv(length - len(answer))
-    return answer
+    response = b""
+    while len(response) < length:
+        response += connection.recv(length - len(response))
+    return response
 
 
 def test_a_removed_user_is_an_error_after_the_end_of_the_session(kafka: RealKafkaWithJmx) -> None:

@@ -55,8 +55,8 @@ def test_a_broker_gets_certificates_of_every_kind_while_it_runs(
             }
             configs["listener.name.ssl.ssl.key.password"] = PASSWORD
             resource = ConfigResource("broker", str(node.node_id), configs)
-            answer = admin.alter_configs([resource], raise_on_unknown=False)
-            assert answer == {"broker": {str(node.node_id): "OK"}}
+            result = admin.alter_configs([resource], raise_on_unknown=False)
+            assert result == {"broker": {str(node.node_id): "OK"}}
             wait_until(is_changed, 15)
             for version in ("TLSv1.2", "TLSv1.3"):
                 with KafkaAdminClient(**options, ssl_enabled_protocols=version) as connected:

@@ -78,7 +78,7 @@ def test_a_store_of_every_kind_logs_in(secure_kafka: RealKafka, name: str) -> No
 
 
 def test_a_certificate_of_the_old_version_logs_in(secure_kafka: RealKafka) -> None:
-    """OpenSSL issues such certificates if nobody asks for extensions."""
+    """OpenSSL issues such certificates if no extensions are requested."""
     certificate = str(_STORES / "version1.pem")
     key = str(_KEYS / "plain.key")
     _logs_in(_options(secure_kafka, ssl_certfile=certificate, ssl_keyfile=key))

@@ -74,11 +74,13 @@ def test_commit_async_tells_its_outcome_from_a_later_call(broker: Broker, client
     for offset in (1, 2, 3):
         chosen = {where: OffsetAndMetadata(offset)}
         futures.append(
-            consumer.commit_async(chosen, lambda offsets, answer: calls.append((offsets, answer)))
+            consumer.commit_async(
+                chosen, lambda offsets, response: calls.append((offsets, response))
+            )
         )
     wait_until(lambda: consumer.poll(50) == {} and len(calls) == 3, 20)
     assert [offsets[where].offset for offsets, _ in calls] == [1, 2, 3]
-    assert not any(isinstance(answer, Exception) for _, answer in calls)
+    assert not any(isinstance(response, Exception) for _, response in calls)
     assert all(each.succeeded() for each in futures)
     assert consumer.committed(where) == 3
 

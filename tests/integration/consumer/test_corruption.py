@@ -166,7 +166,7 @@ HOSTILE: dict[str, Callable[[Request], bytes | None]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
+def test_an_absurd_fetch_response_is_reported_and_requested_again(
     broker: Broker,
     clients: Clients,
     scripted: ScriptedBroker,
@@ -177,12 +177,12 @@ def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
     good = _batches(broker, clients, "none", 1)
     scripted.logs["t", 0] = good
     honest = scripted._fetch
-    answers = [HOSTILE[name]] * 3
+    responses = [HOSTILE[name]] * 3
 
     def hostile(request: Request) -> Any:
-        return answers.pop()(request) if answers else honest(request)
+        return responses.pop()(request) if responses else honest(request)
 
-    scripted.answer(FETCH, hostile)
+    scripted.respond(FETCH, hostile)
     consumer = clients.consumer(scripted, "t")
     found: list[Any] = []
     with within(30):
@@ -193,7 +193,7 @@ def test_an_absurd_fetch_answer_is_reported_and_asked_for_again(
             except KafkaError:
                 continue  # reported clearly, and the consumer may continue
     assert [each.offset for each in found] == list(range(ROWS))
-    assert not answers
+    assert not responses
     assert "a response of node 1 with records cannot be read" in caplog.text
 
 
@@ -213,7 +213,7 @@ def test_a_wrong_correlation_id_ends_the_connection(
             scripted.logs["t", 0] = honest
         return scripted._fetch(request)
 
-    scripted.answer(FETCH, fetch)
+    scripted.respond(FETCH, fetch)
     values = [each.value for each in read(clients.consumer(scripted, "t"), ROWS)]
     assert values == [b"value-0-%d" % row for row in range(ROWS)]
     assert len(set(connections[:3])) == 3
@@ -225,7 +225,7 @@ def test_a_broker_that_closes_every_connection_is_not_available(
     def close(_: Request) -> None:
         raise Close
 
-    scripted.answer(METADATA, close)
+    scripted.respond(METADATA, close)
     with within(10), pytest.raises((NoBrokersAvailable, KafkaTimeoutError)):
         clients.consumer(scripted, bootstrap_timeout_ms=1500)
     # The client waits between two tries and makes no busy loop.

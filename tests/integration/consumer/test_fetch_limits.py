@@ -63,7 +63,7 @@ def test_a_seek_into_the_middle_of_a_batch_gives_no_earlier_record(
         assert read(consumer, 1)[0].offset == offset
 
 
-def test_fetch_min_bytes_holds_the_answer_back(broker: Broker, clients: Clients) -> None:
+def test_fetch_min_bytes_holds_the_response_back(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("minbytes")
     consumer = clients.consumer(
         broker, topic, fetch_min_bytes=50_000, fetch_max_wait_ms=6000, auto_offset_reset="earliest"

@@ -147,12 +147,12 @@ def test_offsets_for_times(broker: Broker, clients: Clients) -> None:
         return consumer.offsets_for_times({where: timestamp})[where]
 
     for timestamp, offset, found in ((0, 0, 1000), (1000, 0, 1000), (1001, 1, 1100)):
-        answer = at(timestamp)
-        assert answer is not None
-        assert (answer.offset, answer.timestamp) == (offset, found)
-    answer = at(1900)
-    assert answer is not None
-    assert (answer.offset, answer.leader_epoch) == (9, 0)
+        result = at(timestamp)
+        assert result is not None
+        assert (result.offset, result.timestamp) == (offset, found)
+    result = at(1900)
+    assert result is not None
+    assert (result.offset, result.leader_epoch) == (9, 0)
     assert at(1901) is None
     assert consumer.offsets_for_times({empty: 0}) == {empty: None}
     with pytest.raises(ValueError, match="negative"):
@@ -166,9 +166,9 @@ def test_offsets_for_times_within_a_batch(broker: Broker, clients: Clients) -> N
         producer.send(topic, b"v", timestamp_ms=5000 + number)
     producer.flush(20)
     where = TopicPartition(topic, 0)
-    answer = clients.consumer(broker).offsets_for_times({where: 5042})[where]
-    assert answer is not None
-    assert (answer.offset, answer.timestamp) == (42, 5042)
+    result = clients.consumer(broker).offsets_for_times({where: 5042})[where]
+    assert result is not None
+    assert (result.offset, result.timestamp) == (42, 5042)
 
 
 def test_highwater_is_known_after_a_fetch(broker: Broker, clients: Clients) -> None:
@@ -273,7 +273,7 @@ def test_a_partition_that_the_topic_lacks_is_named_with_those_there_are(
         with within(10), pytest.raises(KafkaTimeoutError) as caught:
             consumer.position(TopicPartition(topic, 7), timeout_ms=2500)
     assert str(caught.value).endswith(f"could not find the position of {topic}-7 in time: {why}")
-    # Many answers have said so by now.
+    # Many responses have said so by now.
     assert warned(caplog) == [f"{why}. The consumer waits for it"]
 
 

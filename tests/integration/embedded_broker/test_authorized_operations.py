@@ -1,4 +1,4 @@
-"""The rights that callers read in answers: the embedded broker returns the same as Kafka."""
+"""The rights that callers read in responses: the embedded broker returns the same as Kafka."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
         yield started
 
 
-def test_scenario_107_twenty_principals_get_the_same_answers_as_from_kafka(
+def test_scenario_107_twenty_principals_get_the_same_responses_as_from_kafka(
     kafka: RealKafka, embedded: EmbeddedBroker
 ) -> None:
     seed = random.randrange(10**9)

@@ -115,7 +115,7 @@ def test_a_fault_ends_with_its_block_or_by_hand(broker: EmbeddedBroker, clients:
     assert producer.send("t", b"v").get(20)
 
 
-def test_a_delay_holds_the_answer_back(broker: EmbeddedBroker, clients: Clients) -> None:
+def test_a_delay_holds_the_response_back(broker: EmbeddedBroker, clients: Clients) -> None:
     producer = clients.producer(broker)
     producer.send("t", b"v", partition=0).get(20)
     with broker.faults.on("Produce").then_delay(800), within(10, at_least_s=0.75):

@@ -90,8 +90,8 @@ class Coordinator:
 
 def ask(client: Any, api: str, **body: Any) -> dict[str, Any]:
     """Sends a request to the coordinator of `g`, which responds at once."""
-    answer: dict[str, Any] = submit(client, api, **body).result(LIMIT_MS)
-    return answer
+    response: dict[str, Any] = submit(client, api, **body).result(LIMIT_MS)
+    return response
 
 
 def submit(client: Any, api: str, version: int | None = None, **body: Any) -> Any:
@@ -100,13 +100,13 @@ def submit(client: Any, api: str, version: int | None = None, **body: Any) -> An
 
 
 def beat(client: Any, member_id: str = "m", generation: int = 1) -> int:
-    answer = ask(client, "Heartbeat", MemberId=member_id, GenerationId=generation)
-    return int(answer["ErrorCode"])
+    response = ask(client, "Heartbeat", MemberId=member_id, GenerationId=generation)
+    return int(response["ErrorCode"])
 
 
 def commit(client: Any, member_id: str, epoch: int) -> int:
     partition = {"PartitionIndex": 0, "CommittedOffset": 7, "CommittedMetadata": ""}
-    answer = ask(
+    response = ask(
         client,
         "OffsetCommit",
         version=9,
@@ -114,7 +114,7 @@ def commit(client: Any, member_id: str, epoch: int) -> int:
         GenerationIdOrMemberEpoch=epoch,
         Topics=[{"Name": "t", "Partitions": [partition]}],
     )
-    return int(answer["Topics"][0]["Partitions"][0]["ErrorCode"])
+    return int(response["Topics"][0]["Partitions"][0]["ErrorCode"])
 
 
 class Unserved(EmbeddedBroker):
@@ -199,7 +199,7 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     assert native.next_events(0) == []
 
 
-def test_later_requests_of_a_connection_wait_for_the_answer(coordinator: Coordinator) -> None:
+def test_later_requests_of_a_connection_wait_for_the_response(coordinator: Coordinator) -> None:
     client = coordinator.client()
     coordinator.publish({"m": member()})
     leaving = submit(client, "LeaveGroup", version=0, MemberId="m")
@@ -224,15 +224,15 @@ def test_a_member_that_falls_silent_is_expired(coordinator: Coordinator) -> None
     assert beat(client, "lively") == NONE
 
 
-def test_a_plain_heartbeat_of_the_consumer_protocol_is_answered_by_rust(
+def test_a_plain_heartbeat_of_the_consumer_protocol_gets_its_response_from_rust(
     coordinator: Coordinator,
 ) -> None:
     client = coordinator.client()
     coordinator.publish({"m": member(epoch=4)}, kind="consumer", epoch=4)
     # The schema's defaults say that nothing changed.
-    answer = ask(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=4)
-    assert (answer["ErrorCode"], answer["MemberEpoch"]) == (NONE, 4)
-    assert (answer["HeartbeatIntervalMs"], answer["Assignment"]) == (5000, None)
+    response = ask(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=4)
+    assert (response["ErrorCode"], response["MemberEpoch"]) == (NONE, 4)
+    assert (response["HeartbeatIntervalMs"], response["Assignment"]) == (5000, None)
     leaving = submit(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=-1)
     (event,) = coordinator.events()
     assert (event[2], event[9]["MemberEpoch"]) == ("ConsumerGroupHeartbeat", -1)
@@ -254,8 +254,8 @@ def test_groups_are_described_from_a_draft_listed_and_deleted(coordinator: Coord
     ]
     rows[0] = {"GroupId": "g", "GroupState": "Stable"}
     assert native.answer(event[1], event[10])
-    answer = describing.result(LIMIT_MS)
-    assert [row["GroupState"] for row in answer["Groups"]] == ["Stable", "Dead"]
+    response = describing.result(LIMIT_MS)
+    assert [row["GroupState"] for row in response["Groups"]] == ["Stable", "Dead"]
     coordinator.publish({"m": member()}, topics=["t"])
     (listed,) = client.request("ListGroups", {}, "any")["Groups"]
     assert (listed["GroupState"], listed["GroupType"]) == ("Stable", "classic")
@@ -282,7 +282,7 @@ def test_groups_are_described_from_a_draft_listed_and_deleted(coordinator: Coord
         (None, TypeError),
     ],
 )
-def test_an_answer_that_does_not_fit_raises_and_the_client_gets_an_error(
+def test_a_response_that_does_not_fit_raises_and_the_client_gets_an_error(
     coordinator: Coordinator, body: Any, error: type[Exception]
 ) -> None:
     joining = submit(coordinator.client(), "JoinGroup")
@@ -304,14 +304,14 @@ def test_a_view_must_be_whole(coordinator: Coordinator, missing: str) -> None:
         coordinator.native.publish(view, 0.0)
 
 
-def test_answers_for_clients_that_are_gone_are_dropped(
+def test_responses_for_clients_that_are_gone_are_dropped(
     coordinator: Coordinator, clients: Clients
 ) -> None:
     submit(coordinator.client(), "LeaveGroup", Members=[{"MemberId": "m"}])
     (event,) = coordinator.events()
     clients.close()
-    answer = coordinator.native.answer
-    wait_until(lambda: not answer(event[1], {}), what="the connection's end")
+    response = coordinator.native.answer
+    wait_until(lambda: not response(event[1], {}), what="the connection's end")
 
 
 def test_a_node_that_stops_takes_its_waiting_requests_along(

@@ -262,7 +262,7 @@ def text(value: str) -> bytes:
 
 
 def closes(connection: socket.socket, limit_s: float = 5) -> bool:
-    """Returns whether the broker closes the connection without an answer."""
+    """Returns whether the broker closes the connection without a response."""
     connection.settimeout(limit_s)
     try:
         return connection.recv(1) == b""
@@ -343,10 +343,10 @@ def test_a_refusal_comes_late_and_closes_the_connection(broker: EmbeddedBroker) 
         started = time.monotonic()
         body = struct.pack(">i", len(login)) + login
         connection.sendall(frame(SASL_AUTHENTICATE, 1, body))
-        answer = connection.recv(1000)
+        response = connection.recv(1000)
         assert time.monotonic() - started >= 0.1
-        assert struct.unpack_from(">h", answer, 8) == (58,)
-        assert b"Invalid username or password" in answer
+        assert struct.unpack_from(">h", response, 8) == (58,)
+        assert b"Invalid username or password" in response
         assert closes(connection)
 
 

@@ -1,4 +1,4 @@
-"""Clients of an embedded broker that never log in: they cost little, and keep nobody out."""
+"""Clients of an embedded broker that never log in: they cost little, and others get in."""
 
 from __future__ import annotations
 

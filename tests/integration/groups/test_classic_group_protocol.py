@@ -48,7 +48,7 @@ class RealSide:
 
         wait_until(there, 30)
 
-    def answer(self, pending: Any) -> dict[str, Any]:
+    def response(self, pending: Any) -> dict[str, Any]:
         return pending.result(60_000)
 
     def pass_ms(self, ms: float) -> None:
@@ -76,7 +76,7 @@ def before_kafka_4(note: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.__name__)
-def test_the_machine_answers_as_kafka_does(real, script):
+def test_the_machine_responds_as_kafka_does(real, script):
     theirs, ours = Script(real, script.__name__), Script(Machines(), script.__name__)
     script(theirs)
     script(ours)

@@ -15,7 +15,7 @@ from tests.coordinator.kip848.script import (
     TOPICS,
     Machines,
     Script,
-    kafkas_answers,
+    kafkas_responses,
     plain,
 )
 from tests.support.codes import COORDINATOR_AWAY
@@ -46,21 +46,21 @@ class RealSide:
         return self._ask("ConsumerGroupHeartbeat", body, body["GroupId"], version)
 
     def describe(self, group: str) -> dict[str, Any]:
-        answer = self._ask("ConsumerGroupDescribe", {"GroupIds": [group]}, group, 1)
-        row: dict[str, Any] = answer["Groups"][0]
+        response = self._ask("ConsumerGroupDescribe", {"GroupIds": [group]}, group, 1)
+        row: dict[str, Any] = response["Groups"][0]
         return row
 
     def _ask(self, api: str, body: dict[str, Any], group: str, version: int) -> dict[str, Any]:
-        answer: dict[str, Any] = {}
+        response: dict[str, Any] = {}
 
-        def answered() -> bool:
-            nonlocal answer
+        def responded() -> bool:
+            nonlocal response
             where: tuple[Literal["coordinator"], str, str] = ("coordinator", "group", group)
-            answer = self._client.request(api, body, where, version=version)
-            return answer.get("ErrorCode") not in COORDINATOR_AWAY
+            response = self._client.request(api, body, where, version=version)
+            return response.get("ErrorCode") not in COORDINATOR_AWAY
 
-        wait_until(answered, 30)
-        return answer
+        wait_until(responded, 30)
+        return response
 
     def pass_ms(self, ms: float) -> None:
         """Waits until the group has removed member "a". Scripts let time pass only for this."""
@@ -92,13 +92,13 @@ def real() -> Iterator[RealSide]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.__name__)
-def test_kafka_and_the_machine_answer_alike(real, script):
+def test_kafka_and_the_machine_respond_alike(real, script):
     theirs, ours = Script(real, script.__name__), Script(Machines(), script.__name__)
     script(theirs)
     script(ours)
     for number, (their, our) in enumerate(zip(theirs.heard, ours.heard, strict=True)):
         assert our == their, f"step {number} of {script.__name__}"
-    assert plain(theirs.heard) == kafkas_answers(script), "what is recorded is not what it says"
+    assert plain(theirs.heard) == kafkas_responses(script), "what is recorded is not what it says"
 
 
 def record() -> None:

@@ -187,7 +187,7 @@ def _leave_is_lost(started: EmbeddedBroker, group: Group, protocol: str) -> None
     started.faults.on(api).then_disconnect()
 
 
-def _answer_to_the_leave_is_lost(started: EmbeddedBroker, group: Group, protocol: str) -> None:
+def _response_to_the_leave_is_lost(started: EmbeddedBroker, group: Group, protocol: str) -> None:
     api = "LeaveGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
     started.faults.on(api).apply_then_disconnect()
 
@@ -205,7 +205,7 @@ def _coordinator_loads(started: EmbeddedBroker, group: Group, protocol: str) -> 
 
 @pytest.mark.parametrize(
     "happens",
-    [_leave_is_lost, _answer_to_the_leave_is_lost, _coordinator_moves, _coordinator_loads],
+    [_leave_is_lost, _response_to_the_leave_is_lost, _coordinator_moves, _coordinator_loads],
 )
 @BOTH
 def test_closing_leaves_the_group_whatever_happens_to_its_coordinator(

@@ -237,10 +237,10 @@ def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> 
         options |= {"heartbeat_interval_ms": 200}
     member = group.join(heard, **options)
     group.settle()
-    answers: list[Any] = []
+    responses: list[Any] = []
 
     def commit() -> bool:
-        member.commit_async(None, lambda _, answer: answers.append(answer))
+        member.commit_async(None, lambda _, response: responses.append(response))
         try:
             member.commit()
         except RebalanceInProgressError:
@@ -254,7 +254,7 @@ def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> 
         group.leave(other)
         group.poll_until(lambda: commit() is not None and group.is_settled())
     group.poll_until(commit)
-    refusals = [each for each in answers if isinstance(each, Exception)]
+    refusals = [each for each in responses if isinstance(each, Exception)]
     worth_another_try = (RebalanceInProgressError, RetriableError, StaleMemberEpochError)
     assert all(isinstance(each, worth_another_try) for each in refusals), refusals
     assert not [each for each in heard.events if each[0] == "lost"]

@@ -18,7 +18,7 @@ from tests.integration.support.scripted import (
     Close,
     Request,
     ScriptedBroker,
-    group_answer,
+    group_response,
 )
 from tests.support.brokers import Broker, configured
 from tests.support.gil import hold_the_gil
@@ -109,9 +109,9 @@ class Member:
 
     def _join(self) -> dict[str, Any] | None:
         body = self.join_body(self.member_id)
-        answer: dict[str, Any] = self.consumer._core_client.request("JoinGroup", body, self.where)
-        self.member_id = answer["MemberId"]  # the first response may only give this ID (KIP-394)
-        return answer if answer["ErrorCode"] == 0 else None
+        response: dict[str, Any] = self.consumer._core_client.request("JoinGroup", body, self.where)
+        self.member_id = response["MemberId"]  # the first response may only give this ID (KIP-394)
+        return response if response["ErrorCode"] == 0 else None
 
     def beat(self, **changes: Any) -> None:
         interval_ms = min(1000, self.session_ms // 5)
@@ -121,8 +121,8 @@ class Member:
     def members(self) -> list[str]:
         """Returns the group's members, as its coordinator describes it."""
         body = {"Groups": [self.group]}
-        answer = self.consumer._core_client.request("DescribeGroups", body, self.where)
-        return [each["MemberId"] for each in answer["Groups"][0]["Members"]]
+        response = self.consumer._core_client.request("DescribeGroups", body, self.where)
+        return [each["MemberId"] for each in response["Groups"][0]["Members"]]
 
 
 def _member(clients: Clients, broker: Any, group: str = GROUP) -> Any:
@@ -157,7 +157,7 @@ def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) 
     wait_until(lambda: not member.members(), 20)
 
 
-def test_a_member_that_computes_before_it_reads_the_answer_to_its_join_stays(
+def test_a_member_that_computes_before_it_reads_the_response_to_its_join_stays(
     kafka: Broker, clients: Clients
 ) -> None:
     topics = [kafka.create_topic("joined", 2) for _ in range(2)]
@@ -239,15 +239,15 @@ def _enter(client: Any, group: str, member: str, topic: str) -> dict[str, Any]:
     where = ("coordinator", "group", group)
 
     def entered() -> dict[str, Any] | None:
-        answer: dict[str, Any] = client.request("ConsumerGroupHeartbeat", body, where)
+        response: dict[str, Any] = client.request("ConsumerGroupHeartbeat", body, where)
         # A coordinator that has just been found may still be loading.
-        if answer["ErrorCode"] in (_COORDINATOR_LOADING, _NOT_COORDINATOR):
+        if response["ErrorCode"] in (_COORDINATOR_LOADING, _NOT_COORDINATOR):
             return None
-        assert answer["ErrorCode"] == 0, answer
-        return answer
+        assert response["ErrorCode"] == 0, response
+        return response
 
-    answer: Any = wait_until(entered, what="the coordinator")
-    return dict(answer)
+    response: Any = wait_until(entered, what="the coordinator")
+    return dict(response)
 
 
 def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_busy(
@@ -266,15 +266,15 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     assert [body["ErrorCode"] for body, *_ in told] == [0] * len(told)
     moved = max(body["MemberEpoch"] for body, *_ in told)
     assert moved > epoch
-    answer = consumer._core_client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
-    members = {row["MemberId"]: row["MemberEpoch"] for row in answer["Groups"][0]["Members"]}
+    response = consumer._core_client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
+    members = {row["MemberId"]: row["MemberEpoch"] for row in response["Groups"][0]["Members"]}
     assert members["first"] == moved
 
     def expired() -> bool:
-        answer = consumer._core_client.request(
+        response = consumer._core_client.request(
             "ConsumerGroupDescribe", {"GroupIds": [group]}, where
         )
-        return [row["MemberId"] for row in answer["Groups"][0]["Members"]] == ["first"]
+        return [row["MemberId"] for row in response["Groups"][0]["Members"]] == ["first"]
 
     wait_until(expired, what="the end of the second, which sent no heartbeats")
 
@@ -315,7 +315,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
 ) -> None:
     told: list[Any] = []
     _on_notable(monkeypatch, told)
-    scripted.answer(HEARTBEAT, lambda _: group_answer(_UNKNOWN_MEMBER))
+    scripted.respond(HEARTBEAT, lambda _: group_response(_UNKNOWN_MEMBER))
     consumer = _member(clients, scripted)
     _beat(consumer)
     with within(10), pytest.raises(WakeupError):
@@ -323,7 +323,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
     assert [(body["ErrorCode"], error) for body, error, _ in told] == [(_UNKNOWN_MEMBER, None)]
     _compute(0.5)
     assert _count(scripted, HEARTBEAT) == 1, "heartbeats pause"
-    scripted.answer(HEARTBEAT, lambda _: group_answer(0))
+    scripted.respond(HEARTBEAT, lambda _: group_response(0))
     _beat(consumer)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 5)
 
@@ -334,7 +334,7 @@ def test_heartbeats_go_on_after_an_error_that_says_nothing_of_the_membership(
     """A classic member sends nothing else, and would be removed when its session ends."""
     codes = [_UNKNOWN_SERVER_ERROR, _REQUEST_TIMED_OUT, _GROUP_AUTHORIZATION_FAILED]
     left = list(codes)
-    scripted.answer(HEARTBEAT, lambda _: group_answer(left.pop(0) if left else 0))
+    scripted.respond(HEARTBEAT, lambda _: group_response(left.pop(0) if left else 0))
     consumer = _member(clients, scripted)
     _beat(consumer)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 8, 30)
@@ -350,7 +350,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
 
     told: list[Any] = []
     _on_notable(monkeypatch, told)
-    scripted.answer(HEARTBEAT, close)
+    scripted.respond(HEARTBEAT, close)
     consumer = _member(clients, scripted)
     _beat(consumer)
     with within(10), pytest.raises(WakeupError):
@@ -358,7 +358,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
     body, error, _ = told[0]
     assert body is None
     assert isinstance(error, KafkaConnectionError)
-    scripted.answer(HEARTBEAT, lambda _: group_answer(0))
+    scripted.respond(HEARTBEAT, lambda _: group_response(0))
     before = _count(scripted, HEARTBEAT)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= before + 5)
 
@@ -369,14 +369,14 @@ def test_a_dead_coordinator_makes_no_busy_loop(scripted: ScriptedBroker, clients
     Bug 21.
     """
     port = free_port()
-    scripted.answer(FIND_COORDINATOR, lambda _: scripted.coordinator_at(9, port))
+    scripted.respond(FIND_COORDINATOR, lambda _: scripted.coordinator_at(9, port))
     consumer = _member(clients, scripted)
     _beat(consumer)
     wait_until(lambda: _count(scripted, FIND_COORDINATOR) >= 2, 30)
     before = len(scripted.seen)
     _compute(3)
     assert len(scripted.seen) - before < 60
-    scripted.answer(FIND_COORDINATOR, lambda _: scripted.coordinator_at(1, scripted.port))
+    scripted.respond(FIND_COORDINATOR, lambda _: scripted.coordinator_at(1, scripted.port))
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 3, 30)
 
 
@@ -384,7 +384,7 @@ def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
     scripted: ScriptedBroker, clients: Clients
 ) -> None:
     """As in librdkafka #2944: a member that got NOT_COORDINATOR was stuck forever. Bug 21."""
-    scripted.answer(HEARTBEAT, lambda _: group_answer(_NOT_COORDINATOR))
+    scripted.respond(HEARTBEAT, lambda _: group_response(_NOT_COORDINATOR))
     consumer = _member(clients, scripted)
     _beat(consumer, interval_ms=10)
     # Longer than a request may wait for its coordinator. A member that is not stuck tries again.
@@ -397,7 +397,7 @@ def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
     _compute(3)
     assert len(scripted.seen) - before < 60
     assert {body["ErrorCode"] for body, *_ in consumer._notable_heartbeats()} == {_NOT_COORDINATOR}
-    scripted.answer(HEARTBEAT, lambda _: group_answer(0))
+    scripted.respond(HEARTBEAT, lambda _: group_response(0))
     before = _count(scripted, HEARTBEAT)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= before + 20, 30)
 

@@ -53,13 +53,13 @@ def expire(group: Group) -> None:
     consumer = group.consumer(enable_auto_commit=False)
     where = TopicPartition(group.topic, FORGOTTEN)
     body = commit_body(ConsumerGroupMetadata(group.topic), {where: OffsetAndMetadata(2)})
-    answer = consumer._core_client.request(
+    response = consumer._core_client.request(
         "OffsetCommit",
         {**body, "RetentionTimeMs": 1},
         ("coordinator", "group", group.topic),
         version=LAST_WITH_RETENTION,
     )
-    assert commit_errors(answer) == {}
+    assert commit_errors(response) == {}
     wait_until(lambda: consumer.committed(where) is None, 20)
     assert consumer.committed(TopicPartition(group.topic, FORGOTTEN + 1)) == 2
 

@@ -213,7 +213,7 @@ def test_an_interceptor_hears_of_the_record_that_ctrl_c_kept_from_being_sent(
     producer.partitions_for(topic)
 
     def watch():
-        # What is appended and never answered fills the memory; then the next one waits.
+        # What is appended and never acknowledged fills the memory; then the next one waits.
         free = lambda: producer.metrics()["producer-metrics"]["buffer-available-bytes"]
         while free() > 10_000:
             time.sleep(0.01)

@@ -31,7 +31,7 @@ mallinfo = ctypes.CDLL(None).mallinfo2
 mallinfo.restype = Mallinfo
 
 def memory():
-    # Bytes that somebody has and has not given back; Python's objects too, by PYTHONMALLOC.
+    # Bytes that were allocated and not freed; Python's objects too, by PYTHONMALLOC.
     gc.collect()
     found = mallinfo()
     return found.uordblks + found.hblkhd

@@ -149,7 +149,7 @@ def test_metadata_that_fails_for_a_while_loses_nothing(
     load.check(clients.consumer(broker))
 
 
-def test_a_lost_answer_is_asked_for_again_and_names_the_offset(
+def test_a_lost_response_is_requested_again_and_names_the_offset(
     broker: EmbeddedBroker, clients: Clients
 ) -> None:
     producer = _sender(clients, broker)

@@ -84,9 +84,7 @@ def _make_topics(clients: Clients, kafka: RealKafka) -> None:
         assert not made["failed"], made
 
 
-def test_each_topic_of_one_request_is_answered_for_itself(
-    kafka: RealKafka, clients: Clients
-) -> None:
+def test_each_topic_of_one_request_has_its_own_result(kafka: RealKafka, clients: Clients) -> None:
     _make_topics(clients, kafka)
     kafka.stop_node(FOLLOWER)
     # The nodes themselves use the plaintext listener.
@@ -124,7 +122,7 @@ def test_each_topic_of_one_request_is_answered_for_itself(
 
 
 # {the error for one topic of the request: the error of its record, or None if it is written}.
-ANSWERS: dict[str, type[KafkaError] | None] = {
+RESPONSES: dict[str, type[KafkaError] | None] = {
     "NOT_ENOUGH_REPLICAS": None,
     "NOT_LEADER_OR_FOLLOWER": None,
     "KAFKA_STORAGE_ERROR": None,
@@ -136,12 +134,12 @@ ANSWERS: dict[str, type[KafkaError] | None] = {
 }
 
 
-@pytest.mark.parametrize("code", ANSWERS)
+@pytest.mark.parametrize("code", RESPONSES)
 def test_an_error_for_one_topic_leaves_the_others_of_its_request_alone(
     start_embedded: Callable[..., EmbeddedBroker], clients: Clients, code: str
 ) -> None:
     """The other batches were written, and are not sent again."""
-    error = ANSWERS[code]
+    error = RESPONSES[code]
     topics = ["before", "refused", "after"]
     broker = start_embedded()
     producer = clients.producer(broker, linger_ms=100)

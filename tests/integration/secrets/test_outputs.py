@@ -55,7 +55,7 @@ def test_clients_that_are_refused_show_no_secret(
     login: Login, idp: IdentityProvider, capfd: pytest.CaptureFixture[str]
 ) -> None:
     repeats = f"the secret Wr0ng/{SENTINEL} is wrong"  # as a careless provider does
-    idp.answer(*[status(401, error="invalid_client", text=repeats)] * 9)
+    idp.respond(*[status(401, error="invalid_client", text=repeats)] * 9)
     with Outputs() as outputs, opened(login) as (_, options):
         secrets = [*login.secrets, *keys_in(options)]
         for client in CLIENTS:
@@ -63,7 +63,7 @@ def test_clients_that_are_refused_show_no_secret(
                 start(client, options | login.wrong)
             outputs.of_error(caught.value)
             outputs.of_threads()
-    idp.forget_answers()
+    idp.forget_responses()
     shown = capfd.readouterr()
     outputs.add("printed", captured(shown.out + shown.err))
     assert not outputs.found(*secrets)

@@ -1,7 +1,7 @@
 """A scripted Kafka broker for what no real broker does: damaged batches, absurd frames.
 
     scripted.logs["t", 0] = [batch, damaged(batch), batch]     raw batches, as brokers store them
-    scripted.answer(FETCH, lambda request: bytes(100))      or a response that the test writes
+    scripted.respond(FETCH, lambda request: bytes(100))     or a response that the test writes
 
 It implements one old version of each API that a consumer and the start of a producer need. It uses
 the non-flexible encoding, and none of the library's own codec. When a client sends a newer version
@@ -64,10 +64,10 @@ class Request:
 
 
 class Close(Exception):
-    """An answer function raises this to close the connection instead of responding."""
+    """A responder raises this to close the connection instead of responding."""
 
 
-Answer = Callable[[Request], bytes | bytearray | None]
+Responder = Callable[[Request], bytes | bytearray | None]
 
 
 class ScriptedBroker:
@@ -85,14 +85,14 @@ class ScriptedBroker:
         self.log_starts: dict[tuple[str, int], int] = {}
         self.seen: list[int] = []
         self.cluster_id = "scripted"
-        self._answers: dict[int, Answer] = {
+        self._responders: dict[int, Responder] = {
             API_VERSIONS: self._api_versions,
             METADATA: self._metadata,
             LIST_OFFSETS: self._list_offsets,
             FETCH: self._fetch,
             FIND_COORDINATOR: lambda _: self.coordinator_at(1, self.port),
-            HEARTBEAT: lambda _: group_answer(0),
-            LEAVE_GROUP: lambda _: group_answer(0),
+            HEARTBEAT: lambda _: group_response(0),
+            LEAVE_GROUP: lambda _: group_response(0),
         }
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
@@ -109,13 +109,13 @@ class ScriptedBroker:
     def start(self) -> None:
         self._thread.start()
 
-    def answer(self, key: int, answer: Answer) -> None:
-        """Sets the function that answers an API.
+    def respond(self, key: int, responder: Responder) -> None:
+        """Sets the function that responds to an API.
 
         It returns the frame's content after the correlation ID. If it returns None, the broker
         sends no response. If it raises Close, the broker closes the connection.
         """
-        self._answers[key] = answer
+        self._responders[key] = responder
 
     @staticmethod
     def coordinator_at(node: int, port: int) -> bytearray:
@@ -146,9 +146,9 @@ class ScriptedBroker:
                 while head := stream.read(4):
                     request = _request(stream.read(*struct.unpack(">i", head)), number)
                     self.seen.append(request.key)
-                    answer = self._answers[request.key](request)
-                    if answer is not None:
-                        frame = struct.pack(">i", request.correlation) + answer
+                    response = self._responders[request.key](request)
+                    if response is not None:
+                        frame = struct.pack(">i", request.correlation) + response
                         connected.sendall(struct.pack(">i", len(frame)) + frame)
         except (Close, OSError, ValueError):
             return
@@ -221,7 +221,7 @@ class ScriptedBroker:
         return data[: max(bytes_max, len(wanted[0]))] if wanted else b""
 
 
-def group_answer(error: int) -> bytearray:
+def group_response(error: int) -> bytearray:
     """Returns a Heartbeat or LeaveGroup response."""
     return Writer().int("ih", 0, error).out
 

@@ -63,7 +63,7 @@ def test_a_reader_that_waits_in_one_thread_is_refused_to_another() -> None:
     assert ended.took_s < LIMIT_S
 
 
-def test_all_who_wait_for_one_answer_hear_of_it() -> None:
+def test_all_who_wait_for_one_response_get_it() -> None:
     source = """
     from thalweg import EmbeddedBroker
     with EmbeddedBroker() as broker:

@@ -72,7 +72,7 @@ def test_a_fenced_producer_is_refused_everywhere(modern_broker: Broker, speak: S
     assert speaker.end_offset(topic, read_committed=True) == 2
 
 
-def test_an_end_is_answered_again_but_never_ends_the_next(
+def test_an_end_gets_a_response_again_but_never_ends_the_next(
     modern_broker: Broker, speak: Speak
 ) -> None:
     topic, speaker = modern_broker.create_topic("ends"), speak()

@@ -78,8 +78,10 @@ class TransactionRequests:
         body: dict[str, Any] = {"TransactionalId": self.id, "TransactionTimeoutMs": timeout_ms}
         if old is not None:
             body |= {"ProducerId": old.id, "ProducerEpoch": old.epoch}
-        answer = self._settled("InitProducerId", body, self.coordinator, version)
-        return name_of(answer["ErrorCode"]), Producer(answer["ProducerId"], answer["ProducerEpoch"])
+        response = self._settled("InitProducerId", body, self.coordinator, version)
+        return name_of(response["ErrorCode"]), Producer(
+            response["ProducerId"], response["ProducerEpoch"]
+        )
 
     def add(self, producer: Producer, topic: str, partition: int = 0, *, version: int = 3) -> str:
         """Sends AddPartitionsToTxn for one partition, as clients before KIP-890 do."""
@@ -90,8 +92,8 @@ class TransactionRequests:
             "V3AndBelowTopics": [{"Name": topic, "Partitions": [partition]}],
         }
 
-        def code(answer: dict[str, Any]) -> int:
-            rows = answer["ResultsByTopicV3AndBelow"][0]["ResultsByPartition"]
+        def code(response: dict[str, Any]) -> int:
+            rows = response["ResultsByTopicV3AndBelow"][0]["ResultsByPartition"]
             return int(rows[0]["PartitionErrorCode"])
 
         return name_of(
@@ -133,8 +135,8 @@ class TransactionRequests:
             ],
         }
 
-        def code(answer: dict[str, Any]) -> int:
-            return int(answer["Responses"][0]["PartitionResponses"][0]["ErrorCode"])
+        def code(response: dict[str, Any]) -> int:
+            return int(response["Responses"][0]["PartitionResponses"][0]["ErrorCode"])
 
         found = name_of(
             code(self._settled("Produce", body, self._leader(topic, partition), version, code))
@@ -151,11 +153,11 @@ class TransactionRequests:
             "ProducerEpoch": producer.epoch,
             "Committed": commit,
         }
-        answer = self._settled("EndTxn", body, self.coordinator, version)
-        error = name_of(answer["ErrorCode"])
+        response = self._settled("EndTxn", body, self.coordinator, version)
+        error = name_of(response["ErrorCode"])
         if version < 5 or error != "NONE":
             return error, producer
-        return error, Producer(answer["ProducerId"], answer["ProducerEpoch"])
+        return error, Producer(response["ProducerId"], response["ProducerEpoch"])
 
     def add_offsets(self, producer: Producer, group: str, *, version: int = 3) -> str:
         """Sends AddOffsetsToTxn."""
@@ -165,8 +167,8 @@ class TransactionRequests:
             "ProducerEpoch": producer.epoch,
             "GroupId": group,
         }
-        answer = self._settled("AddOffsetsToTxn", body, self.coordinator, version)
-        return name_of(answer["ErrorCode"])
+        response = self._settled("AddOffsetsToTxn", body, self.coordinator, version)
+        return name_of(response["ErrorCode"])
 
     def commit_offset(
         self,
@@ -197,8 +199,8 @@ class TransactionRequests:
             ],
         }
 
-        def code(answer: dict[str, Any]) -> int:
-            return int(answer["Topics"][0]["Partitions"][0]["ErrorCode"])
+        def code(response: dict[str, Any]) -> int:
+            return int(response["Topics"][0]["Partitions"][0]["ErrorCode"])
 
         where: _Coordinator = ("coordinator", "group", group)
         return name_of(code(self._settled("TxnOffsetCommit", body, where, version, code)))
@@ -212,8 +214,8 @@ class TransactionRequests:
             "RequireStable": stable,
         }
         where: _Coordinator = ("coordinator", "group", group)
-        answer = self.client.request("OffsetFetch", body, node=where, version=8)
-        row = answer["Groups"][0]["Topics"][0]["Partitions"][0]
+        response = self.client.request("OffsetFetch", body, node=where, version=8)
+        row = response["Groups"][0]["Topics"][0]["Partitions"][0]
         return name_of(row["ErrorCode"]), row["CommittedOffset"]
 
     def end_offset(self, topic: str, *, read_committed: bool) -> int:
@@ -223,8 +225,8 @@ class TransactionRequests:
             "IsolationLevel": int(read_committed),
             "Topics": [{"Name": topic, "Partitions": [{"PartitionIndex": 0, "Timestamp": -1}]}],
         }
-        answer = self.client.request("ListOffsets", body, node=self._leader(topic, 0), version=7)
-        return int(answer["Topics"][0]["Partitions"][0]["Offset"])
+        response = self.client.request("ListOffsets", body, node=self._leader(topic, 0), version=7)
+        return int(response["Topics"][0]["Partitions"][0]["Offset"])
 
     def aborted(self, topic: str, offset: int = 0) -> tuple[int, list[tuple[int, int]]]:
         """Fetches with read_committed: last stable offset, and aborted (producer, first offset)."""
@@ -242,16 +244,16 @@ class TransactionRequests:
                 }
             ],
         }
-        answer = self.client.request("Fetch", body, node=self._leader(topic, 0), version=12)
-        row = answer["Responses"][0]["Partitions"][0]
+        response = self.client.request("Fetch", body, node=self._leader(topic, 0), version=12)
+        row = response["Responses"][0]["Partitions"][0]
         aborted = [(each["ProducerId"], each["FirstOffset"]) for each in row["AbortedTransactions"]]
         return row["LastStableOffset"], aborted
 
     def describe(self) -> dict[str, Any]:
         """Sends DescribeTransactions."""
         body = {"TransactionalIds": [self.id]}
-        answer = self.client.request("DescribeTransactions", body, node=self.coordinator)
-        row: dict[str, Any] = answer["TransactionStates"][0]
+        response = self.client.request("DescribeTransactions", body, node=self.coordinator)
+        row: dict[str, Any] = response["TransactionStates"][0]
         return row
 
     def mark(self, producer: Producer, topic: str, *, coordinator_epoch: int = 0) -> str:
@@ -264,10 +266,10 @@ class TransactionRequests:
             "CoordinatorEpoch": coordinator_epoch,
         }
         body = {"Markers": [marker]}
-        answer = self.client.request(
+        response = self.client.request(
             "WriteTxnMarkers", body, node=self._leader(topic, 0), version=1
         )
-        return name_of(answer["Markers"][0]["Topics"][0]["Partitions"][0]["ErrorCode"])
+        return name_of(response["Markers"][0]["Topics"][0]["Partitions"][0]["ErrorCode"])
 
     def settled_state(self) -> str:
         """Returns the state once no markers are being written."""
@@ -282,8 +284,8 @@ class TransactionRequests:
         self._admin.close()
 
     def _leader(self, topic: str, partition: int) -> int:
-        answer = self.client.metadata([topic])
-        rows = answer["Topics"][0]["Partitions"]
+        response = self.client.metadata([topic])
+        rows = response["Topics"][0]["Partitions"]
         return int(next(row["LeaderId"] for row in rows if row["PartitionIndex"] == partition))
 
     def _settled(
@@ -292,23 +294,23 @@ class TransactionRequests:
         body: dict[str, Any],
         node: Any,
         version: int,
-        code: Callable[[dict[str, Any]], int] = lambda answer: int(answer["ErrorCode"]),
+        code: Callable[[dict[str, Any]], int] = lambda response: int(response["ErrorCode"]),
     ) -> dict[str, Any]:
         """Repeats a request until the response is more than "not yet"."""
-        answers: list[dict[str, Any]] = []
+        responses: list[dict[str, Any]] = []
 
         def asked() -> bool:
             try:
-                answers.append(self.client.request(api, body, node=node, version=version))
+                responses.append(self.client.request(api, body, node=node, version=version))
             except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
                 return False
-            found = name_of(code(answers[-1]))
+            found = name_of(code(responses[-1]))
             if found == "NOT_COORDINATOR":
                 self.client.forget_coordinator(node[1], node[2])
             return found not in _PASSING
 
-        wait_until(asked, what=f"{api} is answered")
-        return answers[-1]
+        wait_until(asked, what=f"{api} responds")
+        return responses[-1]
 
 
 def _batch(producer: Producer, sequence: int, value: bytes, *, transactional: bool) -> bytes:

@@ -100,11 +100,11 @@ class KillingWriter(TransactionalStreamWriter):
 
         def end(*given: Any, **named: Any) -> Any:
             nonlocal ends
-            answer = original(*given, **named)
+            result = original(*given, **named)
             ends += 1
             if ends == 2:  # the first one ends the driver's own transaction
                 self.killer.at("within end")
-            return answer
+            return result
 
         original = Cluster._end
         with ExitStack() as patches:

@@ -259,7 +259,7 @@ def test_a_missing_permission_does_not_count_as_a_lost_transaction(sink: Sink) -
         pytest.raises(TransactionalIdAuthorizationFailedError),
     ):
         sink.commit(report)
-    # Somebody has granted the permission, and the query has restarted.
+    # An administrator has granted the permission, and the query has restarted.
     sink.commit(sink.write(sink.plan(), "row"))
     sink.sees("row")
 

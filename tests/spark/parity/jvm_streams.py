@@ -15,7 +15,7 @@ from typing import Any
 
 def main() -> None:
     setup = json.loads(sys.stdin.readline())
-    answers = os.fdopen(os.dup(1), "w")
+    results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps Spark's output apart from the results
     from pyspark.sql import SparkSession
 
@@ -23,8 +23,8 @@ def main() -> None:
     for key, value in setup["conf"].items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    answers.write(json.dumps([run(spark, stream) for stream in setup["streams"]]) + "\n")
-    answers.flush()
+    results.write(json.dumps([run(spark, stream) for stream in setup["streams"]]) + "\n")
+    results.flush()
     spark.stop()
 
 

@@ -131,7 +131,7 @@ def run_theirs(streams: list[dict[str, Any]]) -> list[dict[str, list[str]]]:
     made(PYTHON, "spark-4.0")
     env = {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": str(PYTHON)}
     env.pop("SPARK_HOME", None)
-    answer = subprocess.run(
+    result = subprocess.run(
         [str(PYTHON), str(PROGRAM)],
         input=json.dumps({"conf": conf, "streams": streams}) + "\n",
         env=env,
@@ -140,5 +140,5 @@ def run_theirs(streams: list[dict[str, Any]]) -> list[dict[str, list[str]]]:
         timeout=600,
         check=False,
     )
-    assert answer.returncode == 0, answer.stderr[-5_000:]
-    return json.loads(answer.stdout)
+    assert result.returncode == 0, result.stderr[-5_000:]
+    return json.loads(result.stdout)

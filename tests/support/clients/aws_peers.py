@@ -1,6 +1,6 @@
 """What botocore and kafka-python sign, and what thalweg finds through botocore.
 
-It runs in the environment of the other clients: case as JSON on stdin, answer as JSON on stdout.
+It runs in the environment of the other clients: case as JSON on stdin, result as JSON on stdout.
 """
 
 from __future__ import annotations

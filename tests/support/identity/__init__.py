@@ -1,12 +1,12 @@
-"""An identity provider on loopback (OpenID Connect), with scripted answers for tests.
+"""An identity provider on loopback (OpenID Connect), with scripted responses for tests.
 
     with IdentityProvider() as idp:
-        idp.answer(status(503), status(429, {"Retry-After": "1"}))
+        idp.respond(status(503), status(429, {"Retry-After": "1"}))
         KafkaProducer(sasl_oauthbearer_token_endpoint_url=idp.token_url, ...)
         assert len(idp.requests) == 3
 
-After its scripted answers it issues tokens. Every answer is a function of the handler, so it can
-also send what no identity provider would send.
+After its scripted responses it issues tokens. Every response is a function of the handler, so it
+can also send what no identity provider would send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl
 
 from tests.support.identity.keys import EcKey, RsaKey, jwks
 
-Answer = Callable[["Handler"], None]
+Response = Callable[["Handler"], None]
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Received:
 
 
 class IdentityProvider:
-    """Answers requests at /token, and at /jwks. It stops at the end of a `with` block."""
+    """Responds to requests at /token, and at /jwks. It stops at the end of a `with` block."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.requests: list[Received] = []
@@ -58,7 +58,7 @@ class IdentityProvider:
         self.claims: dict[str, Any] = {"sub": "alice"}
         self.key: RsaKey | EcKey | None = None  # what signs the tokens
         self.published: list[RsaKey | EcKey] = []  # what brokers get from /jwks
-        self._script: deque[Answer] = deque()
+        self._script: deque[Response] = deque()
         self._server = _Server((host, 0), Handler)
         self._server.provider = self
         if tls is not None:
@@ -90,15 +90,15 @@ class IdentityProvider:
         given = {name: each for name, each in (claims | more).items() if each is not None}
         return jwt(**given) if self.key is None else signed(self.key, given)
 
-    def answer(self, *answers: Answer) -> None:
-        """Adds answers, which the next requests get, one each."""
-        self._script.extend(answers)
+    def respond(self, *responses: Response) -> None:
+        """Adds responses, which the next requests get, one each."""
+        self._script.extend(responses)
 
-    def forget_answers(self) -> None:
-        """Drops the answers that no request has got."""
+    def forget_responses(self) -> None:
+        """Drops the responses that no request has got."""
         self._script.clear()
 
-    def next_answer(self) -> Answer:
+    def next_response(self) -> Response:
         return self._script.popleft() if self._script else _issue
 
     def __enter__(self) -> IdentityProvider:
@@ -126,7 +126,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection. Answers use `send` or write to `wfile`."""
+    """One connection. Responses use `send` or write to `wfile`."""
 
     protocol_version = "HTTP/1.1"
     server: _Server
@@ -148,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
         form = dict(parse_qsl(body.decode(), keep_blank_values=True))
         provider.requests.append(Received(self.command, self.path, headers, form))
         self.close_connection = True
-        provider.next_answer()(self)
+        provider.next_response()(self)
 
     @property
     def provider(self) -> IdentityProvider:
@@ -186,29 +186,29 @@ def _part(value: dict[str, Any]) -> str:
 
 
 def _issue(handler: Handler) -> None:
-    """Answers with a token."""
+    """Responds with a token."""
     provider = handler.provider
     told = provider.life_s if provider.expires_in is None else provider.expires_in
     body = {"access_token": provider.token(), "expires_in": told, "token_type": "Bearer"}
     handler.send(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
-def document(body: Any, code: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """An answer with a JSON document, or with the given bytes."""
+def document(body: Any, code: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A response with a JSON document, or with the given bytes."""
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
     return lambda handler: handler.send(code, encoded, headers)
 
 
 def status(
     code: int, headers: dict[str, str] | None = None, error: str | None = None, text: str = ""
-) -> Answer:
-    """An answer without a token."""
+) -> Response:
+    """A response without a token."""
     body = {"error": error, "error_description": text} if error else {}
     return document(body, code, headers)
 
 
-def raw(*pieces: bytes, every_s: float = 0.0, end: threading.Event | None = None) -> Answer:
-    """An answer of bytes. With `end`, the connection stays open until the test sets it."""
+def raw(*pieces: bytes, every_s: float = 0.0, end: threading.Event | None = None) -> Response:
+    """A response of bytes. With `end`, the connection stays open until the test sets it."""
 
     def send(handler: Handler) -> None:
         for piece in pieces:
@@ -221,8 +221,8 @@ def raw(*pieces: bytes, every_s: float = 0.0, end: threading.Event | None = None
     return send
 
 
-def endless(head: bytes, piece: bytes, every_s: float = 0.0) -> Answer:
-    """An answer that never ends, until the client closes the connection."""
+def endless(head: bytes, piece: bytes, every_s: float = 0.0) -> Response:
+    """A response that never ends, until the client closes the connection."""
 
     def send(handler: Handler) -> None:
         handler.wfile.write(head)

@@ -101,13 +101,13 @@ def _signed(
 ) -> None:
     """Creates a key and a certificate from the last signer, and stores both with the chain."""
     _generate(folder, name, subject, ("-validity", "3650"), _RSA if name == "client" else key)
-    request, answer = folder / f"{name}.csr", folder / f"{name}.crt"
+    request, result = folder / f"{name}.csr", folder / f"{name}.crt"
     _keytool(folder, name, "-certreq", "-alias", name, "-file", str(request))
     usage = "-ext", "eku=serverAuth,clientAuth"
     sign = "-gencert", "-rfc", "-alias", signers[-1], "-validity", str(days), *usage, *options
-    files = "-infile", str(request), "-outfile", str(answer)
+    files = "-infile", str(request), "-outfile", str(result)
     _keytool(folder, signers[-1], *sign, *files)
-    for alias, file in (*((each, folder / f"{each}.pem") for each in signers), (name, answer)):
+    for alias, file in (*((each, folder / f"{each}.pem") for each in signers), (name, result)):
         _keytool(folder, name, "-importcert", "-noprompt", "-alias", alias, "-file", str(file))
     for alias in signers[1:]:  # the entry of the key has the chain
         _keytool(folder, name, "-delete", "-alias", alias)
@@ -147,8 +147,8 @@ def _keytool(folder: Path, store: str, *arguments: str) -> None:
         "-storetype",
         "PKCS12",
     ]
-    answer = subprocess.run(
+    result = subprocess.run(
         [*command, "-storepass", PASSWORD], capture_output=True, text=True, check=False
     )
-    if answer.returncode:
-        raise RuntimeError(f"{' '.join(command)}:\n{answer.stdout}\n{answer.stderr}")
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(command)}:\n{result.stdout}\n{result.stderr}")

@@ -199,7 +199,7 @@ class RealKafka:
         return self.nodes[node_id - self.nodes[0].node_id]
 
     def start(self) -> None:
-        """Formats the storage, starts every node and waits until all of them answer requests."""
+        """Formats the storage, starts every node and waits until all of them respond."""
         for node in self.nodes:
             self._prepare(node)
         for node in self.nodes:
@@ -327,13 +327,13 @@ class RealKafka:
     def _wait_up(self) -> None:
         wanted = {node.node_id for node in self.nodes if node.process is not None}
         wait_until(
-            lambda: all(self._answers(node_id, wanted) for node_id in wanted),
+            lambda: all(self._responds(node_id, wanted) for node_id in wanted),
             START_LIMIT_S,
             every=0.1,
             what=lambda: f"kafka {self.version} taking requests:\n{self.logs()}\n",
         )
 
-    def _answers(self, node_id: int, wanted: set[int]) -> bool:
+    def _responds(self, node_id: int, wanted: set[int]) -> bool:
         node = self.node(node_id)
         if not node.running:
             raise RuntimeError(f"kafka {self.version} node {node_id} ended\n{node.log_tail()}")

@@ -2,7 +2,7 @@
 
     with RealKafka("4.3", proxied=True) as kafka, Proxies(kafka) as proxies:
         producer = KafkaProducer(bootstrap_servers=proxies.bootstrap_servers)
-        proxies.lose_answers()      # from now on no response reaches a client
+        proxies.lose_responses()    # from now on no response reaches a client
         kafka.stop_node(1)
         proxies.pass_on()
 
@@ -51,7 +51,7 @@ class Proxies:
     ) -> None:
         self.close()
 
-    def lose_answers(self) -> None:
+    def lose_responses(self) -> None:
         """Drops all responses from now on. Brokers still get the requests."""
         self._passes.clear()
 
@@ -95,19 +95,19 @@ class Proxies:
                 both = {client, broker}
                 with self._lock:
                     self._open |= both
-                answers = threading.Thread(
+                responses = threading.Thread(
                     target=self._pump, args=(broker, client, True), daemon=True
                 )
-                answers.start()
+                responses.start()
                 self._pump(client, broker, False)
-                answers.join()
+                responses.join()
                 with self._lock:
                     self._open -= both
 
-    def _pump(self, source: socket.socket, sink: socket.socket, are_answers: bool) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, are_responses: bool) -> None:
         with contextlib.suppress(OSError):
             while chunk := source.recv(_CHUNK):
-                if self._passes.is_set() or not are_answers:
+                if self._passes.is_set() or not are_responses:
                     sink.sendall(chunk)
         for each in (source, sink):
             with contextlib.suppress(OSError):

@@ -3,8 +3,8 @@
     with RealKafka("4.3", proxied=True) as kafka, MskFront(kafka, {"AKID": "secret"}) as front:
         KafkaProducer(bootstrap_servers=front.bootstrap_servers, sasl_mechanism="AWS_MSK_IAM", ...)
 
-It answers SaslHandshake and SaslAuthenticate, and passes all other requests of a connection that
-has logged in on to Kafka.
+It responds to SaslHandshake and SaslAuthenticate, and passes all other requests of a connection
+that has logged in on to Kafka.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MskFront:
         kafka: a cluster with `proxied=True`.
         keys: the secret keys by the IDs of the access keys.
         session_ms: how long a session lasts.
-        answer: what a broker says to a good login.
+        response: what a broker says to a good login.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class MskFront:
         keys: dict[str, str],
         *,
         session_ms: int = 0,
-        answer: bytes = b'{"version":"2020_10_22","request-id":"1-2"}',
+        response: bytes = b'{"version":"2020_10_22","request-id":"1-2"}',
     ) -> None:
-        self.keys, self.session_ms, self.answer = keys, session_ms, answer
+        self.keys, self.session_ms, self.response = keys, session_ms, response
         self.logins: list[dict[str, Any]] = []
         self._context = server_context()
         self._servers = []
@@ -112,16 +112,16 @@ class MskFront:
                 _send(client, correlation, _handshake(frame))
             elif api == _AUTHENTICATE:
                 problem = self._login(frame, version)
-                body = _authenticated(version, problem, self.answer, self.session_ms)
+                body = _authenticated(version, problem, self.response, self.session_ms)
                 _send(client, correlation, body, flexible=version >= 2)
                 logged_in = problem is None
                 if not logged_in:
                     return
             elif api == _API_VERSIONS or logged_in:
                 kafka.sendall(struct.pack(">i", len(frame)) + frame)
-                if (answer := _frame(kafka)) is None:
+                if (response := _frame(kafka)) is None:
                     return
-                client.sendall(struct.pack(">i", len(answer)) + answer)
+                client.sendall(struct.pack(">i", len(response)) + response)
             else:
                 return
 
@@ -163,8 +163,8 @@ def _handshake(frame: bytes) -> bytes:
     return struct.pack(">hih", code, 1, 11) + b"AWS_MSK_IAM"
 
 
-def _authenticated(version: int, problem: str | None, answer: bytes, session_ms: int) -> bytes:
-    code, data = (0, answer) if problem is None else (_FAILED, b"")
+def _authenticated(version: int, problem: str | None, response: bytes, session_ms: int) -> bytes:
+    code, data = (0, response) if problem is None else (_FAILED, b"")
     if version >= 2:
         text = b"\0" if problem is None else _varint(len(problem) + 1) + problem.encode()
         body = struct.pack(">h", code) + text + _varint(len(data) + 1) + data

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from tests.unit.admin.answers import answers, last
+from tests.unit.admin.responses import last, responds
 from thalweg import Secret
 from thalweg.admin.acls import (
     ACL,
@@ -38,7 +38,7 @@ RESOURCE = {"ResourceType": 2, "ResourceName": "t", "PatternType": 3}
 
 
 def test_acls_are_described_created_and_deleted(admin):
-    answers(
+    responds(
         admin,
         DescribeAcls={
             "ErrorCode": 0,
@@ -86,7 +86,7 @@ def test_acls_that_make_no_sense_cannot_be_made(make):
 def test_scram_credentials_send_no_password(admin):
     row = {"User": "u", "ErrorCode": 0, "ErrorMessage": None}
     infos = [{"Mechanism": 1, "Iterations": 4096}]
-    answers(
+    responds(
         admin,
         AlterUserScramCredentials={"Results": [row]},
         DescribeUserScramCredentials={
@@ -134,7 +134,7 @@ def test_a_password_of_a_wrong_type_is_not_shown():
 
 def test_an_acl_that_failed_is_logged_with_the_reason(admin, caplog):
     row = {"ErrorCode": 31, "ErrorMessage": None}
-    answers(admin, CreateAcls={"Results": [row]})
+    responds(admin, CreateAcls={"Results": [row]})
     assert admin.create_acls([ENTRY]) == {
         "succeeded": [],
         "failed": [ClusterAuthorizationFailedError],
@@ -156,6 +156,6 @@ def test_a_principal_needs_its_type(admin, principal):
 
 def test_a_refused_user_has_an_error_even_if_the_broker_sends_no_text(admin):
     row = {"User": "u", "ErrorCode": 31, "ErrorMessage": None}
-    answers(admin, AlterUserScramCredentials={"Results": [row]})
+    responds(admin, AlterUserScramCredentials={"Results": [row]})
     found = admin.alter_user_scram_credentials([UserScramCredentialDeletion("u", 1)])
     assert found["u"].startswith(ClusterAuthorizationFailedError.description)

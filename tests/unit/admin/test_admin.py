@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.unit.admin.answers import ZERO, ZERO_ID
+from tests.unit.admin.responses import ZERO, ZERO_ID
 from thalweg._uuids import to_base64, to_uuid
 from thalweg.admin.acls import operation_names
 from thalweg.admin.configs import ConfigResource
@@ -31,7 +31,7 @@ def test_field_names_become_snake_case(name, expected):
     assert snake_case(name) == expected
 
 
-def test_answers_become_python_values():
+def test_responses_become_python_values():
     given = {"ThrottleTimeMs": 5, "Topics": [{"TopicId": ZERO_ID, "Configs": {"A": None}}]}
     assert snake_keys(given) == {"topics": [{"topic_id": uuid.UUID(int=0), "configs": {"a": None}}]}
     some = uuid.uuid4()

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.unit.admin.answers import answers, last
+from tests.unit.admin.responses import last, responds
 from thalweg.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVersion
 from thalweg.structs import TopicPartitionReplica
 
 
 def test_the_cluster_is_described_by_old_brokers_too(admin):
     broker = {"Host": "h", "Port": 1, "Rack": None}
-    answers(
+    responds(
         admin,
         DescribeCluster={
             "ErrorCode": 0,
@@ -40,7 +40,7 @@ def test_the_cluster_is_described_by_old_brokers_too(admin):
 
 
 def test_features_are_described_and_updated(admin):
-    answers(
+    responds(
         admin,
         ApiVersions={
             "ErrorCode": 0,
@@ -64,7 +64,7 @@ def test_features_are_described_and_updated(admin):
 
 
 def test_log_dirs_quorum_and_versions(admin):
-    answers(
+    responds(
         admin,
         DescribeLogDirs={"Results": [{"LogDir": "/d", "ErrorCode": 0, "Topics": []}]},
         AlterReplicaLogDirs={
@@ -89,6 +89,6 @@ def test_log_dirs_quorum_and_versions(admin):
 
 
 def test_a_broker_that_tells_no_log_dirs_is_an_error(admin):
-    answers(admin, DescribeLogDirs={"ErrorCode": 31, "Results": []})
+    responds(admin, DescribeLogDirs={"ErrorCode": 31, "Results": []})
     with pytest.raises(ClusterAuthorizationFailedError):
         admin.describe_log_dirs(brokers=[1])

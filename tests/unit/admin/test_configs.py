@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admin.answers import answers, last
+from tests.unit.admin.responses import last, responds
 from thalweg.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType
 from thalweg.errors import IncompatibleBrokerVersion
 
@@ -50,7 +50,7 @@ OF_ALL_BROKERS = described(("cluster-wide", "1", 3, False))
     ],
 )
 def test_options_are_described_and_filtered(admin, config_filter, names):
-    answers(admin, DescribeConfigs=ENTRIES)
+    responds(admin, DescribeConfigs=ENTRIES)
     found = admin.describe_configs([ConfigResource("topic", "t")], config_filter=config_filter)
     assert set(found["topic"]["t"]) == names
     entry = next(iter(found["topic"]["t"].values()))
@@ -59,12 +59,12 @@ def test_options_are_described_and_filtered(admin, config_filter, names):
 
 
 def test_what_is_set_for_the_whole_cluster_is_not_the_resources_own(admin):
-    answers(admin, DescribeConfigs=OF_ALL_BROKERS)
+    responds(admin, DescribeConfigs=OF_ALL_BROKERS)
     assert admin.describe_configs([ConfigResource("topic", "t")]) == {"topic": {"t": {}}}
 
 
 def test_brokers_options_are_asked_of_that_broker(admin):
-    answers(admin, DescribeConfigs=described())
+    responds(admin, DescribeConfigs=described())
     for name in ("2", 2):
         admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, name)])
         assert last(admin)[1]["Resources"][0]["ResourceName"] == "2"
@@ -79,7 +79,7 @@ def altered(code: int = 0) -> dict[str, Any]:
 
 
 def test_options_are_set_one_by_one(admin):
-    answers(admin, DescribeConfigs=ENTRIES, IncrementalAlterConfigs=altered())
+    responds(admin, DescribeConfigs=ENTRIES, IncrementalAlterConfigs=altered())
     resource = ConfigResource("topic", "t", {"set": 5, "default": (AlterConfigOp.DELETE, "x")})
     assert admin.alter_configs([resource]) == {"topic": {"t": "OK"}}
     rows = last(admin)[1]["Resources"][0]["Configs"]
@@ -89,14 +89,14 @@ def test_options_are_set_one_by_one(admin):
     ]
     with pytest.raises(ValueError, match="Unrecognized configs: "):
         admin.alter_configs([ConfigResource("topic", "t", {"nonsense": 1})])
-    answers(admin, IncrementalAlterConfigs=altered(40))
+    responds(admin, IncrementalAlterConfigs=altered(40))
     found = admin.alter_configs([resource], raise_on_unknown=False)
     assert "InvalidConfigurationError: no" in found["topic"]["t"]
 
 
 def test_old_brokers_are_told_what_is_set_already(admin):
     admin._client.versions["IncrementalAlterConfigs"] = IncompatibleBrokerVersion("old")
-    answers(admin, DescribeConfigs=ENTRIES, AlterConfigs=altered())
+    responds(admin, DescribeConfigs=ENTRIES, AlterConfigs=altered())
     admin.alter_configs([ConfigResource("topic", "t", {"default": 7})])
     rows = last(admin)[1]["Resources"][0]["Configs"]
     assert rows == [{"Name": "set", "Value": "1"}, {"Name": "default", "Value": "7"}]
@@ -105,7 +105,7 @@ def test_old_brokers_are_told_what_is_set_already(admin):
 
 
 def test_options_are_reset(admin):
-    answers(
+    responds(
         admin, DescribeConfigs=ENTRIES, IncrementalAlterConfigs=altered(), AlterConfigs=altered()
     )
     admin.reset_configs([ConfigResource("topic", "t")])
@@ -125,7 +125,7 @@ PASSWORDS["Results"][0]["Configs"][2]["IsSensitive"] = True
 
 
 def test_the_older_call_does_not_reset_passwords_that_brokers_hide(admin):
-    answers(admin, DescribeConfigs=PASSWORDS, AlterConfigs=altered())
+    responds(admin, DescribeConfigs=PASSWORDS, AlterConfigs=altered())
     about = "options of topic 't' whose .* show: ssl.key.password. Use incremental=True .*"
     for call, advice in ((admin.alter_configs, "pass"), (admin.reset_configs, "name")):
         with pytest.raises(ValueError, match=about + advice):
@@ -142,7 +142,7 @@ def test_the_older_call_does_not_reset_passwords_that_brokers_hide(admin):
 
 
 def test_without_names_passwords_are_reset_too(admin):
-    answers(
+    responds(
         admin, DescribeConfigs=PASSWORDS, IncrementalAlterConfigs=altered(), AlterConfigs=altered()
     )
     admin.reset_configs([ConfigResource("topic", "t")])
@@ -156,6 +156,6 @@ def test_without_names_passwords_are_reset_too(admin):
 
 def test_resources_with_options_are_listed(admin):
     rows = [{"ResourceName": "g", "ResourceType": 32}, {"ResourceName": "h", "ResourceType": 32}]
-    answers(admin, ListConfigResources={"ErrorCode": 0, "ConfigResources": rows})
+    responds(admin, ListConfigResources={"ErrorCode": 0, "ConfigResources": rows})
     assert admin.list_config_resources(["group"]) == {"group": ["g", "h"]}
     assert last(admin)[1] == {"ResourceTypes": [32]}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admin.answers import ONE, ZERO, answers, last, listed, metadata
+from tests.unit.admin.responses import ONE, ZERO, last, listed, metadata, responds
 from thalweg.admin.groups import MemberToRemove
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
 from thalweg.coordinator.protocol import Assignment, Subscription
@@ -25,7 +25,7 @@ def test_groups_are_listed_at_every_broker(admin):
         "GroupState": "Stable",
         "GroupType": "classic",
     }
-    answers(admin, ListGroups={"ErrorCode": 0, "Groups": [row]})
+    responds(admin, ListGroups={"ErrorCode": 0, "Groups": [row]})
     assert len(admin.list_groups(states_filter=["stable"])) == 2
     assert last(admin)[1] == {"StatesFilter": ["Stable"]}
     assert admin.list_groups([1])[0]["group_state"] == "Stable"
@@ -52,7 +52,7 @@ def test_groups_are_described_with_what_their_members_said(admin):
         "Members": [member, other],
         "AuthorizedOperations": -(2**31),
     }
-    answers(admin, DescribeGroups={"Groups": [group]})
+    responds(admin, DescribeGroups={"Groups": [group]})
     found = admin.describe_groups(["g"])["g"]
     assert found["error"] is None
     assert found["members"][0]["member_metadata"] == {
@@ -72,14 +72,14 @@ def test_groups_are_described_with_what_their_members_said(admin):
     assert (information.group, information.state, information.protocol) == ("g", "Stable", "range")
     assert information.members[0].member_metadata == subscription
     assert last(admin)[2] == 2
-    answers(admin, DescribeGroups={"Groups": [{**group, "ErrorCode": 69, "Members": []}]})
+    responds(admin, DescribeGroups={"Groups": [{**group, "ErrorCode": 69, "Members": []}]})
     assert "GroupIdNotFoundError" in admin.describe_groups(["g"])["g"]["error"]
     with pytest.raises(GroupIdNotFoundError):
         admin.describe_consumer_groups(["g"])
 
 
 def test_a_group_coordinator_that_moved_is_forgotten(admin):
-    answers(
+    responds(
         admin,
         DeleteGroups=[
             {"Results": [{"GroupId": "g", "ErrorCode": 16}]},
@@ -91,7 +91,7 @@ def test_a_group_coordinator_that_moved_is_forgotten(admin):
 
 
 def test_groups_are_deleted_with_each_outcome(admin):
-    answers(admin, DeleteGroups={"Results": [{"GroupId": "g", "ErrorCode": 68}]})
+    responds(admin, DeleteGroups={"Results": [{"GroupId": "g", "ErrorCode": 68}]})
     assert admin.delete_groups(["g"]) == {"g": "NonEmptyGroupError"}
     assert admin.delete_consumer_groups(["g"])[0][1].errno == 68
 
@@ -109,7 +109,7 @@ def fetched(code: int = 0, offset: int = 5) -> dict[str, Any]:
 
 
 def test_committed_offsets_are_listed(admin):
-    answers(admin, OffsetFetch=fetched())
+    responds(admin, OffsetFetch=fetched())
     expected = {ZERO: OffsetAndMetadata(5, "m", 2)}
     assert admin.list_group_offsets("g") == {"g": expected}
     assert last(admin)[1]["Groups"][0]["Topics"] is None
@@ -118,23 +118,23 @@ def test_committed_offsets_are_listed(admin):
     assert admin.list_consumer_group_offsets("g", partitions=[ZERO, ONE])[ONE].offset == -1
     with pytest.raises(ValueError, match="Empty group_specs"):
         admin.list_group_offsets({})
-    answers(admin, OffsetFetch=fetched(3))
+    responds(admin, OffsetFetch=fetched(3))
     with pytest.raises(UnknownTopicOrPartitionError, match="t-0"):
         admin.list_group_offsets("g")
 
 
-def commit_answer(code: int = 0) -> dict[str, Any]:
+def commit_response(code: int = 0) -> dict[str, Any]:
     return {"Topics": [{"Name": "t", "Partitions": [{"PartitionIndex": 0, "ErrorCode": code}]}]}
 
 
 def test_offsets_of_a_group_are_altered_and_deleted(admin):
-    answers(admin, OffsetCommit=commit_answer(25))
+    responds(admin, OffsetCommit=commit_response(25))
     assert admin.alter_group_offsets("g", {ZERO: OffsetAndMetadata(3)})[ZERO].errno == 25
     assert admin.alter_group_offsets("g", {}) == {}
-    answers(admin, OffsetDelete={"ErrorCode": 0, **commit_answer(86)})
+    responds(admin, OffsetDelete={"ErrorCode": 0, **commit_response(86)})
     assert admin.delete_group_offsets("g", [ZERO])[ZERO].errno == 86
     assert admin.delete_group_offsets("g", []) == {}
-    answers(admin, OffsetDelete={"ErrorCode": 69, "Topics": []})
+    responds(admin, OffsetDelete={"ErrorCode": 69, "Topics": []})
     with pytest.raises(GroupIdNotFoundError):
         admin.delete_group_offsets("g", [ZERO])
 
@@ -152,16 +152,16 @@ def test_offsets_of_a_group_are_altered_and_deleted(admin):
     ],
 )
 def test_offsets_of_a_group_are_reset_within_what_there_is(admin, spec, expected):
-    def answer(body: dict[str, Any]) -> dict[str, Any]:
+    def response(body: dict[str, Any]) -> dict[str, Any]:
         timestamp = body["Topics"][0]["Partitions"][0]["Timestamp"]
         return listed(p0=({-2: 2, -1: 9, 100: 4, 10_000: -1}[timestamp], 0))
 
-    answers(
+    responds(
         admin,
         Metadata=metadata({ZERO: 1}),
-        ListOffsets=answer,
+        ListOffsets=response,
         OffsetFetch=fetched(),
-        OffsetCommit=commit_answer(),
+        OffsetCommit=commit_response(),
     )
     assert admin.reset_group_offsets("g", {ZERO: spec}) == {
         ZERO: {"error": NoError, "offset": expected}
@@ -180,7 +180,7 @@ def test_a_negative_number_is_not_an_offset_of_a_group(admin, spec):
 
 
 def test_members_are_removed_by_new_and_old_brokers(admin):
-    answers(
+    responds(
         admin,
         LeaveGroup={
             "ErrorCode": 0,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admin.answers import ONE, ZERO, answers, last, listed, metadata
+from tests.unit.admin.responses import ONE, ZERO, last, listed, metadata, responds
 from thalweg.admin.new_partitions import NewPartitions
 from thalweg.admin.offsets import OffsetSpec
 from thalweg.errors import InvalidPartitionsError, UnknownTopicOrPartitionError
@@ -13,7 +13,7 @@ from thalweg.structs import OffsetAndTimestamp
 
 def test_partitions_are_added_in_every_form(admin):
     row = {"Name": "t", "ErrorCode": 0, "ErrorMessage": None}
-    answers(admin, CreatePartitions={"Results": [row]})
+    responds(admin, CreatePartitions={"Results": [row]})
     for given, assignments in (
         (5, None),
         (NewPartitions(5), None),
@@ -28,17 +28,17 @@ def test_partitions_are_added_in_every_form(admin):
         assert topic == {"Name": "t", "Count": 5, "Assignments": assignments}
     result = {"name": "t", "error_code": 0, "error_message": None}
     assert response.to_dict() == {"throttle_time_ms": 0, "results": [result]}
-    answers(admin, CreatePartitions={"Results": [{**row, "ErrorCode": 37}]})
+    responds(admin, CreatePartitions={"Results": [{**row, "ErrorCode": 37}]})
     with pytest.raises(InvalidPartitionsError):
         admin.create_partitions({"t": 1})
 
 
 def test_offsets_are_looked_up_at_each_leader(admin):
-    def answer(body: dict[str, Any]) -> dict[str, Any]:
+    def response(body: dict[str, Any]) -> dict[str, Any]:
         index = body["Topics"][0]["Partitions"][0]["PartitionIndex"]
         return listed(**{f"p{index}": (index + 5, 0)})
 
-    answers(admin, Metadata=metadata({ZERO: 1, ONE: 2}), ListOffsets=answer)
+    responds(admin, Metadata=metadata({ZERO: 1, ONE: 2}), ListOffsets=response)
     found = admin.list_partition_offsets({ZERO: OffsetSpec.LATEST, ONE: 1234}, "read-committed")
     assert found == {ZERO: OffsetAndTimestamp(5, 100, 7), ONE: OffsetAndTimestamp(6, 100, 7)}
     asked = [(body, node) for api, body, node in admin._client.requests if api == "ListOffsets"]
@@ -48,7 +48,7 @@ def test_offsets_are_looked_up_at_each_leader(admin):
 
 
 def test_a_leader_that_moved_is_found_again(admin):
-    answers(
+    responds(
         admin,
         Metadata=[metadata({ZERO: 1}), metadata({ZERO: -1}), metadata({ZERO: 2})],
         ListOffsets=[listed(p0=(-1, 6)), listed(p0=(9, 0))],
@@ -58,7 +58,7 @@ def test_a_leader_that_moved_is_found_again(admin):
 
 
 def test_a_partition_that_does_not_exist_is_an_error(admin):
-    answers(admin, Metadata=metadata({ZERO: 1}))
+    responds(admin, Metadata=metadata({ZERO: 1}))
     with pytest.raises(UnknownTopicOrPartitionError, match="t-1"):
         admin.list_partition_offsets({ONE: OffsetSpec.LATEST})
     with pytest.raises(TypeError, match="must be an OffsetSpec or an int"):
@@ -67,7 +67,7 @@ def test_a_partition_that_does_not_exist_is_an_error(admin):
 
 def test_records_are_deleted_at_each_leader(admin):
     row = {"PartitionIndex": 0, "LowWatermark": 5, "ErrorCode": 0}
-    answers(
+    responds(
         admin,
         Metadata=metadata({ZERO: 1}),
         DeleteRecords=[
@@ -78,7 +78,7 @@ def test_records_are_deleted_at_each_leader(admin):
     assert admin.delete_records({ZERO: 5}) == {
         ZERO: {"partition_index": 0, "low_watermark": 5, "error_code": 0}
     }
-    answers(
+    responds(
         admin, DeleteRecords={"Topics": [{"Name": "t", "Partitions": [{**row, "ErrorCode": 3}]}]}
     )
     with pytest.raises(UnknownTopicOrPartitionError, match="t-0"):
@@ -89,7 +89,7 @@ def test_records_are_deleted_at_each_leader(admin):
 def test_leaders_are_elected_and_needless_elections_are_no_error(admin):
     row = {"PartitionId": 0, "ErrorCode": 84, "ErrorMessage": "not needed"}
     results = [{"Topic": "t", "PartitionResult": [row]}]
-    answers(admin, ElectLeaders={"ErrorCode": 0, "ReplicaElectionResults": results})
+    responds(admin, ElectLeaders={"ErrorCode": 0, "ReplicaElectionResults": results})
     for given, asked in (
         (None, None),
         ({"t": [0]}, [{"Topic": "t", "Partitions": [0]}]),
@@ -105,7 +105,7 @@ def test_leaders_are_elected_and_needless_elections_are_no_error(admin):
         "topic": "t",
         "partition_result": [{"partition_id": 0, "error_code": 84, "error_message": "not needed"}],
     }
-    answers(admin, Metadata=metadata({ZERO: 1, ONE: 1}))
+    responds(admin, Metadata=metadata({ZERO: 1, ONE: 1}))
     admin.perform_leader_election(0, ["t"])
     assert last(admin)[1]["TopicPartitions"] == [{"Topic": "t", "Partitions": [0, 1]}]
 
@@ -113,7 +113,7 @@ def test_leaders_are_elected_and_needless_elections_are_no_error(admin):
 def test_replicas_are_moved_and_moves_listed(admin):
     row = {"PartitionIndex": 0, "ErrorCode": 0, "ErrorMessage": None}
     top = {"ErrorCode": 0, "ErrorMessage": None}
-    answers(
+    responds(
         admin,
         AlterPartitionReassignments={**top, "Responses": [{"Name": "t", "Partitions": [row]}]},
         ListPartitionReassignments={
@@ -145,11 +145,11 @@ def test_replicas_are_moved_and_moves_listed(admin):
 
 
 def test_topics_are_described_page_by_page(admin):
-    answer = {
+    response = {
         "Topics": [{"Name": "t", "Partitions": [], "TopicAuthorizedOperations": 8}],
         "NextCursor": {"TopicName": "t", "PartitionIndex": 5},
     }
-    answers(admin, DescribeTopicPartitions=answer)
+    responds(admin, DescribeTopicPartitions=response)
     found = admin.describe_topic_partitions(["t"], 10)
     assert found["topics"][0]["topic_authorized_operations"] == ["READ"]
     admin.describe_topic_partitions(["t"], cursor=found["next_cursor"])

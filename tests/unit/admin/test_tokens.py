@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from tests.unit.admin.answers import answers, last
+from tests.unit.admin.responses import last, responds
 from thalweg import Secret
 from thalweg.admin import DelegationToken
 from thalweg.errors import (
@@ -36,7 +36,7 @@ CREATED = {
 
 
 def test_a_token_is_created_for_an_owner(admin):
-    answers(admin, CreateDelegationToken=CREATED)
+    responds(admin, CreateDelegationToken=CREATED)
     token = admin.create_delegation_token("User:a", ["User:c:d", "User:e"], 1000)
     assert (token.owner, token.requester, token.renewers) == ("User:a", "User:b", None)
     assert last(admin)[1] == {
@@ -63,7 +63,7 @@ def test_a_token_needs_scram():
 
 def test_an_old_broker_tells_no_requester(admin):
     old = {name: each for name, each in CREATED.items() if "Requester" not in name}
-    answers(admin, CreateDelegationToken=old)
+    responds(admin, CreateDelegationToken=old)
     assert admin.create_delegation_token(renewers="User:c").requester == "User:a"
     assert "OwnerPrincipalName" not in last(admin)[1]
 
@@ -72,7 +72,7 @@ def test_tokens_are_described(admin):
     times = {"IssueTimestamp": 1, "ExpiryTimestamp": 2, "MaxTimestamp": 3}
     renewers = [{"PrincipalType": "User", "PrincipalName": "c"}]
     row = {**ROW, **times, "Renewers": renewers}
-    answers(admin, DescribeDelegationToken={"ErrorCode": 0, "Tokens": [row]})
+    responds(admin, DescribeDelegationToken={"ErrorCode": 0, "Tokens": [row]})
     (token,) = admin.describe_delegation_tokens()
     assert last(admin)[1] == {"Owners": None}
     assert token.renewers == ("User:c",)
@@ -83,8 +83,8 @@ def test_tokens_are_described(admin):
 
 @pytest.mark.parametrize("given", [TOKEN, TOKEN.hmac, PASSWORD, HMAC])
 def test_a_token_is_renewed_and_expired_by_any_form_of_its_hmac(admin, given):
-    answer = {"ErrorCode": 0, "ExpiryTimestampMs": 7}
-    answers(admin, RenewDelegationToken=answer, ExpireDelegationToken=answer)
+    response = {"ErrorCode": 0, "ExpiryTimestampMs": 7}
+    responds(admin, RenewDelegationToken=response, ExpireDelegationToken=response)
     assert admin.renew_delegation_token(given) == 7
     assert last(admin)[1] == {"Hmac": HMAC, "RenewPeriodMs": -1}
     assert admin.expire_delegation_token(given, 5) == 7
@@ -93,10 +93,10 @@ def test_a_token_is_renewed_and_expired_by_any_form_of_its_hmac(admin, given):
 
 def test_errors_say_what_to_do(admin):
     refused = {**CREATED, "ErrorCode": 61}
-    answers(admin, CreateDelegationToken=refused)
+    responds(admin, CreateDelegationToken=refused)
     with pytest.raises(DelegationTokenAuthDisabledError, match=r"Set delegation\.token\.secret"):
         admin.create_delegation_token()
-    answers(admin, CreateDelegationToken={**CREATED, "ErrorCode": 65})
+    responds(admin, CreateDelegationToken={**CREATED, "ErrorCode": 65})
     with pytest.raises(DelegationTokenAuthorizationFailedError, match=r"for User:a: .*a right"):
         admin.create_delegation_token("User:a")
 
@@ -119,7 +119,7 @@ def test_wrong_arguments_are_refused(admin):
 def test_nothing_shows_the_hmac(admin):
     """Not even a traceback with the variables of its frames, as pytest and others print it."""
     shown = [repr(TOKEN), str(TOKEN), repr(TOKEN.sasl_config())]
-    answers(
+    responds(
         admin,
         RenewDelegationToken={"ErrorCode": 62, "ExpiryTimestampMs": -1},
         ExpireDelegationToken=RuntimeError("the core has failed"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admin.answers import ONE, ZERO, ZERO_ID, answers, last, metadata
+from tests.unit.admin.responses import ONE, ZERO, ZERO_ID, last, metadata, responds
 from thalweg.admin import requests
 from thalweg.admin.topics import NewTopic
 from thalweg.errors import (
@@ -45,7 +45,7 @@ def created(*codes: int) -> dict[str, Any]:
     ],
 )
 def test_topics_are_made_in_every_form(admin, given):
-    answers(admin, CreateTopics=created(0))
+    responds(admin, CreateTopics=created(0))
     assert admin.create_topics(given) == {
         "topics": [{"name": "t0", "error_code": 0, "error_message": None}]
     }
@@ -67,7 +67,7 @@ def test_topics_are_made_in_every_form(admin, given):
 
 
 def test_names_alone_and_assignments(admin):
-    answers(admin, CreateTopics=created(0))
+    responds(admin, CreateTopics=created(0))
     admin.create_topics(["t0"], timeout_ms=5, validate_only=True)
     body = last(admin)[1]
     assert (body["timeoutMs"], body["validateOnly"]) == (5, True)
@@ -91,7 +91,7 @@ def test_one_str_is_a_type_error(admin):
 
 
 def test_the_first_topics_error_is_raised_or_told(admin):
-    answers(admin, CreateTopics=created(0, 36, 37))
+    responds(admin, CreateTopics=created(0, 36, 37))
     with pytest.raises(TopicAlreadyExistsError, match=r"topic 't1': said the broker"):
         admin.create_topics(["t0", "t1", "t2"])
     found = admin.create_topics(["t0", "t1", "t2"], raise_errors=False)
@@ -99,7 +99,7 @@ def test_the_first_topics_error_is_raised_or_told(admin):
 
 
 def test_a_controller_that_moved_is_found_again(admin):
-    answers(admin, CreateTopics=[created(41), created(0)], Metadata=metadata({}))
+    responds(admin, CreateTopics=[created(41), created(0)], Metadata=metadata({}))
     admin.create_topics(["t0"])
     assert [api for api, *_ in admin._client.requests] == [
         "CreateTopics",
@@ -116,7 +116,7 @@ def test_waits_between_tries_double_up_to_their_limit_each_with_its_jitter(fake,
         bootstrap_servers="a:1", retry_backoff_ms=100, retry_backoff_max_ms=300
     )
     refused = [created(41)] * 5
-    answers(client, CreateTopics=[*refused, created(0)], Metadata=metadata({}))
+    responds(client, CreateTopics=[*refused, created(0)], Metadata=metadata({}))
     client.create_topics(["t0"])
     for wait, around in zip(waits, [0.1, 0.2, 0.3, 0.3, 0.3], strict=True):
         assert wait == pytest.approx(around, rel=0.21)
@@ -135,7 +135,7 @@ def test_no_wait_goes_past_the_calls_limit(fake, monkeypatch):
         retry_backoff_max_ms=100,
         default_api_timeout_ms=50,
     )
-    answers(client, CreateTopics=created(41), Metadata=metadata({}))
+    responds(client, CreateTopics=created(41), Metadata=metadata({}))
     with pytest.raises(NotControllerError):
         client.create_topics(["t0"])
     assert waits == []
@@ -143,7 +143,7 @@ def test_no_wait_goes_past_the_calls_limit(fake, monkeypatch):
 
 
 def test_topics_are_waited_for_until_all_partitions_have_leaders(admin):
-    answers(
+    responds(
         admin,
         CreateTopics=created(0),
         Metadata=[metadata({}), metadata({ZERO: -1}), metadata({TopicPartition("t0", 0): 1})],
@@ -151,24 +151,26 @@ def test_topics_are_waited_for_until_all_partitions_have_leaders(admin):
     admin.create_topics(["t0"], wait_for_metadata=True)
     with pytest.raises(ValueError, match="cannot be used together"):
         admin.create_topics(["t0"], validate_only=True, wait_for_metadata=True)
-    answers(admin, Metadata=metadata({ZERO: -1}))
+    responds(admin, Metadata=metadata({ZERO: -1}))
     with pytest.raises(KafkaTimeoutError, match="p0=no leader"):
         admin.wait_for_topics(["t"], timeout_ms=1)
     admin.wait_for_topics([])
 
 
 def test_refused_topics_are_not_waited_for(admin):
-    answers(admin, CreateTopics=created(0, 38, 36), Metadata=metadata({TopicPartition("t0", 0): 1}))
+    responds(
+        admin, CreateTopics=created(0, 38, 36), Metadata=metadata({TopicPartition("t0", 0): 1})
+    )
     found = admin.create_topics(["t0", "t1", "t2"], raise_errors=False, wait_for_metadata=True)
     assert [row["error_code"] for row in found["topics"]] == [0, 38, 36]
     assert [row["Name"] for row in last(admin)[1]["Topics"]] == ["t0"]
-    answers(admin, CreateTopics=created(38))
+    responds(admin, CreateTopics=created(38))
     admin.create_topics(["t0"], raise_errors=False, wait_for_metadata=True)
     assert last(admin)[0] == "CreateTopics"
 
 
 def test_topics_are_listed_and_described_under_both_dialects_names(admin):
-    answers(admin, Metadata=metadata({ZERO: 1, ONE: 2}))
+    responds(admin, Metadata=metadata({ZERO: 1, ONE: 2}))
     assert admin.list_topics() == ["t"]
     topic = admin.describe_topics(["t"])[0]
     assert topic["name"] == topic["topic"] == "t"
@@ -185,7 +187,7 @@ def test_topics_are_listed_and_described_under_both_dialects_names(admin):
 
 
 def test_topics_are_described_by_id_where_brokers_can(admin):
-    answers(admin, Metadata=metadata({}))
+    responds(admin, Metadata=metadata({}))
     admin.describe_topics([uuid.UUID(int=0)])
     assert last(admin)[1]["Topics"] == [{"Name": None, "TopicId": ZERO_ID}]
     admin.describe_topics()
@@ -193,7 +195,7 @@ def test_topics_are_described_by_id_where_brokers_can(admin):
 
 
 def test_old_brokers_are_not_asked_for_operations(admin):
-    answers(admin, Metadata=metadata({}))
+    responds(admin, Metadata=metadata({}))
     admin._client.versions["Metadata"] = 7
     admin.describe_topics()
     assert "IncludeTopicAuthorizedOperations" not in last(admin)[1]
@@ -201,13 +203,13 @@ def test_old_brokers_are_not_asked_for_operations(admin):
 
 def test_topics_are_deleted_by_name_and_id(admin):
     row = {"Name": "t", "TopicId": ZERO_ID, "ErrorCode": 0, "ErrorMessage": None}
-    answers(admin, DeleteTopics={"Responses": [row]})
+    responds(admin, DeleteTopics={"Responses": [row]})
     found = admin.delete_topics(["t", uuid.UUID(int=0)])
     assert found["topics"][0]["name"] == "t"
     assert last(admin)[1]["Topics"] == [{"Name": "t"}, {"Name": None, "TopicId": ZERO_ID}]
     admin._client.versions["DeleteTopics"] = 5
     admin.delete_topics(["t"])
     assert last(admin)[1]["TopicNames"] == ["t"]
-    answers(admin, DeleteTopics={"Responses": [{**row, "ErrorCode": 3}]})
+    responds(admin, DeleteTopics={"Responses": [{**row, "ErrorCode": 3}]})
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics(["t"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.admin.answers import ZERO, answers, last, metadata
+from tests.unit.admin.responses import ZERO, last, metadata, responds
 from thalweg.admin.transactions import AbortTransactionSpec, TransactionState
 from thalweg.errors import NotCoordinatorError, TransactionalIdNotFoundError
 
@@ -23,7 +23,7 @@ def described(name: str, code: int = 0) -> dict[str, Any]:
 
 
 def test_transactions_are_listed_described_and_aborted(admin):
-    answers(
+    responds(
         admin,
         Metadata=metadata({ZERO: 2}),
         ListTransactions={
@@ -95,7 +95,7 @@ def test_each_coordinator_gets_one_request_until_it_has_moved(admin):
         rows = [described(name, codes.get(name, [0]).pop(0)) for name in names]
         return {"TransactionStates": rows}
 
-    answers(admin, FindCoordinator=lookup, DescribeTransactions=describe)
+    responds(admin, FindCoordinator=lookup, DescribeTransactions=describe)
     found, refused = admin._described_transactions(["a", "b", "c", "b", "unknown"])
     asked = [body["TransactionalIds"] for api, body, _ in admin._client.requests if "Desc" in api]
     assert asked == [["a", "c"], ["b", "unknown"], ["b"]]
@@ -105,8 +105,8 @@ def test_each_coordinator_gets_one_request_until_it_has_moved(admin):
     ]
 
 
-def test_a_coordinator_that_does_not_answer_in_time_is_an_error_with_the_name(admin):
-    answers(
+def test_a_coordinator_that_does_not_respond_in_time_is_an_error_with_the_name(admin):
+    responds(
         admin,
         FindCoordinator={"Coordinators": [{"NodeId": 2, "Key": "x", "ErrorCode": 0}]},
         DescribeTransactions={"TransactionStates": [described("x", 16)]},

@@ -20,7 +20,7 @@ class Native:
     def __init__(self, *events: list[Any], now_ms: float = 0.0) -> None:
         self.events = list(events)
         self._now_ms = now_ms
-        self.answers: dict[int, Any] = {}
+        self.responses: dict[int, Any] = {}
         self.views: list[Any] = []
 
     def serve(self) -> None:
@@ -36,7 +36,7 @@ class Native:
         return self.events.pop(0) if self.events else None
 
     def answer(self, token: int, body: Any) -> bool:
-        self.answers[token] = body
+        self.responses[token] = body
         if body is None:
             raise TypeError("a body is a dict")
         if body == UNFIT:
@@ -62,7 +62,7 @@ def serve(native: Native) -> None:
     server.join()
 
 
-def test_a_fault_in_one_request_is_answered_and_the_next_one_served(monkeypatch):
+def test_a_fault_in_one_request_gets_a_response_and_the_next_one_is_served(monkeypatch):
     served = Groups.step
 
     def step(self: Groups, event: Any, now: float) -> Any:
@@ -73,17 +73,17 @@ def test_a_fault_in_one_request_is_answered_and_the_next_one_served(monkeypatch)
     monkeypatch.setattr(Groups, "step", step)
     native = Native([leave(1)], [leave(2)])
     serve(native)
-    assert native.answers[1] is None, "the broker makes an error of it"
-    assert native.answers[2]["Members"][0]["ErrorCode"] == 25
+    assert native.responses[1] is None, "the broker makes an error of it"
+    assert native.responses[2]["Members"][0]["ErrorCode"] == 25
 
 
-def test_an_answer_that_fits_no_schema_holds_up_no_other_of_its_step(monkeypatch):
+def test_a_response_that_fits_no_schema_holds_up_no_other_of_its_step(monkeypatch):
     actions = [Reply(1, UNFIT), Publish({"group_id": "g"}), Reply(2, {"MemberId": "m"})]
     monkeypatch.setattr(Groups, "step", lambda *_: actions)
     native = Native([leave(1)])
     serve(native)
     assert native.views == [{"group_id": "g"}]
-    assert native.answers[2] == {"MemberId": "m"}
+    assert native.responses[2] == {"MemberId": "m"}
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_a_batch_must_fit_into_the_memory():
 # ---------------------------------------------------------------- rules of consumers
 
 
-def test_a_broker_must_answer_before_the_client_gives_up():
+def test_a_broker_must_respond_before_the_client_gives_up():
     text = one_problem("c", fetch_max_wait_ms=30_000)
     assert text == "request_timeout_ms (30000) must be larger than fetch_max_wait_ms (30000)"
 

@@ -219,7 +219,7 @@ def test_offsets_are_looked_up_by_end_and_by_time(consumer):
 
 def test_topics_and_partitions_are_asked_of_the_cluster(consumer):
     row = {"ErrorCode": 0, "IsInternal": False, "Partitions": [{"PartitionIndex": 0}]}
-    consumer.client.answers["Metadata"] = {
+    consumer.client.responses["Metadata"] = {
         "Topics": [
             {"Name": "t", **row},
             {"Name": "__offsets", **row, "IsInternal": True},
@@ -232,11 +232,11 @@ def test_topics_and_partitions_are_asked_of_the_cluster(consumer):
         def partitions_for_topic(self, topic):
             return {0, 1} if topic == "known" else None
 
-    consumer.client.answers["cluster"] = Cluster()
+    consumer.client.responses["cluster"] = Cluster()
     assert consumer.partitions_for_topic("known") == {0, 1}
-    consumer.client.answers["Metadata"] = {"Topics": [{"Name": "t", **row}]}
+    consumer.client.responses["Metadata"] = {"Topics": [{"Name": "t", **row}]}
     assert consumer.partitions_for_topic("t") == {0}
-    consumer.client.answers["Metadata"] = {"Topics": [{"Name": "t", **row, "Partitions": []}]}
+    consumer.client.responses["Metadata"] = {"Topics": [{"Name": "t", **row, "Partitions": []}]}
     assert consumer.partitions_for_topic("t") == set()
 
 
@@ -284,7 +284,7 @@ def metadata(**topics: int) -> dict[str, Any]:
 def test_without_group_all_partitions_of_the_topics_are_read(make):
     consumer = make("t")
     assert consumer.subscription() == {"t"}
-    consumer.client.answers["Metadata"] = metadata(t=2, other=1)
+    consumer.client.responses["Metadata"] = metadata(t=2, other=1)
     assert consumer.hooks.before_poll(1000) <= 1001  # then it compares with the core's metadata
     assert 299_000 < consumer._driver._topics.due_ms - now_ms() <= 300_000
     assert consumer.assigned == [ZERO, ONE]
@@ -298,7 +298,7 @@ def test_without_group_all_partitions_of_the_topics_are_read(make):
 
 def test_a_topic_that_does_not_exist_is_looked_for_again_soon(make):
     consumer = make("t")
-    consumer.client.answers["Metadata"] = metadata()
+    consumer.client.responses["Metadata"] = metadata()
     assert consumer.hooks.before_poll(0) <= 1001
     assert consumer.assigned == []
     assert consumer.hooks.before_poll(0) > 0
@@ -308,7 +308,7 @@ def test_a_topic_that_does_not_exist_is_looked_for_again_soon(make):
 def test_a_subscribed_topic_that_is_refused_is_told_of_and_looked_for_again(make):
     consumer = make("t")
     refused = {"Name": "t", "ErrorCode": 29, "IsInternal": False, "Partitions": []}
-    consumer.client.answers["Metadata"] = {"Topics": [refused]}
+    consumer.client.responses["Metadata"] = {"Topics": [refused]}
     with pytest.raises(TopicAuthorizationFailedError, match="topic t"):
         consumer.hooks.before_poll(0)
     assert consumer.hooks.before_poll(0) <= 1001
@@ -317,7 +317,7 @@ def test_a_subscribed_topic_that_is_refused_is_told_of_and_looked_for_again(make
 def test_a_pattern_is_matched_with_all_topics_but_internal_ones(make):
     consumer = make()
     consumer.subscribe(pattern="a|__")
-    consumer.client.answers["Metadata"] = metadata(a1=1, b=1, xa=1, __a=1)
+    consumer.client.responses["Metadata"] = metadata(a1=1, b=1, xa=1, __a=1)
     consumer.hooks.before_poll(0)
     assert consumer.assigned == [TopicPartition("a1", 0)]
     assert consumer.subscription() == {"a1"}
@@ -337,7 +337,7 @@ def test_a_listener_hears_what_changes(make):
     consumer = make(metadata_max_age_ms=0)
     consumer.subscribe(["t"], listener=Listener())
     for partitions in (1, 1, 2):
-        consumer.client.answers["Metadata"] = metadata(t=partitions)
+        consumer.client.responses["Metadata"] = metadata(t=partitions)
         consumer.hooks.before_poll(0)
     assert heard == [("assigned", [ZERO]), ("assigned", [ONE])]
 
@@ -355,7 +355,7 @@ def test_a_listener_without_group_may_end_the_subscription(make, ends):
             getattr(consumer, ends)()
 
     consumer = make()
-    consumer.client.answers["Metadata"] = metadata(t=1, u=1)
+    consumer.client.responses["Metadata"] = metadata(t=1, u=1)
     consumer.subscribe(["t"], listener=Listener())
     consumer.hooks.before_poll(0)
     consumer.subscribe(["u"], listener=Listener())
@@ -386,7 +386,7 @@ def test_the_core_hears_whether_topics_are_subscribed_to(make):
 
 def test_unsubscribing_gives_everything_up(make):
     consumer = make("t")
-    consumer.client.answers["Metadata"] = metadata(t=1)
+    consumer.client.responses["Metadata"] = metadata(t=1)
     consumer.hooks.before_poll(0)
     consumer.unsubscribe()
     assert consumer.assigned == []
@@ -451,7 +451,7 @@ def test_bootstrap_asks_again_only_if_told_to(make):
     consumer = make()
     consumer.bootstrap()
     assert consumer.client.requests == []
-    consumer.client.answers["Metadata"] = metadata()
+    consumer.client.responses["Metadata"] = metadata()
     consumer.bootstrap(timeout_ms=100, refresh=True)
     assert len(consumer.client.requests) == 1
 

@@ -132,7 +132,7 @@ def test_equal_wishes_are_met_to_within_one_partition(name, topics, count):
 
 
 @given(groups(), st.randoms())
-def test_the_order_of_members_in_the_answer_does_not_matter(members, rng):
+def test_the_order_of_members_in_the_response_does_not_matter(members, rng):
     first = members.rebalance()
     again = Members(members._name, members.topics)
     ids = list(members.wishes)

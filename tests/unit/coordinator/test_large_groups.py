@@ -46,7 +46,7 @@ def make(fake: Any) -> Iterator[Callable[..., Any]]:
     def call(**configs: Any) -> Any:
         consumer = fake.consumer.KafkaConsumer(**{"group_id": "g", **configs})
         row = {"ErrorCode": 0, "IsInternal": False, "Partitions": [{"PartitionIndex": 0}]}
-        consumer.client.answers.update(
+        consumer.client.responses.update(
             Metadata={
                 "Brokers": [],
                 "Topics": [{"Name": name, "TopicId": f"id-{name}", **row} for name in NAMES],
@@ -193,7 +193,7 @@ def test_a_short_commit_does_not_overtake_a_long_one(
     consumer.commit_async({each: OffsetAndMetadata(1, "", -1) for each in PARTITIONS})
     done: list[Any] = []
     short = {PARTITIONS[0]: OffsetAndMetadata(2, "", -1)}
-    consumer.commit_async(short, lambda offsets, answer: done.append(offsets))
+    consumer.commit_async(short, lambda offsets, response: done.append(offsets))
     assert "OffsetCommit" not in apis(consumer)
     opened.set()
     polled_until(consumer, lambda: done == [short])

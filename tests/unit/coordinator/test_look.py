@@ -52,15 +52,15 @@ class Visits:
 def _visits(topics: int, *, matching: bool) -> int:
     visits = Visits()
     names = [f"events-{number:06}" for number in range(topics)]
-    answer = {
+    response = {
         "Brokers": [{"NodeId": 1, "Rack": "r"}],
         "Topics": [visits.row(name) for name in names],
     }
     pattern = re.compile("events-.*" if matching else "other-.*")
     wanted = Wanted(frozenset(), pattern, visits.names(names[::2]), hides_internal=True)
-    first = look(answer, wanted, NOTHING)
+    first = look(response, wanted, NOTHING)
     # Half of them are missing in the next response, so all are checked once more.
-    less = {**answer, "Topics": answer["Topics"][::2]}
+    less = {**response, "Topics": response["Topics"][::2]}
     second = look(less, wanted, Known(first.found, {}, first.found))
     assert len(second.found.names) == (topics if matching else 0)
     return visits.count
@@ -71,7 +71,7 @@ def test_a_look_visits_twice_as_much_of_twice_as_many_topics(matching: bool) -> 
     assert _visits(2_000, matching=matching) <= 2.2 * _visits(1_000, matching=matching)
 
 
-def test_partitions_come_in_order_whatever_the_order_of_the_answer() -> None:
+def test_partitions_come_in_order_whatever_the_order_of_the_response() -> None:
     visits = Visits()
     rows = [visits.row(name) for name in ("b", "c", "a")]
     wanted = Wanted(frozenset("abc"), None, frozenset(), hides_internal=True)
@@ -79,7 +79,7 @@ def test_partitions_come_in_order_whatever_the_order_of_the_answer() -> None:
     assert [each.topic for each in found.partitions_subscribed()] == ["a", "b", "c"]
 
 
-def test_what_one_answer_lacks_stays_in_order_among_the_others() -> None:
+def test_what_one_response_lacks_stays_in_order_among_the_others() -> None:
     visits = Visits()
     wanted = Wanted(frozenset("abc"), None, frozenset(), hides_internal=True)
     whole = look({"Topics": [visits.row(name) for name in "abc"]}, wanted, NOTHING).found

@@ -45,9 +45,9 @@ def row(name: str, partitions: int = 1, *, topic_id: str = "id", code: int = 0) 
     }
 
 
-def answers(world: Any, *rows: dict[str, Any]) -> Any:
+def responds(world: Any, *rows: dict[str, Any]) -> Any:
     """Advances the time to the next lookup, responds to it, and returns what is new."""
-    world.client.answers["Metadata"] = {"Brokers": [], "Topics": list(rows)}
+    world.client.responses["Metadata"] = {"Brokers": [], "Topics": list(rows)}
     world.now_ms = max(world.now_ms, world.topics.due_ms)
     return world.topics.poll()
 
@@ -57,23 +57,23 @@ UNKNOWN_ID = UnknownTopicIdError.errno
 
 
 @pytest.mark.parametrize("by_pattern", [False, True])
-def test_a_topic_survives_two_answers_that_do_not_know_it(world: Any, by_pattern: bool) -> None:
+def test_a_topic_survives_two_responses_that_do_not_know_it(world: Any, by_pattern: bool) -> None:
     if by_pattern:
         world.topics.subscribe([], re.compile("t|u"))
         without = [row("u")]
     else:
         world.topics.subscribe(["t", "u"], None)
         without = [row("t", code=UNKNOWN), row("u")]
-    assert answers(world, row("t", 3), row("u")).names == {"t", "u"}
+    assert responds(world, row("t", 3), row("u")).names == {"t", "u"}
     began_ms = world.now_ms
     for _ in range(2):
         world.topics._names_due_ms = world.now_ms
-        assert answers(world, *without) is None, "as it was"
-    assert answers(world, row("t", 3), row("u")) is None, "it is back"
+        assert responds(world, *without) is None, "as it was"
+    assert responds(world, row("t", 3), row("u")) is None, "it is back"
     for _ in range(2):
         world.topics._names_due_ms = world.now_ms
-        assert answers(world, *without) is None
-    assert answers(world, *without).names == {"u"}
+        assert responds(world, *without) is None
+    assert responds(world, *without).names == {"u"}
     assert world.now_ms - began_ms < 10_000, "looked for soon again"
 
 
@@ -82,60 +82,60 @@ def test_a_name_that_is_no_topic_is_warned_of_once(world: Any, caplog: Any) -> N
         return caplog.text.count("the subscribed topic tpyo does not exist")
 
     world.topics.subscribe(["t", "tpyo"], None)
-    answers(world, row("t"), row("tpyo", code=UNKNOWN))
+    responds(world, row("t"), row("tpyo", code=UNKNOWN))
     assert warned() == 0, "it may just have been made"
     for _ in range(3):
-        answers(world, row("t"), row("tpyo", code=UNKNOWN))
+        responds(world, row("t"), row("tpyo", code=UNKNOWN))
         assert warned() == 1
-    answers(world, row("t"), row("tpyo"))
+    responds(world, row("t"), row("tpyo"))
     assert caplog.text.count("does not exist") == 1
 
 
 def test_a_topic_that_was_refused_is_not_called_absent(world: Any, caplog: Any) -> None:
     world.topics.subscribe(["t", "secret"], None)
     refused = row("secret", 0, code=TopicAuthorizationFailedError.errno)
-    assert answers(world, row("t"), refused).names == {"t"}
+    assert responds(world, row("t"), refused).names == {"t"}
     refusals = 0
     for _ in range(6):
         try:
-            answers(world, row("t"), refused)
+            responds(world, row("t"), refused)
         except TopicAuthorizationFailedError:
             refusals += 1
     assert refusals == 6
     assert "does not exist" not in caplog.text
 
 
-def test_an_answer_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any) -> None:
+def test_a_response_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any) -> None:
     world.topics.subscribe(["t"], None)
-    answers(world, row("t", 3))
+    responds(world, row("t", 3))
     for _ in range(2):
         world.topics._names_due_ms = world.now_ms
-        assert answers(world, row("t", 1)) is None
-    assert answers(world, row("t", 5)).partitions == {"t": 5}
-    found = answers(world, row("t", 2, topic_id="made again"))
+        assert responds(world, row("t", 1)) is None
+    assert responds(world, row("t", 5)).partitions == {"t": 5}
+    found = responds(world, row("t", 2, topic_id="made again"))
     assert (found.partitions, found.ids) == ({"t": 2}, {"t": "made again"})
 
 
 def test_a_topic_that_was_refused_is_not_kept(world: Any) -> None:
     world.topics.subscribe(["t"], None)
-    answers(world, row("t"))
+    responds(world, row("t"))
     with pytest.raises(TopicAuthorizationFailedError):
-        answers(world, row("t", 0, code=TopicAuthorizationFailedError.errno))
+        responds(world, row("t", 0, code=TopicAuthorizationFailedError.errno))
 
 
 def test_what_is_not_subscribed_to_any_more_is_not_kept(world: Any) -> None:
     world.topics.subscribe(["t"], None)
-    answers(world, row("t"))
+    responds(world, row("t"))
     world.topics.subscribe(["u"], None)
-    assert answers(world, row("u")).names == {"u"}
+    assert responds(world, row("u")).names == {"u"}
 
 
 def test_what_is_only_watched_is_no_subscription(world: Any) -> None:
     world.topics.subscribe([], re.compile("x|y"))
-    answers(world, row("x"), row("y"))
+    responds(world, row("x"), row("y"))
     world.topics.subscribe([], re.compile("y"))
     world.topics.watch(frozenset({"x"}))
-    found = answers(world, row("y"))
+    found = responds(world, row("y"))
     assert found.names == {"y"}
     assert found.partitions == {"x": 1, "y": 1}
 
@@ -149,13 +149,13 @@ def asked(world: Any) -> list[str]:
 def watching_ids(world: Any) -> float:
     """Watches two IDs, one of them unknown to the broker, and returns the time of the lookup."""
     world.topics.subscribe(["t"], None)
-    answers(world, row("t"))
+    responds(world, row("t"))
     world.topics.watch(frozenset(), frozenset({"X", "Y"}))
     rows = row("y", topic_id="Y"), row("", topic_id="X", code=UNKNOWN_ID)
-    assert answers(world, *rows) is None
+    assert responds(world, *rows) is None
     assert asked(world) == ["X", "Y"]
     looked_ms: float = world.now_ms
-    found = answers(world, row("t"), row("y", topic_id="Y"))
+    found = responds(world, row("t"), row("y", topic_id="Y"))
     assert asked(world) == ["t", "y"]
     assert found.ids == {"t": "id", "y": "Y"}
     assert world.now_ms == looked_ms
@@ -165,12 +165,12 @@ def watching_ids(world: Any) -> float:
 def test_a_topic_id_that_a_broker_does_not_know_is_asked_for_again(world: Any) -> None:
     """The request may have gone to a broker whose metadata is older than the coordinator's."""
     looked_ms = watching_ids(world)
-    assert answers(world, row("", topic_id="X", code=UNKNOWN_ID)) is None
+    assert responds(world, row("", topic_id="X", code=UNKNOWN_ID)) is None
     assert asked(world) == ["X"]
     assert world.now_ms - looked_ms == 1000, "not in a loop"
-    assert answers(world, row("x", topic_id="X")) is None
+    assert responds(world, row("x", topic_id="X")) is None
     assert world.now_ms - looked_ms == 2000
-    found = answers(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y"))
+    found = responds(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y"))
     assert found.ids["x"] == "X"
     assert world.topics.due_ms - world.now_ms == 300_000, "nothing is missing any more"
 
@@ -178,11 +178,11 @@ def test_a_topic_id_that_a_broker_does_not_know_is_asked_for_again(world: Any) -
 def test_a_topic_that_was_named_by_its_id_is_asked_for_until_it_is_found(world: Any) -> None:
     """The next broker may be the one with the older metadata."""
     watching_ids(world)
-    assert answers(world, row("x", topic_id="X")) is None
-    assert answers(world, row("t"), row("y", topic_id="Y"), row("x", code=UNKNOWN)) is None
-    assert answers(world, row("x", topic_id="X")) is None
+    assert responds(world, row("x", topic_id="X")) is None
+    assert responds(world, row("t"), row("y", topic_id="Y"), row("x", code=UNKNOWN)) is None
+    assert responds(world, row("x", topic_id="X")) is None
     assert asked(world) == ["X"]
-    assert answers(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y")).ids["x"] == "X"
+    assert responds(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y")).ids["x"] == "X"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_only_topics_that_are_subscribed_to_by_name_are_created(
     """Not topics of a pattern or from the broker, which may have just been deleted."""
     world.topics._config["allow_auto_create_topics"] = True
     world.topics.subscribe(names, pattern)
-    answers(world, row("t"))
+    responds(world, row("t"))
     assert world.client.requests[-1][1]["AllowAutoTopicCreation"] is creates
 
 
@@ -210,15 +210,15 @@ def test_topic_ids_are_asked_for_no_longer_than_they_are_wanted(world: Any) -> N
 def test_a_look_by_name_that_is_due_does_not_wait_for_topic_ids(world: Any) -> None:
     watching_ids(world)
     world.topics._names_due_ms = world.now_ms + 500
-    assert answers(world, row("t", 3), row("y", topic_id="Y")).partitions["t"] == 3
-    answers(world, row("", topic_id="X", code=UNKNOWN_ID))
+    assert responds(world, row("t", 3), row("y", topic_id="Y")).partitions["t"] == 3
+    responds(world, row("", topic_id="X", code=UNKNOWN_ID))
     assert asked(world) == ["X"]
 
 
 def test_without_subscription_nothing_is_watched(world: Any) -> None:
     """Otherwise the result would replace what the user assigned after unsubscribing."""
     world.topics.subscribe(["t"], None)
-    answers(world, row("t"))
+    responds(world, row("t"))
     world.topics.clear()
     world.topics.watch(frozenset({"x"}))
     assert world.topics.due_ms is None
@@ -226,40 +226,40 @@ def test_without_subscription_nothing_is_watched(world: Any) -> None:
 
 def test_internal_topics_are_not_kept_for_a_pattern(world: Any) -> None:
     world.topics.subscribe(["__t"], None)
-    answers(world, row("__t"))
+    responds(world, row("__t"))
     world.topics.subscribe([], re.compile(".*"))
-    assert answers(world, row("u")).names == {"u"}
+    assert responds(world, row("u")).names == {"u"}
 
 
 def test_it_goes_on_looking_after_what_no_retry_cures(world: Any) -> None:
     world.topics.subscribe(["t"], None)
     waits = []
     for _ in range(4):
-        world.client.answers["Metadata"] = SaslAuthenticationFailedError("the password")
+        world.client.responses["Metadata"] = SaslAuthenticationFailedError("the password")
         world.now_ms = world.topics.due_ms
         with pytest.raises(SaslAuthenticationFailedError):
             world.topics.poll()
         waits.append(world.topics.due_ms - world.now_ms)
     assert 80 <= waits[0] <= 120
     assert 320 <= waits[3] <= 480, "longer and longer, within its limit"
-    assert answers(world, row("t")).names == {"t"}
+    assert responds(world, row("t")).names == {"t"}
 
 
 def test_a_topic_is_looked_at_again_once_the_core_knows_more_partitions(world: Any) -> None:
     """The topic was deleted and created again. The core knows it from a fetch."""
     world.topics.subscribe(["t", "u"], None)
-    assert answers(world, row("t"), row("u")).partitions == {"t": 1, "u": 1}
+    assert responds(world, row("t"), row("u")).partitions == {"t": 1, "u": 1}
     requests = len(world.client.requests)
     for version in range(3):
-        world.client.answers["cluster"] = ClusterMetadata({"t": 1, "else": 9}, version)
+        world.client.responses["cluster"] = ClusterMetadata({"t": 1, "else": 9}, version)
         assert world.topics.next_call_ms - world.now_ms <= 1000
         world.now_ms = world.topics.next_call_ms
         assert world.topics.poll() is None
     assert len(world.client.requests) == requests
-    world.client.answers["cluster"] = ClusterMetadata({"t": 3}, 4)
+    world.client.responses["cluster"] = ClusterMetadata({"t": 3}, 4)
     world.now_ms = world.topics.next_call_ms
     world.topics.poll()  # the broker that gets this request does not know it yet
-    world.client.answers["Metadata"] = {"Brokers": [], "Topics": [row("t", 3), row("u")]}
+    world.client.responses["Metadata"] = {"Brokers": [], "Topics": [row("t", 3), row("u")]}
     world.now_ms = world.topics.next_call_ms
     assert world.topics.poll().partitions == {"t": 3, "u": 1}
     requests = len(world.client.requests)

@@ -131,10 +131,10 @@ def test_an_assertion_can_be_the_grant(idp):
     assert EC.verifies(message, signature)
 
 
-def test_google_answers_with_an_id_token(idp, tmp_path):
+def test_google_responds_with_an_id_token(idp, tmp_path):
     template = tmp_path / "template.json"
     template.write_text(json.dumps({"payload": {"target_audience": "kafka"}}))
-    idp.answer(document({"id_token": jwt(sub="svc", exp=time.time() + 60)}))
+    idp.respond(document({"id_token": jwt(sub="svc", exp=time.time() + 60)}))
     more = assertions(template_file=str(template))
     assert tokens(idp.token_url, jwt_bearer=True, **more).token().principal == "svc"
     assert parts(idp.requests[0].form["assertion"])[1]["target_audience"] == "kafka"
@@ -256,14 +256,14 @@ def test_no_error_shows_an_assertion_or_a_key(idp):
             told["error" if kind == "error" else "error_description"] = f"got {made}"
             document(told, 401)(handler)
 
-        idp.answer(echo)
+        idp.respond(echo)
         reason, error = answer(tokens(idp.token_url, **more))
         made = idp.requests[-1].form["client_assertion"]
         assert "<hidden>" in reason
         for text in (reason, repr(error)):
             assert made not in text
             assert made.rpartition(".")[2] not in text
-    idp.answer(status(401))
+    idp.respond(status(401))
     _, error = answer(tokens(idp.token_url, **assertions(sub="frames")))
     entry = error.__traceback__
     while entry is not None:

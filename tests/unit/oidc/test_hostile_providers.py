@@ -29,7 +29,7 @@ def idp() -> Iterator[IdentityProvider]:
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_a_redirect_is_refused(idp, code):
     target = f"{idp.token_url}/elsewhere?code=hunter3"
-    idp.answer(status(code, {"Location": target}))
+    idp.respond(status(code, {"Location": target}))
     with pytest.raises(OidcError, match=f": {code} redirects to http.*/elsewhere. The client"):
         tokens(idp.token_url).token()
     assert len(idp.requests) == 1
@@ -45,14 +45,14 @@ def test_a_redirect_is_refused(idp, code):
     ],
 )
 def test_a_redirect_to_nonsense_is_refused_too(idp, location, words):
-    idp.answer(status(302, {"Location": location}))
+    idp.respond(status(302, {"Location": location}))
     with pytest.raises(OidcError, match=f": 302 redirects to .*{words}. The client"):
         tokens(idp.token_url).token()
 
 
 @pytest.mark.parametrize("code", [201, 202, 206])
 def test_another_success_is_refused_without_its_body(idp, code):
-    idp.answer(document({"access_token": "marker", "error": "marker"}, code))
+    idp.respond(document({"access_token": "marker", "error": "marker"}, code))
     with pytest.raises(OidcError, match=f"/token: status {code} instead of 200$") as caught:
         tokens(idp.token_url).token()
     assert "marker" not in str(caught.value)
@@ -75,7 +75,7 @@ def test_another_success_is_refused_without_its_body(idp, code):
     ],
 )
 def test_a_success_without_a_token_shows_nothing_of_its_body(idp, body):
-    idp.answer(document(body))
+    idp.respond(document(body))
     with pytest.raises(OidcError, match=r"/token: status 200, but the ") as caught:
         tokens(idp.token_url).token()
     assert "marker" not in str(caught.value)
@@ -93,8 +93,8 @@ def test_a_success_without_a_token_shows_nothing_of_its_body(idp, body):
     ],
     ids=["10 MiB", "2 GiB", "a chunk of 2 GiB", "until the end", "a header", "a status line"],
 )
-def test_an_endless_answer_ends_at_the_limit(idp, response):
-    idp.answer(endless(response, b"x" * 65536))
+def test_an_endless_response_ends_at_the_limit(idp, response):
+    idp.respond(endless(response, b"x" * 65536))
     tracemalloc.start()
     try:
         with pytest.raises(OidcError, match=r"larger than 1048576 bytes|not valid HTTP"):
@@ -105,14 +105,14 @@ def test_an_endless_answer_ends_at_the_limit(idp, response):
 
 
 def test_headers_without_end_are_refused(idp):
-    idp.answer(endless(HEAD, b"A: b\r\n"))
+    idp.respond(endless(HEAD, b"A: b\r\n"))
     with pytest.raises(OidcError, match="not valid HTTP"):
         tokens(idp.token_url, retry_max_s=0.0).token()
 
 
 @pytest.mark.parametrize("first", [b"", HEAD, HEAD + b"Content-Length: 100\r\n\r\n"])
 def test_one_byte_at_a_time_does_not_get_around_the_limit(idp, first):
-    idp.answer(endless(first, b"x", every_s=0.1))
+    idp.respond(endless(first, b"x", every_s=0.1))
     began = time.monotonic()
     with pytest.raises(OidcError, match=r"did not arrive within 0\.5 s"):
         tokens(idp.token_url, retry_max_s=0.0).token()
@@ -121,21 +121,21 @@ def test_one_byte_at_a_time_does_not_get_around_the_limit(idp, first):
 
 def test_an_endpoint_that_says_nothing_times_out(idp):
     end = threading.Event()
-    idp.answer(raw(end=end))
+    idp.respond(raw(end=end))
     with pytest.raises(OidcError, match=r"did not arrive within 0\.5 s .*read_timeout_ms"):
         tokens(idp.token_url, retry_max_s=0.0).token()
     end.set()
 
 
-def test_a_compressed_answer_is_refused(idp):
-    idp.answer(document(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}))
+def test_a_compressed_response_is_refused(idp):
+    idp.respond(document(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}))
     with pytest.raises(OidcError, match="compressed"):
         tokens(idp.token_url).token()
 
 
 @pytest.mark.parametrize("response", [b"\x16\x03\x01\x00", b"SSH-2.0-x\r\n", b"HTTP/9\r\n\r\n"])
 def test_other_protocols_are_named(idp, response):
-    idp.answer(raw(response))
+    idp.respond(raw(response))
     with pytest.raises(OidcError, match="not valid HTTP") as caught:
         tokens(idp.token_url, retry_max_s=0.0).token()
     assert "SSH" not in str(caught.value)
@@ -151,7 +151,7 @@ def test_what_a_provider_repeats_of_the_request_is_hidden(idp, kind):
             headers["Location"] = f"http://h/{secret}"
         else:
             told["error" if kind == "error" else "text"] = f"got {secret}"
-        idp.answer(status(302 if headers else 401, headers, **told))
+        idp.respond(status(302 if headers else 401, headers, **told))
         more = {"scope": secret}  # settings of their own: others are refused for ten seconds
         reason, error = answer(tokens(idp.token_url, **more))
         for text in (reason, str(error), repr(error)):
@@ -163,7 +163,7 @@ def test_no_frame_of_an_error_has_a_secret(idp):
     """Not the frames of the standard library either: they have the request."""
     sentinel = base64.b64encode(f"our-client:{SECRET}".encode()).decode()
     token = "eyJ.marker.x"
-    idp.answer(
+    idp.respond(
         status(401),
         document({"access": token}),
         raw(HEAD + b"\r\n" + token.encode() * 3),

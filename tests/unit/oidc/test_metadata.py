@@ -20,7 +20,7 @@ def idp() -> Iterator[IdentityProvider]:
 
 def test_azure_is_asked_with_its_header_and_no_credentials(idp):
     body = {"access_token": jwt(sub="vm"), "expires_in": "86399", "token_type": "Bearer"}
-    idp.answer(document(body))
+    idp.respond(document(body))
     token = tokens(f"{idp.token_url}?{QUERY}", azure=True, client_secret=None).token()
     (request,) = idp.requests
     assert (request.method, request.path) == ("GET", f"/token?{QUERY}")
@@ -32,14 +32,14 @@ def test_azure_is_asked_with_its_header_and_no_credentials(idp):
 
 @pytest.mark.parametrize("code", [404, 410, 429, 500])
 def test_azure_is_asked_again_while_its_service_starts(idp, code):
-    idp.answer(status(code), status(code))
+    idp.respond(status(code), status(code))
     found = tokens(idp.token_url, azure=True, retry_max_s=5.0).token()
     assert found.principal == "alice"
     assert len(idp.requests) == 3
 
 
 def test_a_refusal_of_azure_has_its_words(idp):
-    idp.answer(status(400, error="invalid_request", text="Identity not found"))
+    idp.respond(status(400, error="invalid_request", text="Identity not found"))
     url = idp.token_url
     expected = re.escape(f"OIDC: GET {url}: 400 invalid_request: Identity not found")
     with pytest.raises(OidcError, match=expected):

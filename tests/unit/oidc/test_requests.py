@@ -89,7 +89,7 @@ def test_the_broker_gets_the_extensions(idp):
     ],
 )
 def test_expires_in_says_how_long_a_token_lives(idp, body, life_s):
-    idp.answer(document(body))
+    idp.respond(document(body))
     token = tokens(idp.token_url).token()
     assert token.value == "opaque"
     if life_s is None:
@@ -100,7 +100,7 @@ def test_expires_in_says_how_long_a_token_lives(idp, body, life_s):
 
 def test_a_jwt_says_it_without_expires_in(idp):
     value = jwt(exp=time.time() + 60, upn="bob", sub=5)
-    idp.answer(document({"access_token": value}))
+    idp.respond(document({"access_token": value}))
     token = tokens(idp.token_url, sub_claim="upn").token()
     assert token == Token(value, token.expires_at, "bob", {})
     assert token.expires_at == pytest.approx(time.time() + 60, abs=5)
@@ -119,7 +119,7 @@ def test_a_jump_of_the_wall_clock_changes_no_life(idp, monkeypatch):
 
 
 def test_scenario_60_requests_are_repeated_after_failures_that_pass(idp):
-    idp.answer(status(429, {"Retry-After": "0.2"}), status(500), status(500))
+    idp.respond(status(429, {"Retry-After": "0.2"}), status(500), status(500))
     began = time.monotonic()
     token = tokens(idp.token_url, retry_max_s=5.0).token()
     assert len(idp.requests) == 4
@@ -129,7 +129,7 @@ def test_scenario_60_requests_are_repeated_after_failures_that_pass(idp):
 
 @pytest.mark.parametrize("code", [408, 425, 429, 500, 502, 503, 504])
 def test_the_limit_of_all_requests_ends_them(idp, code):
-    idp.answer(*[status(code)] * 50)
+    idp.respond(*[status(code)] * 50)
     with pytest.raises(OidcError) as caught:
         tokens(idp.token_url).token()
     assert 2 <= len(idp.requests) <= 5, "the pauses double from 10 ms to 100 ms in total"
@@ -140,21 +140,21 @@ def test_the_limit_of_all_requests_ends_them(idp, code):
 @pytest.mark.parametrize("is_date", [False, True])
 def test_a_pause_beyond_the_limit_is_reported(idp, is_date):
     after = formatdate(time.time() + 60, usegmt=True) if is_date else "30"
-    idp.answer(status(503, {"Retry-After": after}))
+    idp.respond(status(503, {"Retry-After": after}))
     with pytest.raises(OidcError, match=r"503\. The identity provider asks to wait \d\d s"):
         tokens(idp.token_url).token()
     assert len(idp.requests) == 1
 
 
 def test_a_nonsensical_pause_is_ignored(idp):
-    idp.answer(status(503, {"Retry-After": "soon"}), status(503, {"Retry-After": "-5"}))
+    idp.respond(status(503, {"Retry-After": "soon"}), status(503, {"Retry-After": "-5"}))
     tokens(idp.token_url).token()
     assert len(idp.requests) == 3
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 501])
 def test_scenario_60_a_refusal_is_not_repeated_and_is_told_in_the_providers_words(idp, code):
-    idp.answer(status(code, error="invalid_client", text="no such\nclient: " + "x" * 300))
+    idp.respond(status(code, error="invalid_client", text="no such\nclient: " + "x" * 300))
     first, second = tokens(idp.token_url), tokens(idp.token_url)
     reason, error = answer(first)
     expected = f"OIDC: POST {idp.token_url}: {code} invalid_client: no such\\nclient: xxx"
@@ -166,7 +166,7 @@ def test_scenario_60_a_refusal_is_not_repeated_and_is_told_in_the_providers_word
 
 
 def test_a_connection_that_breaks_is_tried_again(idp):
-    idp.answer(raw(), raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"))
+    idp.respond(raw(), raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"))
     tokens(idp.token_url).token()
     assert len(idp.requests) == 3
 
@@ -188,7 +188,7 @@ def test_scenario_60_ten_clients_with_equal_settings_send_one_request(idp):
         time.sleep(0.2)  # all clients ask meanwhile
         document({"id_token": "t"})(handler)
 
-    idp.answer(late)
+    idp.respond(late)
     providers = [tokens(idp.token_url) for _ in range(10)]
     with ThreadPoolExecutor(10) as pool:
         values = {token.value for token in pool.map(OidcTokens.token, providers)}
@@ -222,6 +222,6 @@ def test_a_token_near_its_end_is_given_to_nobody_else(idp, monkeypatch):
 
 
 def test_a_token_of_unknown_life_is_not_kept(idp):
-    idp.answer(document({"access_token": "a"}), document({"access_token": "b"}))
+    idp.respond(document({"access_token": "a"}), document({"access_token": "b"}))
     assert tokens(idp.token_url).token().value == "a"
     assert tokens(idp.token_url).token().value == "b"

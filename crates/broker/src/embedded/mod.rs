@@ -204,7 +204,8 @@ impl EmbeddedBroker {
     }
 
     /// Makes a node the coordinator of the group and the transactional id of this name, while the
-    /// node is live. Their offsets and transactions are kept. Other nodes answer `NOT_COORDINATOR`.
+    /// node is live. Their offsets and transactions are kept. Other nodes respond with
+    /// `NOT_COORDINATOR`.
     pub fn move_coordinator(&self, key: &str, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
         lock(&self.core).move_coordinator(key, node, Instant::now())

@@ -134,7 +134,7 @@ pub(super) fn tls_of(
     Ok((Some(Arc::new(tls)), Some(authority)))
 }
 
-/// Refuses names and passwords with which nobody could log in.
+/// Refuses names and passwords with which no client could log in.
 pub(super) fn check_user(user: &str, password: &Secret) -> Result<(), BrokerError> {
     let problem = if user.is_empty() {
         "the name of a user must not be empty".to_owned()
@@ -148,7 +148,7 @@ pub(super) fn check_user(user: &str, password: &Secret) -> Result<(), BrokerErro
     Err(BrokerError::Config(problem))
 }
 
-/// Returns bytes that nobody can guess.
+/// Returns bytes that an attacker cannot guess.
 pub(super) fn random_bytes() -> Result<[u8; SEED_BYTES], BrokerError> {
     let mut bytes = [0; SEED_BYTES];
     let filled = ring::rand::SystemRandom::new().fill(&mut bytes);

@@ -10,8 +10,8 @@ use crate::storage::ProducerStates;
 use crate::topology::NewTopic;
 use crate::topology::partition::Partition;
 
-/// The codes that a partition answers with, whatever the request contains. `None` means that it
-/// answers as usual.
+/// The codes that a partition responds with, whatever the request contains. `None` means that it
+/// responds as usual.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Refusals {
     pub produce: Option<ErrorCode>,

@@ -1,4 +1,4 @@
-//! Faults that tests ask for: errors, delays and lost answers, to see how clients react.
+//! Faults that tests ask for: errors, delays and lost responses, to see how clients react.
 //!
 //! ```text
 //! broker.faults().on(ApiKey::PRODUCE).topic("t").times(2).then_fail(code)   -> FaultId
@@ -29,18 +29,18 @@ pub struct FaultId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultAction {
-    /// The request is not applied. The answer has this code wherever the API reports errors. If the
-    /// fault names a topic, only that topic gets the code.
+    /// The request is not applied. The response has this code wherever the API reports errors. If
+    /// the fault names a topic, only that topic gets the code.
     Fail(ErrorCode),
-    /// The request is applied at once, but answered only after this time. Later requests of the
-    /// connection wait.
+    /// The request is applied at once, but gets its response only after this time. Later requests
+    /// of the connection wait.
     Delay(Duration),
     /// The request is not applied, and the connection is closed.
     Disconnect,
-    /// The request is applied, but the connection is closed instead of an answer.
+    /// The request is applied, but the connection is closed instead of a response.
     ApplyThenDisconnect,
-    /// The request is not applied. Neither it nor any later request of the connection is answered,
-    /// as if the network had lost them.
+    /// The request is not applied. Neither it nor any later request of the connection gets a
+    /// response, as if the network had lost them.
     Silence,
     /// SCRAM: the broker accepts the login, but its signature is wrong, as if it did not know the
     /// password.

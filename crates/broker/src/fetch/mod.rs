@@ -1,4 +1,4 @@
-//! Fetch without its handler: targets, sessions, reading, waiting, and the answer's bytes.
+//! Fetch without its handler: targets, sessions, reading, waiting, and the response's bytes.
 //!
 //! ```text
 //! FetchRequest -> targets (all in the request, or a session's) -> PendingFetch

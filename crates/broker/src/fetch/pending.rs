@@ -1,4 +1,4 @@
-//! [`PendingFetch`]: a Fetch that is answered when there is enough, or when its time is over.
+//! [`PendingFetch`]: a Fetch that gets its response when there is enough, or when its time is over.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,18 +21,18 @@ use crate::requests::throttle::throttle_ms;
 use crate::requests::waiters::Waiter;
 use crate::topology::Topology;
 
-/// About what a partition takes in an answer besides its records.
+/// About what a partition takes in a response besides its records.
 const PARTITION_BYTES: usize = 64;
 
 /// The partitions to read.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// Those that the request names. The answer contains all of them.
+    /// Those that the request names. The response contains all of them.
     Request {
         targets: Vec<(TargetKey, Target)>,
         opens_session: bool,
     },
-    /// Those of a session. The answer contains only the ones with changes.
+    /// Those of a session. The response contains only the ones with changes.
     Session(i32),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct PendingFetch {
     pub(crate) injected: Option<Injected>,
     pub(crate) reader: Reader,
     pub(crate) client_id: Str,
-    /// Until when the client must wait, because the answer would exceed its quota.
+    /// Until when the client must wait, because the response would exceed its quota.
     pub(crate) throttled: Option<Instant>,
 }
 
@@ -68,7 +68,8 @@ impl Reader {
 }
 
 impl PendingFetch {
-    /// Returns the answer's body if it is time for it. Otherwise the next change wakes the waiter.
+    /// Returns the response's body if it is time for it. Otherwise the next change wakes the
+    /// waiter.
     pub(crate) fn poll(
         &mut self,
         core: &mut Core,
@@ -117,7 +118,7 @@ impl PendingFetch {
         None
     }
 
-    /// Answers without partitions. A session stays as it is, so the next fetch returns them.
+    /// Responds without partitions. A session stays as it is, so the next fetch returns them.
     fn throttled_body(&self, wait: Duration, topology: &Topology) -> Pieces {
         let head = Head {
             version: self.version,
@@ -164,7 +165,7 @@ impl PendingFetch {
             .collect()
     }
 
-    /// Returns the session to answer in. If the request wants one and a slot is free, a session is
+    /// Returns the session to respond in. If the request wants one and a slot is free, a session is
     /// opened.
     fn session_id(
         &self,
@@ -208,7 +209,7 @@ impl PendingFetch {
     }
 }
 
-/// Encodes an answer with only an error for the complete request.
+/// Encodes a response with only an error for the complete request.
 pub(crate) fn error_body(version: i16, code: ErrorCode, topology: &Topology) -> Pieces {
     let head = Head {
         version,

@@ -10,11 +10,11 @@ use crate::storage::{Aborted, LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
 use crate::topology::partition::Partition;
 
-/// The size of an aborted transaction in an answer. Each partition has its own list, which counts
-/// towards the answer's bytes.
+/// The size of an aborted transaction in a response. Each partition has its own list, which counts
+/// towards the response's bytes.
 const ABORTED_BYTES: usize = 16;
 
-/// The answer for one partition.
+/// The response for one partition.
 #[derive(Debug)]
 pub(crate) struct PartitionRead<'a> {
     pub(crate) key: TargetKey,
@@ -50,7 +50,7 @@ impl PartitionRead<'_> {
         self.records.map_or(0, |records| records.bytes)
     }
 
-    /// Whether the answer must not wait any longer, because there is more to report than records.
+    /// Whether the response must not wait any longer, because there is more to report than records.
     pub(crate) fn is_urgent(&self) -> bool {
         self.code != ErrorCode::NONE || self.diverging.is_some()
     }
@@ -62,7 +62,7 @@ pub(crate) struct ReadPass<'a> {
     pub(crate) node: i32,
     pub(crate) read_committed: bool,
     pub(crate) bytes_left: usize,
-    /// The first batch of the complete answer may exceed every limit (KIP-74).
+    /// The first batch of the complete response may exceed every limit (KIP-74).
     pub(crate) is_first: bool,
     pub(crate) injected: Option<&'a Injected>,
     pub(crate) acls: Option<&'a Acls>,

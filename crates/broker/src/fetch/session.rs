@@ -1,5 +1,5 @@
 //! Fetch sessions (KIP-227): the broker remembers what a client fetches. So a request names only
-//! what changed, and an answer only the partitions with something new.
+//! what changed, and a response only the partitions with something new.
 //!
 //! ```text
 //! request: session id, epoch       meaning
@@ -32,7 +32,8 @@ const PARTITIONS_MAX: usize = 1_000_000;
 struct Cached {
     target: Target,
     order: u64,
-    /// As last answered. -1: not answered yet, so the next answer must contain the partition.
+    /// As in the last response. -1: in no response yet, so the next response must contain the
+    /// partition.
     high_watermark: i64,
     log_start_offset: i64,
 }
@@ -106,7 +107,7 @@ impl Session {
         self.order.values().map(target).collect()
     }
 
-    /// Whether the answer must contain the partition. It also stores what is answered.
+    /// Whether the response must contain the partition. It also stores what the response contains.
     pub(crate) fn update(&mut self, read: &PartitionRead<'_>) -> bool {
         let Some(cached) = self.cached.get_mut(&read.key) else {
             return true;
@@ -119,7 +120,7 @@ impl Session {
             || cached.high_watermark != read.high_watermark
             || cached.log_start_offset != read.log_start_offset;
         cached.log_start_offset = read.log_start_offset;
-        // After an error the next answer must contain the partition, whatever its state.
+        // After an error the next response must contain the partition, whatever its state.
         cached.high_watermark = if has_error { -1 } else { read.high_watermark };
         if has_records {
             self.move_to_end(&read.key);

@@ -1,4 +1,4 @@
-//! [`Completion`]: what Rust adds to the coordinator's answers, because only it knows nodes and
+//! [`Completion`]: what Rust adds to the coordinator's responses, because only it knows nodes and
 //! rights.
 
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub(crate) enum Completion {
 #[derive(Debug)]
 pub(crate) struct Rights {
     pub(crate) client: Client,
-    /// Whether the answer contains the rights on each group.
+    /// Whether the response contains the rights on each group.
     pub(crate) are_asked: bool,
 }
 

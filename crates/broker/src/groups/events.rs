@@ -1,10 +1,10 @@
-//! [`GroupEvents`]: requests for the coordinator, and its answers.
+//! [`GroupEvents`]: requests for the coordinator, and its responses.
 //!
 //! ```text
-//! hand_over -> queue -> take -> the coordinator -> answer -> the connection that waits
+//! hand_over -> queue -> take -> the coordinator -> response -> the connection that waits
 //! ```
 //! A request stays in the queue when its connection closes, because a leaving member need not wait
-//! for the answer. Only the answer is dropped then.
+//! for the response. Only the response is dropped then.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::describe::Completion;
 use super::sessions::Who;
 use crate::requests::waiters::Waiter;
 
-/// The limit on requests in the queue, and on requests that wait for an answer.
+/// The limit on requests in the queue, and on requests that wait for a response.
 const REQUESTS_MAX: usize = 10_000;
 /// The limit on the bodies of queued requests together.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
@@ -40,7 +40,7 @@ pub struct GroupEvent {
 
 #[derive(Debug, Clone)]
 pub enum GroupEventKind {
-    /// A request to answer.
+    /// A request that needs a response.
     Request(GroupRequest),
     /// A member sent nothing for longer than its session timeout.
     Expired { member: Str },
@@ -64,7 +64,7 @@ pub struct GroupRequest {
     pub principal: String,
     /// In the request's version.
     pub body: Bytes,
-    /// A response body with the answers for groups that the coordinator does not know.
+    /// A response body with the responses for groups that the coordinator does not know.
     pub draft: Option<Bytes>,
 }
 
@@ -74,7 +74,7 @@ impl GroupRequest {
     }
 }
 
-/// What the broker keeps of a request until it is answered.
+/// What the broker keeps of a request until it has a response.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) key: ApiKey,
@@ -82,10 +82,10 @@ pub(crate) struct Waiting {
     pub(crate) node: i32,
     /// The groups that it is about.
     pub(crate) groups: Vec<Str>,
-    /// The member whose session does not run until the answer.
+    /// The member whose session does not run until the response.
     pub(crate) holds: Option<Who>,
     pub(crate) completion: Completion,
-    /// Makes the body of an answer with an error for these groups.
+    /// Makes the body of a response with an error for these groups.
     pub(crate) refuse: fn(&[Str], i16, ErrorCode) -> Bytes,
     /// Whether a body in this version means that the request was accepted.
     pub(crate) accepts: fn(&Bytes, i16) -> bool,
@@ -172,8 +172,8 @@ impl GroupEvents {
         self.waiting.insert(ticket, waiting);
     }
 
-    /// A member asks again while its request waits, which may then never be answered: it holds the
-    /// session no longer. False if none held it.
+    /// A member asks again while its request waits, which may then never get a response: it holds
+    /// the session no longer. False if none held it.
     pub(crate) fn supersede(&mut self, key: ApiKey, who: &Who) -> bool {
         let older = self.holders.remove(&(key, who.clone()));
         let older = older.and_then(|ticket| self.waiting.get_mut(&ticket));
@@ -185,7 +185,7 @@ impl GroupEvents {
         self.waiting.get(&ticket).filter(|w| w.answer.is_none())
     }
 
-    /// Returns all requests without an answer.
+    /// Returns all requests without a response.
     pub(crate) fn all_waiting(&self) -> impl Iterator<Item = (GroupTicket, &Waiting)> {
         let all = self.waiting.iter().filter(|(_, w)| w.answer.is_none());
         all.map(|(ticket, waiting)| (*ticket, waiting))
@@ -199,8 +199,8 @@ impl GroupEvents {
         joining.flat_map(|w| w.groups.iter().cloned()).collect()
     }
 
-    /// Passes an answer to the waiting connection. Returns the member whose session the request
-    /// held, and whether the answer accepts the request.
+    /// Passes a response to the waiting connection. Returns the member whose session the request
+    /// held, and whether the response accepts the request.
     pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<(Who, bool)> {
         let waiting = self.waiting.get_mut(&ticket)?;
         let held = waiting.holds.take().map(|who| {
@@ -228,7 +228,8 @@ impl GroupEvents {
         Some(answer)
     }
 
-    /// Drops a request whose answer nobody waits for. Returns the member whose session it held.
+    /// Drops a request whose response no connection waits for. Returns the member whose session it
+    /// held.
     pub(crate) fn forget(&mut self, ticket: GroupTicket) -> Option<Who> {
         let waiting = self.waiting.remove(&ticket)?;
         let who = waiting.holds?;

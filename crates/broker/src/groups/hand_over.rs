@@ -10,18 +10,18 @@ use crate::requests::answer::ReplyTo;
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
-/// A request that the coordinator answers, unless the handler does.
+/// A request that the coordinator responds to, unless the handler does.
 pub(crate) trait CoordinatorRequest: Request + Subject {
-    /// Makes an answer with the error, for each group if the request may name several.
+    /// Makes a response with the error, for each group if the request may name several.
     fn refusal(groups: &[Str], code: ErrorCode) -> Self::Response;
 
-    /// Returns the error of an answer. Only requests that hold a member's session need it.
+    /// Returns the error of a response. Only requests that hold a member's session need it.
     fn error(_: &Self::Response) -> ErrorCode {
         ErrorCode::NONE
     }
 }
 
-/// Who answers a request.
+/// What responds to a request.
 pub(crate) enum Routed<R: Request> {
     Here(R::Response),
     Coordinator(HandOver),
@@ -31,7 +31,7 @@ pub(crate) enum Routed<R: Request> {
 pub(crate) struct HandOver {
     /// The groups that it is about.
     pub(crate) groups: Vec<Str>,
-    /// The member that sent it. Its session does not run until the answer.
+    /// The member that sent it. Its session does not run until the response.
     pub(crate) member: Option<Str>,
     /// `None` means the body as received.
     pub(crate) body: Option<Bytes>,
@@ -61,7 +61,8 @@ pub(crate) struct Origin {
     pub(crate) body: Bytes,
 }
 
-/// Routes a request about one group: an error is answered here, everything else by the coordinator.
+/// Routes a request about one group: an error gets its response here, everything else from the
+/// coordinator.
 pub(crate) fn route<R: CoordinatorRequest>(
     context: &Context<'_>,
     group: &Str,
@@ -80,7 +81,7 @@ fn refuse<R: CoordinatorRequest>(groups: &[Str], version: i16, code: ErrorCode) 
     body.unwrap_or_default()
 }
 
-/// Whether an answer shows that the request came from a member. A refused request does not keep a
+/// Whether a response shows that the request came from a member. A refused request does not keep a
 /// session alive. But a client that must join again was accepted as a member.
 fn accepts<R: CoordinatorRequest>(body: &Bytes, version: i16) -> bool {
     let answer = read::<R::Response>(body.clone(), version);

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! JoinGroup, SyncGroup, ... --hand_over--> GroupEvents --poll_group_events--> coordinator
-//! connection <---poll_wait--- answers <--answer_group_request-------------------'  |
+//! connection <--poll_wait-- responses <--answer_group_request-------------------'  |
 //! Heartbeat, OffsetCommit, ... --look at--> GroupTable <--publish_group------------'
 //! tick: sessions that are over -----------> GroupEvents
 //! ```
-//! The coordinator decides who is a member. What it publishes is enough to answer frequent
+//! The coordinator decides who is a member. What it publishes is enough to respond to frequent
 //! requests, so it is needed only when something changes, and may take its time. This module
 //! decides which node coordinates. While no coordinator serves, these APIs are not advertised, and
 //! groups have no members.
@@ -66,7 +66,7 @@ impl Groups {
         self.is_served
     }
 
-    /// Returns the answer to a classic member's heartbeat.
+    /// Returns the response to a classic member's heartbeat.
     pub(crate) fn heartbeat(
         &mut self,
         group: &Str,
@@ -174,7 +174,7 @@ impl Core {
         Some((waiting.key, waiting.version))
     }
 
-    /// Answers a request with a response body in the request's version. Returns false if nobody
+    /// Responds to a request with a body in the request's version. Returns false if no connection
     /// waits for it any more.
     pub fn answer_group_request(&mut self, ticket: GroupTicket, body: Bytes, now: Instant) -> bool {
         let Some(waiting) = self.groups.events.waiting(ticket) else {
@@ -194,7 +194,7 @@ impl Core {
         true
     }
 
-    /// Answers a request with an error.
+    /// Responds to a request with an error.
     pub fn refuse_group_request(
         &mut self,
         ticket: GroupTicket,
@@ -214,13 +214,13 @@ impl Core {
     pub fn forget_wait(&mut self, wait: &crate::Wait, now: Instant) {
         if let Some(ticket) = wait.group_ticket() {
             let held = self.groups.events.forget(ticket);
-            // Counts as accepted, as no answer says otherwise.
+            // Counts as accepted, as no response says otherwise.
             let held = held.map(|who| (who, true));
             self.release(held, now);
         }
     }
 
-    /// Takes an answer that has come.
+    /// Takes a response that has come.
     pub(crate) fn take_group_answer(
         &mut self,
         ticket: GroupTicket,
@@ -245,7 +245,7 @@ impl Core {
     pub(crate) fn drop_group_waits(&mut self, node: i32, now: Instant) {
         for ticket in self.groups.events.of_node(node) {
             let held = self.groups.events.forget(ticket);
-            // Counts as accepted, as no answer says otherwise.
+            // Counts as accepted, as no response says otherwise.
             let held = held.map(|who| (who, true));
             self.release(held, now);
         }

@@ -81,7 +81,7 @@ impl Sessions {
         true
     }
 
-    /// Notes that the request was answered.
+    /// Notes that the request has its response.
     pub(crate) fn release(&mut self, who: &Who, is_accepted: bool, now: Instant) {
         if let Some(session) = self.by_member.get_mut(who) {
             session.held = session.held.saturating_sub(1);

@@ -64,7 +64,7 @@ pub struct MemberView {
     pub epoch: i32,
     /// For a member of KIP-848's protocol: the epoch at which it got each of its partitions.
     pub assignment_epochs: BTreeMap<Str, BTreeMap<i32, i32>>,
-    /// The answer to its heartbeat.
+    /// The response to its heartbeat.
     pub heartbeat: ErrorCode,
     /// Whether the session's time runs.
     pub is_watched: bool,
@@ -156,7 +156,7 @@ impl GroupView {
         member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)
     }
 
-    /// Returns the answer to a classic member's heartbeat. Fails if it is not from a member.
+    /// Returns the response to a classic member's heartbeat. Fails if it is not from a member.
     pub(crate) fn check_heartbeat(&self, who: &Committer<'_>) -> Result<ErrorCode, ErrorCode> {
         if self.is_dead() {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);

@@ -3,7 +3,7 @@
 //! `DeleteAcls` // key 31
 //!
 //! The checks and texts are those of Kafka's `AclControlManager`. Without an authorizer, all three
-//! answer `SECURITY_DISABLED`.
+//! return `SECURITY_DISABLED`.
 
 use thalweg_protocol::messages::create_acls::{
     AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse,

@@ -14,7 +14,7 @@ use crate::requests::api::{self, ApiCall};
 use crate::requests::context::Context;
 use crate::requests::subject::Subject;
 
-/// The features never change, because nobody can finalize others at run time.
+/// The features never change, because no client can finalize others at run time.
 const FEATURES_EPOCH: i64 = 0;
 const TRANSACTION_VERSION: &str = "transaction.version";
 
@@ -68,8 +68,8 @@ fn finalized_features(level: i16) -> Vec<FinalizedFeatureKey> {
     }
 }
 
-/// Answers an unknown version with version 0 of the answer, which lists the supported versions
-/// (KIP-511).
+/// Responds to an unknown version with version 0 of the response, which lists the supported
+/// versions (KIP-511).
 pub(crate) fn unsupported_version(call: ApiCall<'_>) -> Outcome {
     let answer = refusal(ErrorCode::UNSUPPORTED_VERSION, api::announced(call.core));
     let reply_to = ReplyTo {

@@ -1,6 +1,6 @@
 //! `ConsumerGroupDescribe` // key 69
 //!
-//! The coordinator answers it. A group that it does not know is not of this type.
+//! The coordinator responds to it. A group that it does not know is not of this type.
 
 use thalweg_protocol::messages::consumer_group_describe::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,

@@ -1,7 +1,7 @@
 //! `ConsumerGroupHeartbeat` // key 68
 //!
-//! The coordinator answers it, except for the heartbeats that come every few seconds, in which a
-//! member reports nothing new and needs no new information.
+//! The coordinator responds to it, except for the heartbeats that come every few seconds, in which
+//! a member reports nothing new and needs no new information.
 
 use thalweg_protocol::messages::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,

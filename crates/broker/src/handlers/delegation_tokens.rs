@@ -27,7 +27,7 @@ use crate::requests::subject::Subject;
 use crate::security::tokens::{NewToken, Token};
 use crate::security::{Principal, SecurityProtocol};
 
-/// The first version in which somebody else than the requester may own a token (KIP-373).
+/// The first version in which another user than the requester may own a token (KIP-373).
 const WITH_OWNER: i16 = 3;
 const USER: &str = "User";
 /// Kafka has no limits but that of its records.

@@ -1,7 +1,7 @@
 //! `DescribeLogDirs` // key 35
 //!
-//! There are no directories. The answer shows a single one that says so, with the sizes of the data
-//! in memory.
+//! There are no directories. The response shows a single one that says so, with the sizes of the
+//! data in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 

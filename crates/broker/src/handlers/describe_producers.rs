@@ -26,7 +26,7 @@ pub(crate) fn handle(
         let place = seen.topic(&topic.name);
         let name = topic.name.as_str();
         let partitions = topic.partition_indexes.iter().filter_map(|index| {
-            // A partition that is named twice is answered once.
+            // A partition that is named twice is in the response once.
             if !seen.is_new(place, *index) {
                 return None;
             }

@@ -1,6 +1,6 @@
 //! `DescribeTopicPartitions` // key 75
 //!
-//! The answer comes in pages: topics sorted by name, up to a number of partitions, then a cursor
+//! The response comes in pages: topics sorted by name, up to a number of partitions, then a cursor
 //! for the next page.
 
 use thalweg_protocol::messages::describe_topic_partitions::{

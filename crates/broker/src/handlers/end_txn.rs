@@ -1,7 +1,7 @@
 //! `EndTxn` // key 26
 //!
-//! From version 5 on each end increases the epoch: the answer contains the producer id and epoch of
-//! the next transaction, and a client that lost the answer can ask again (KIP-890).
+//! From version 5 on each end increases the epoch: the response contains the producer id and epoch
+//! of the next transaction, and a client that lost the response can ask again (KIP-890).
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};

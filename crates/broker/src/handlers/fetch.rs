@@ -1,6 +1,6 @@
 //! `Fetch` // key 1
 //!
-//! Finds the requested partitions (in the request or in a session) and answers at once if there is
+//! Finds the requested partitions (in the request or in a session) and responds at once if there is
 //! enough. Otherwise the request waits. Reading and encoding are in `fetch/`.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! `Heartbeat` // key 12
 //!
-//! Answered from the coordinator's published state, without asking the coordinator.
+//! Responds from the coordinator's published state, without asking the coordinator.
 
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 

@@ -1,6 +1,6 @@
 //! `JoinGroup` // key 11
 //!
-//! The coordinator answers it when all members have joined.
+//! The coordinator responds to it when all members have joined.
 
 use thalweg_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 use thalweg_protocol::{ErrorCode, Str};

@@ -1,6 +1,6 @@
 //! `LeaveGroup` // key 13
 //!
-//! The coordinator answers it. A leaving member need not be kept alive until then.
+//! The coordinator responds to it. A leaving member need not be kept alive until then.
 
 use thalweg_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use thalweg_protocol::{ErrorCode, Str};

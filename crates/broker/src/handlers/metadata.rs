@@ -85,7 +85,7 @@ fn broker(node: &crate::topology::Node) -> MetadataResponseBroker {
     }
 }
 
-/// Removes repeated topics, as Kafka answers a set of them.
+/// Removes repeated topics, as Kafka does: for Kafka they are a set.
 fn distinct(wishes: Vec<MetadataRequestTopic>) -> Vec<MetadataRequestTopic> {
     let mut seen = BTreeSet::new();
     let mut is_new = |wish: &MetadataRequestTopic| seen.insert((wish.topic_id, wish.name.clone()));

@@ -38,7 +38,7 @@ pub(crate) fn handle(
     if context.version >= 8 {
         let mut seen = BTreeSet::new();
         let is_new = |group: &OffsetFetchRequestGroup| seen.insert(group.group_id.clone());
-        // A group that is named twice is answered once.
+        // A group that is named twice is in the response once.
         let groups = request.groups.into_iter().filter(is_new);
         return OffsetFetchResponse {
             groups: groups

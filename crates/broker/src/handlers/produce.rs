@@ -3,7 +3,7 @@
 //! Supported from version 3 on, but advertised from 0 on (see `requests/api.rs`). For each
 //! partition it checks that this node leads it, that the batch is in its producer's transaction,
 //! valid and in sequence, and that there is room. Then it appends the batch and wakes the requests
-//! that wait for records. Nothing is replicated, so acks=all is answered as soon as acks=1.
+//! that wait for records. Nothing is replicated, so acks=all gets its response as soon as acks=1.
 
 use bytes::Bytes;
 use thalweg_protocol::messages::produce::{
@@ -53,7 +53,7 @@ pub(crate) fn handle(
         .iter()
         .flat_map(|topic| &topic.partition_responses);
     if acks == 0 {
-        // Nobody reads an answer. The only way to report an error is to close the connection.
+        // The client reads no response. The only way to report an error is to close the connection.
         let failed = partitions.any(|partition| partition.error_code != 0);
         return if failed { Reply::Close } else { Reply::Nothing };
     }

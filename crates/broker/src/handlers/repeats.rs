@@ -1,5 +1,5 @@
-//! Finds what a request names more than once, in one pass. It is answered or refused only once, so
-//! that an answer cannot be many times as large as its request.
+//! Finds what a request names more than once, in one pass. It is served or refused only once, so
+//! that a response cannot be many times as large as its request.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! `SyncGroup` // key 14
 //!
-//! The coordinator answers it when the leader has sent the assignment.
+//! The coordinator responds to it when the leader has sent the assignment.
 
 use thalweg_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 use thalweg_protocol::{ErrorCode, Str};

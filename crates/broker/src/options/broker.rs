@@ -101,7 +101,7 @@ pub struct BrokerOptions {
     pub consumer_heartbeat_interval_ms: i32,
     pub default_replication_factor: i16,
     pub delete_topic_enable: bool,
-    /// How long a refused client waits for its answer.
+    /// How long a refused client waits for its response.
     pub failed_authentication_delay: Duration,
     pub fetch_max_bytes: i32,
     pub fetch_session_slots_max: usize,

@@ -19,7 +19,7 @@ pub enum Kind {
     },
     /// Free text.
     Text,
-    /// A secret text, which no answer shows.
+    /// A secret text, which no response shows.
     Password,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -36,7 +36,7 @@ impl Kind {
     };
     pub(crate) const LONG: Self = Self::Long { min: 0 };
 
-    /// Returns the `ConfigType` for a `DescribeConfigs` answer (KIP-569).
+    /// Returns the `ConfigType` for a `DescribeConfigs` response (KIP-569).
     pub(crate) fn wire_id(self) -> i8 {
         match self {
             Self::Bool => 1,

@@ -5,9 +5,9 @@
 //! AlterClientQuotas ─▶ QuotaTable ─ which level applies ─▶ Quotas::record ─▶ how long to wait
 //!                                                          rates, buckets
 //! ```
-//! A client that exceeds its quota gets its answer at once, with the time to wait. Then the broker
-//! reads nothing from the connection for this time (KIP-219). Rates are measured in 11 windows of
-//! a second, as in Kafka.
+//! A client that exceeds its quota gets its response at once, with the time to wait. Then the
+//! broker reads nothing from the connection for this time (KIP-219). Rates are measured in 11
+//! windows of a second, as in Kafka.
 
 mod bucket;
 mod rate;

@@ -16,7 +16,7 @@ pub enum Outcome {
     Nothing,
     /// Call [`Core::poll_wait`](crate::Core::poll_wait) when woken and at the wait's deadline.
     Wait(Wait),
-    /// Close the connection without an answer.
+    /// Close the connection without a response.
     Close,
     /// Never write to this connection again, but keep it open.
     Mute,
@@ -30,20 +30,20 @@ pub struct Answer {
     pub own_bytes: usize,
     /// Not to be written before.
     pub not_before: Option<Instant>,
-    /// Close the connection when the answer is written.
+    /// Close the connection when the response is written.
     pub is_last: bool,
     /// Read nothing from the connection until then: the client has exceeded a quota (KIP-219).
     pub mute_until: Option<Instant>,
 }
 
-/// The request that an answer is for, and what a fault does to the answer.
+/// The request that a response is for, and what a fault does to the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplyTo {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
     pub(crate) delay: Option<Duration>,
-    /// Close the connection instead of writing the answer.
+    /// Close the connection instead of writing the response.
     pub(crate) then_close: bool,
 }
 
@@ -91,7 +91,7 @@ impl ReplyTo {
         let own_bytes = body.len() - body.shared_bytes;
         let (length, mut pieces) = body.finish();
         let head = frame::response_head(self.key, self.version, self.correlation_id, length);
-        // Cannot fail for Fetch: its answers are limited by `fetch.max.bytes` plus one batch.
+        // Cannot fail for Fetch: its responses are limited by `fetch.max.bytes` plus one batch.
         let Ok(head) = head else {
             return Outcome::Close;
         };

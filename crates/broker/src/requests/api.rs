@@ -1,11 +1,12 @@
-//! The APIs that the broker supports: one table for the answer of `ApiVersions` and for the
+//! The APIs that the broker supports: one table for the response of `ApiVersions` and for the
 //! handlers.
 //!
 //! ```text
 //! ApiCall -> row of the table, version served? -> decode -> fault? -> handler -> encode -> Outcome
 //! ```
 //! A request of an unsupported API or version closes the connection, as in Kafka. Only
-//! `ApiVersions` answers, so that a newer client can try again with an older version (KIP-511).
+//! `ApiVersions` gets a response, so that a newer client can try again with an older version
+//! (KIP-511).
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -116,7 +117,7 @@ impl Api {
 
     fn announced(&self) -> ApiVersion {
         let versions = self.versions();
-        // librdkafka turns compression off if Produce does not start at 0, although nobody uses
+        // librdkafka turns compression off if Produce does not start at 0, although no client uses
         // those versions (KAFKA-18659).
         let min_version = match self.key {
             ApiKey::PRODUCE => 0,
@@ -134,7 +135,7 @@ impl Api {
     }
 }
 
-/// Returns the rows of an `ApiVersions` answer.
+/// Returns the rows of an `ApiVersions` response.
 pub(crate) fn announced(core: &Core) -> Vec<ApiVersion> {
     APIS.iter()
         .filter(|api| api.is_served(core))
@@ -156,12 +157,12 @@ pub(crate) fn dispatch(call: ApiCall<'_>) -> Outcome {
             _ => Outcome::Close,
         };
     }
-    // A request that cannot be decoded cannot be answered.
+    // A request that cannot be decoded gets no response.
     (api.serve)(call).unwrap_or(Outcome::Close)
 }
 
 impl ApiCall<'_> {
-    /// Serves an API whose handler always has an answer.
+    /// Serves an API whose handler always has a response.
     fn answer<R: Request + Subject>(
         self,
         handle: fn(&mut Context<'_>, R) -> R::Response,
@@ -228,7 +229,7 @@ impl ApiCall<'_> {
         })
     }
 
-    /// Serves an API whose handler may leave the answer to the group coordinator.
+    /// Serves an API whose handler may leave the response to the group coordinator.
     fn route<R: CoordinatorRequest>(self, handle: fn(&mut Context<'_>, R) -> Routed<R>) -> Served {
         let origin = Origin {
             client_id: self.client_id.as_ref().map(Str::detached),

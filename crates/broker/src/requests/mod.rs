@@ -1,4 +1,4 @@
-//! The path of a request, except for its handler: from a frame to an answer.
+//! The path of a request, except for its handler: from a frame to a response.
 //!
 //! ```text
 //! api.rs       the table of the APIs: decodes, applies a fault, calls the handler, encodes
@@ -7,7 +7,7 @@
 //! operations.rs   what is allowed without ACLs
 //! subject.rs   the topics of a request, to match it with faults
 //! answer.rs    the result, and its bytes
-//! wait.rs      a request that cannot be answered yet. waiters.rs: those that wait for a partition
+//! wait.rs      a request whose response has to wait. waiters.rs: those that wait for a partition
 //! ```
 
 pub(crate) mod answer;

@@ -1,4 +1,4 @@
-//! [`Wait`]: a request that cannot be answered yet.
+//! [`Wait`]: a request whose response has to wait.
 
 use std::sync::Arc;
 use std::task::Waker;

@@ -4,7 +4,7 @@
 //! Fetch, nothing there yet -> Waiter, registered at each of its partitions
 //! append, leader change, deletion -> Waiters::wake_all -> the connection's task looks again
 //! ```
-//! A partition holds its waiters weakly. One that was answered, or whose connection is gone, is
+//! A partition holds its waiters weakly. One that has its response, or whose connection is gone, is
 //! dropped at the next append, or when the dead ones outnumber the live ones.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -49,17 +49,17 @@ enum Stage {
     Refused,
 }
 
-/// What the broker answers to `SaslAuthenticate`.
+/// What the broker responds to `SaslAuthenticate`.
 pub(crate) struct Progress {
     pub(crate) message: Vec<u8>,
     /// The lifetime of the session. 0: it does not end, or the exchange continues.
     pub(crate) session_lifetime_ms: i64,
 }
 
-/// Why the answer is an error.
+/// Why the response is an error.
 pub(crate) struct Refused {
     pub(crate) error: ApiError,
-    /// Whether the broker closes the connection after the answer.
+    /// Whether the broker closes the connection after the response.
     pub(crate) is_final: bool,
 }
 
@@ -123,7 +123,7 @@ impl Authentication {
         }
     }
 
-    /// Whether somebody has ended all sessions since the login.
+    /// Whether all sessions were ended since the login.
     fn is_ended(&self, security: &Security) -> bool {
         self.mechanism.is_some() && self.era != security.era
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create ─▶ Token ─ login of SCRAM with tokenauth ─▶ a session that ends with the token
-//!             └─ renew, expire, or nobody renews it ─▶ gone
+//!             └─ renew, expire, or no client renews it ─▶ gone
 //! ```
 //! The password of a token is the HMAC of its ID with the key of all brokers. So the broker does
 //! not store it. The rules are those of Kafka's `DelegationTokenControlManager`. Unlike in Kafka, a

@@ -1,12 +1,13 @@
-//! One connection: it serves requests one after the other and writes the answers in the same order.
+//! One connection: it serves requests one after the other and writes the responses in the same
+//! order.
 //!
 //! ```text
 //! read a frame -> Core::handle -> Outcome -> write, wait, close or fall silent -> read ...
 //! ```
-//! As Kafka does, the next request is served when the last one is answered, so answers keep their
-//! order however long one of them waits. While it waits what follows is read, up to a limit, so that
-//! a client that goes away is noticed. Nobody waits for its answer then, but the requests that it
-//! has sent are served: it may be leaving a group.
+//! As Kafka does, the next request is served when the last one has its response, so responses keep
+//! their order however long one of them waits. While it waits what follows is read, up to a limit,
+//! so that a client that goes away is noticed. Nothing waits for its response then, but the
+//! requests that it has sent are served: it may be leaving a group.
 
 #![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
@@ -77,7 +78,7 @@ pub(super) async fn serve_stream(
     unread: Unread,
     (tls, permit): (Option<Arc<Tls>>, LoginPermit),
 ) {
-    // Answers are complete frames, so waiting for more to send would only delay them.
+    // Responses are complete frames, so waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
     let login = Login {
         deadline: Instant::now() + limits.login,
@@ -256,7 +257,7 @@ impl<R: AsyncRead + Unpin> Requests<R> {
             tokio::select! {
                 biased;
                 outcome = answer => return Some(outcome),
-                // At the deadline the next `poll_wait` has an answer.
+                // At the deadline the next `poll_wait` has a response.
                 () = at(deadline) => {}
                 is_there = self.read_ahead() => if !is_there { break },
             }
@@ -321,7 +322,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// Writes an answer, unless others need its memory more.
+/// Writes a response, unless others need its memory more.
 async fn write_answer(
     write: &mut (impl AsyncWrite + Unpin),
     answer: &Answer,
@@ -339,7 +340,7 @@ async fn write_answer(
 }
 
 /// Writes the pieces without copying them. A client that takes no bytes for too long counts as
-/// idle, because it must not hold its answer's memory.
+/// idle, because it must not hold its response's memory.
 async fn write_pieces(
     write: &mut (impl AsyncWrite + Unpin),
     pieces: &[Bytes],
@@ -373,6 +374,6 @@ async fn write_pieces(
         }
         offset += written;
     }
-    // TLS may still have a part of the answer.
+    // TLS may still have a part of the response.
     timeout(idle, write.flush()).await?
 }

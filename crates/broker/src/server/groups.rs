@@ -83,7 +83,7 @@ impl GroupService {
     }
 
     /// Publishes the state of a group as of the event at `at_ms`. Sessions of newly watched members
-    /// start now, not at that time: no member can send a heartbeat before it has its answer.
+    /// start now, not at that time: no member can send a heartbeat before it has its response.
     pub fn publish(&self, group: &str, view: GroupView, at_ms: f64) {
         lock(&self.core).publish_group(group, view, at_ms, Instant::now(), wall_clock_ms());
     }
@@ -93,17 +93,17 @@ impl GroupService {
         lock(&self.core).forget_group(group);
     }
 
-    /// Returns the API and version of a request that waits for its answer.
+    /// Returns the API and version of a request that waits for its response.
     pub fn request_api(&self, ticket: GroupTicket) -> Option<(ApiKey, i16)> {
         lock(&self.core).group_request_api(ticket)
     }
 
-    /// Answers with a response body in the request's version. Returns false if nobody waits for it.
+    /// Responds with a body in the request's version. Returns false if no connection waits for it.
     pub fn answer(&self, ticket: GroupTicket, body: Bytes) -> bool {
         lock(&self.core).answer_group_request(ticket, body, Instant::now())
     }
 
-    /// Answers with an error. Returns false if nobody waits for it.
+    /// Responds with an error. Returns false if no connection waits for it.
     pub fn refuse(&self, ticket: GroupTicket, code: ErrorCode) -> bool {
         lock(&self.core).refuse_group_request(ticket, code, Instant::now())
     }

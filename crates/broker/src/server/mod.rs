@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The limit on open connections of one node. Further ones are closed at once. Each connection may
-/// hold a request and an answer.
+/// hold a request and a response.
 const CONNECTIONS_MAX: usize = 10_000;
 
 pub(crate) type SharedCore = Arc<Mutex<Core>>;

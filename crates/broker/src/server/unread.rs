@@ -1,23 +1,23 @@
-//! [`Unread`]: a limit for what answers take while their clients do not read them.
+//! [`Unread`]: a limit for what responses take while their clients do not read them.
 //!
 //! ```text
-//! answer --hold--> Held, the newest --part is written--> the newest again --drop--> gone
+//! response --hold--> Held, the newest --part is written--> the newest again --drop--> gone
 //!                    '- too many bytes in all: the oldest are cut off
 //! ```
-//! Large batches are shared with the log, but small ones are copied into each answer. A few clients
-//! that read nothing could fill the memory with copies.
+//! Large batches are shared with the log, but small ones are copied into each response. A few
+//! clients that read nothing could fill the memory with copies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What all unread answers may take together.
+/// What all unread responses may take together.
 pub(super) const UNREAD_BYTES_MAX: usize = 256 << 20;
-/// Smaller answers do not count.
+/// Smaller responses do not count.
 const SMALL_BYTES: usize = 4096;
 
-/// The answers that are being written, of all connections. Clones are the same.
+/// The responses that are being written, of all connections. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Unread {
     answers: Arc<Mutex<Answers>>,
@@ -36,7 +36,7 @@ struct Entry {
     is_cut_off: Arc<Notify>,
 }
 
-/// An answer that counts until it is dropped.
+/// A response that counts until it is dropped.
 pub(super) struct Held {
     unread: Unread,
     place: u64,
@@ -56,7 +56,7 @@ impl Unread {
         }
     }
 
-    /// Counts an answer, and cuts others off if there is no room for it. A single one is never too
+    /// Counts a response, and cuts others off if there is no room for it. A single one is never too
     /// large.
     pub(super) fn hold(&self, bytes: usize) -> Option<Held> {
         if bytes <= SMALL_BYTES {
@@ -111,7 +111,7 @@ impl Held {
         }
     }
 
-    /// Returns when the answer is to be given up.
+    /// Returns when the response is to be given up.
     pub(super) fn cut_off(&self) -> impl Future<Output = ()> + use<> {
         let is_cut_off = Arc::clone(&self.is_cut_off);
         async move { is_cut_off.notified().await }

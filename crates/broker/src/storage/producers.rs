@@ -6,7 +6,7 @@
 //! marker (producer id, epoch) --check_marker--> ends the open transaction, or error
 //! ```
 //! The last five batches of each producer are remembered, so that a batch that is sent again after
-//! a lost answer is found and not written twice. An unknown producer may start with any sequence,
+//! a lost response is found and not written twice. An unknown producer may start with any sequence,
 //! because its records may have been deleted.
 
 use std::collections::{BTreeMap, VecDeque};

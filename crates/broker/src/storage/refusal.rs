@@ -2,7 +2,7 @@
 
 use thalweg_protocol::ErrorCode;
 
-/// The limit on refused records that an answer lists. It also gives their total number.
+/// The limit on refused records that a response lists. It also gives their total number.
 const RECORD_ERRORS_MAX: usize = 100;
 
 /// Why a batch is not appended.

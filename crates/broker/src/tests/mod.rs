@@ -126,7 +126,7 @@ impl Bench {
         self.core.handle(connection, frame, self.now, self.now_ms)
     }
 
-    /// Returns the answer of a node, which must come at once.
+    /// Returns the response of a node, which must come at once.
     pub(super) fn ask_node<R: Request>(
         &mut self,
         node: i32,
@@ -136,7 +136,7 @@ impl Bench {
         decode::<R>(self.handle(node, request, version), version)
     }
 
-    /// Returns the answer of node 1.
+    /// Returns the response of node 1.
     pub(super) fn ask<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
         self.ask_node(1, request, version)
     }
@@ -263,7 +263,7 @@ pub(super) fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequ
     }
 }
 
-/// Returns the base offsets of the batches in an answer, and checks their checksums.
+/// Returns the base offsets of the batches in a response, and checks their checksums.
 pub(super) fn base_offsets(partition: &PartitionData) -> Vec<i64> {
     let records = partition.records.clone().unwrap_or_default();
     thalweg_records::batches(records)

@@ -1,4 +1,4 @@
-//! Quotas in virtual time: who is throttled, for how long, and what the answers say.
+//! Quotas in virtual time: who is throttled, for how long, and what the responses say.
 
 use thalweg_protocol::messages::alter_client_quotas::{
     AlterClientQuotasRequest, EntityData, EntryData, OpData,
@@ -89,7 +89,7 @@ fn a_producer_that_exceeds_its_quota_is_answered_and_then_muted() {
     assert_eq!(client.mute_ms(), 0);
     client.connection.identify("bob");
     assert_eq!(client.ask(&request, 12).throttle_time_ms, 0);
-    // Without an answer, the connection is mute all the same.
+    // Without a response, the connection is mute all the same.
     client.connection.identify("alice");
     let silent = thalweg_protocol::messages::produce::ProduceRequest { acks: 0, ..request };
     assert!(matches!(client.send(&silent, 12), Outcome::Nothing));

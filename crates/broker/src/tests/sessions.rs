@@ -60,7 +60,7 @@ impl Client {
     }
 }
 
-/// Returns the partitions in an answer, in its order.
+/// Returns the partitions in a response, in its order.
 fn named(answer: &FetchResponse) -> Vec<i32> {
     let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
     partitions

@@ -74,7 +74,7 @@ fn software_without_a_proper_name_is_refused() {
     }
 }
 
-/// Sends the request in every version, with and without an injected error. Each answer must be
+/// Sends the request in every version, with and without an injected error. Each response must be
 /// readable.
 fn walk<R: Request>(request: &R, bench: &mut Bench) {
     for version in R::KEY.valid_versions().unwrap() {

@@ -8,7 +8,7 @@ use crate::options::BrokerOptions;
 use crate::topology::Topology;
 
 /// The limit for all topics together. Each partition takes almost a kilobyte, and 200 bytes in an
-/// answer that lists all topics.
+/// response that lists all topics.
 const PARTITIONS_MAX: usize = 200_000;
 
 #[derive(Debug)]

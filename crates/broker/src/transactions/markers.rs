@@ -27,7 +27,7 @@ impl Core {
         let level = transaction.level;
         let partitions: Vec<TopicPartition> = transaction.partitions.iter().cloned().collect();
         for partition in &partitions {
-            // A partition refuses it if somebody else (an administrator, say) has ended the
+            // A partition refuses it if another client (an administrator, say) has ended the
             // transaction there. Then nothing is open.
             let _ = self.write_marker(partition, &marker, level);
         }

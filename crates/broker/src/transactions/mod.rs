@@ -8,7 +8,7 @@
 //!                                                                     | prepared
 //!                          markers: control batches in partitions, offsets of groups <-'
 //! ```
-//! Everything is in one process, so the markers are written before `EndTxn` is answered, and
+//! Everything is in one process, so the markers are written before the response to `EndTxn`, and
 //! `InitProducerId` can roll back without asking the client to retry. Tests can hold markers back
 //! with a fault on `WriteTxnMarkers`: a delaying fault holds them back for that long, and any other
 //! fault makes one attempt fail (the coordinator tries again).

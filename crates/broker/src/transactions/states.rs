@@ -28,7 +28,7 @@ pub(crate) enum Event {
     /// `EndTxn` from version 5 on (KIP-890), which increases the epoch.
     CommitAndBump,
     AbortAndBump,
-    /// `EndTxn` with the previous epoch: its first answer was lost, or the request is late.
+    /// `EndTxn` with the previous epoch: its first response was lost, or the request is late.
     CommitAgain,
     AbortAgain,
     /// The transaction is older than its timeout.

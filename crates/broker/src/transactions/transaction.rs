@@ -35,8 +35,8 @@ pub(crate) enum Level {
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) producer: ProducerIdAndEpoch,
-    /// The previous id and epoch, which a producer may still use if it did not get the answer with
-    /// the current ones.
+    /// The previous id and epoch, which a producer may still use if it did not get the response
+    /// with the current ones.
     previous: ProducerIdAndEpoch,
     /// Replaces an exhausted id once the markers are written.
     next_producer_id: Option<i64>,
@@ -166,7 +166,7 @@ impl Transaction {
             None => NO_EPOCH,
             Some(_) if present == NO_EPOCH => present,
             Some(expected) if expected.epoch == present => present,
-            // The producer did not get the answer to this same request.
+            // The producer did not get the response to this same request.
             Some(expected) if expected.epoch == self.previous.epoch => return Ok(()),
             Some(_) => return Err(ErrorCode::PRODUCER_FENCED),
         };

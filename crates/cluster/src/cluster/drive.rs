@@ -8,7 +8,6 @@ use crate::connections::{Change, Completed};
 use crate::error::ConnectionError;
 use crate::event::{Action, Event};
 use crate::metadata::Due;
-use crate::request::Purpose;
 
 impl Cluster {
     /// Handles an event from the network.
@@ -112,9 +111,6 @@ impl Cluster {
     fn connection_changed(&mut self, change: Change, now: Instant) {
         match change {
             Change::Up => self.forget_fatal(),
-            // A healthy broker may refuse a second connection because of a connection limit.
-            Change::Lost { key, .. } | Change::Failed { key, .. }
-                if key.1 == Purpose::SecondProduce => {}
             Change::Lost { key, cause } => {
                 if !matches!(
                     *cause,

@@ -1,4 +1,4 @@
-//! Chooses the node for a request that any node can answer.
+//! Chooses the node for a request that any node can respond to.
 
 use std::time::{Duration, Instant};
 

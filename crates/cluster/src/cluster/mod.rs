@@ -18,7 +18,6 @@ use thalweg_protocol::{ApiKey, Str};
 use crate::address::Address;
 use crate::api_versions::ApiVersions;
 use crate::config::ClusterConfig;
-use crate::connection::Connection;
 use crate::connections::{Completed, Connections};
 use crate::coordinators::{Coordinator, CoordinatorKey, CoordinatorType, Coordinators};
 use crate::error::{ConnectionError, RequestError};
@@ -110,7 +109,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Keeps exactly these topics in the metadata although nobody mentions them (assigned topics).
+    /// Keeps exactly these topics in the metadata although no caller mentions them (assigned
+    /// topics).
     pub fn pin_topics(&mut self, names: &BTreeSet<Str>, now: Instant) -> Result<(), InvalidTopic> {
         for name in names {
             self.add_topic(name, now)?;
@@ -147,25 +147,6 @@ impl Cluster {
     /// backoff), and a later turn of the actor finds it ready.
     pub fn is_ready(&mut self, node: NodeId, purpose: Purpose, now: Instant) -> bool {
         !self.closed && self.connections.is_ready((node, purpose), &self.nodes, now)
-    }
-
-    /// Whether this connection is established, even if it cannot take a request at the moment.
-    pub fn is_connected_to(&self, node: NodeId, purpose: Purpose) -> bool {
-        let connection = self.connections.get((node, purpose));
-        connection.is_some_and(Connection::is_ready)
-    }
-
-    /// Whether an attempt to establish this connection is in progress.
-    pub fn is_connecting(&self, node: NodeId, purpose: Purpose) -> bool {
-        let connection = self.connections.get((node, purpose));
-        connection.is_some_and(|connection| !connection.is_ready() && connection.conn().is_some())
-    }
-
-    /// Returns the number of requests that were sent and have no response yet.
-    pub fn in_flight(&self, node: NodeId, purpose: Purpose) -> usize {
-        self.connections
-            .get((node, purpose))
-            .map_or(0, Connection::in_flight_count)
     }
 
     /// Whether the connection failed or was lost, and its backoff still runs.

@@ -92,10 +92,7 @@ impl Connections {
         let id = request.id;
         let sent_at = request.deadline.checked_sub(request.timeout);
         let latency = sent_at.map(|at| now.saturating_duration_since(at));
-        let of_role = matches!(
-            key.1,
-            Purpose::Produce | Purpose::SecondProduce | Purpose::Fetch
-        );
+        let of_role = matches!(key.1, Purpose::Produce | Purpose::Fetch);
         self.metrics
             .answered(key.0, bytes, latency.filter(|_| of_role), now);
         connection.in_flight.pop_front();

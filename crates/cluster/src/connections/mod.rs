@@ -147,7 +147,7 @@ impl Connections {
 
     fn in_flight_max(&self, purpose: Purpose) -> usize {
         match purpose {
-            Purpose::Produce | Purpose::SecondProduce => self.produce_in_flight_max,
+            Purpose::Produce => self.produce_in_flight_max,
             _ => IN_FLIGHT_MAX_OTHER,
         }
     }
@@ -307,7 +307,7 @@ impl Connections {
         self.give_up(key, error, now);
     }
 
-    /// Starts the backoff. After it, the next attempt is made only if somebody asks for the
+    /// Starts the backoff. After it, the next attempt is made only if a caller asks for the
     /// connection.
     fn give_up(&mut self, key: Key, error: Arc<ConnectionError>, now: Instant) {
         let Some(connection) = self.by_key.get_mut(&key) else {
@@ -349,7 +349,7 @@ impl Connections {
             connection.retry_at = None;
             connection.last_error = None;
         } else {
-            // If an error is still set, no request was answered on this connection either.
+            // If an error is still set, no request got a response on this connection either.
             let unproven = connection.last_error.is_some();
             connection.retry_at = Some(now + self.reconnect.after(connection.failures));
             connection.failures = if unproven {
@@ -410,7 +410,7 @@ impl Connections {
                 self.actions.push_back(Action::Close { conn });
                 self.keys.remove(&conn);
             }
-            // Connects at the next tick if somebody waits for it.
+            // Connects at the next tick if a request waits for it.
             connection.wanted |= connection.conn().is_some();
             connection.state = State::Disconnected;
             connection.failures = 0;
@@ -426,7 +426,6 @@ impl Connections {
             Purpose::Rebalance,
             Purpose::Fetch,
             Purpose::Produce,
-            Purpose::SecondProduce,
         ] {
             let taken = self
                 .by_key

@@ -63,7 +63,7 @@ impl Connections {
         self.changes.push_back(Change::Up);
     }
 
-    /// Closes a connection whose broker has not answered in time.
+    /// Closes a connection whose broker has not responded in time.
     pub(super) fn reauthentication_is_late(&mut self, key: Key, address: String, now: Instant) {
         let started = self.by_key.get(&key).and_then(|c| c.reauthentication);
         if let Some(Reauthentication { step, .. }) = started {
@@ -84,7 +84,7 @@ impl Connection {
         self.reauthentication.is_some() || session.is_some_and(|session| now >= session.held_from)
     }
 
-    /// Returns since when it takes no requests, as far as somebody wants it.
+    /// Returns since when it takes no requests, as far as a request waits for it.
     pub(crate) fn held_since(&self, now: Instant) -> Instant {
         match (&self.reauthentication, &self.session) {
             (Some(started), _) => started.since,
@@ -102,7 +102,7 @@ impl Connection {
             && session.is_some_and(|session| now >= session.due)
     }
 
-    /// Returns when something must be done about the session: a re-authentication ends, or somebody
+    /// Returns when something must be done about the session: a re-authentication ends, or a request
     /// wants the connection and it may begin.
     pub(crate) fn session_deadline(&self, now: Instant) -> Option<Instant> {
         if let Some(reauthentication) = &self.reauthentication {

@@ -1,6 +1,6 @@
 //! Decides when to request metadata, and for which topics.
 //!
-//! The client requests metadata at the start, when a topic is missing, when somebody reports stale
+//! The client requests metadata at the start, when a topic is missing, when a caller reports stale
 //! metadata (a leader is unknown, or a response said so), and when the last full response is too
 //! old. Only one request is in flight at a time. Whatever is wanted meanwhile waits for the next
 //! one.
@@ -27,7 +27,7 @@ pub(crate) struct MetadataQuery {
 #[derive(Debug, Clone, Copy)]
 struct Use {
     last: Instant,
-    /// True for topics with assigned partitions: they stay although nobody mentions them.
+    /// True for topics with assigned partitions: they stay although no caller mentions them.
     pinned: bool,
 }
 

@@ -41,7 +41,7 @@ struct Inner {
     current: Arc<Metadata>,
     waiters: Vec<Waker>,
     wanted: BTreeSet<Str>,
-    /// How many refreshes were requested, and the number up to which they are answered.
+    /// How many refreshes were requested, and the number up to which brokers have responded.
     updates_asked: u64,
     updates_answered: u64,
     fatal: Option<Arc<ConnectionError>>,
@@ -90,8 +90,8 @@ impl SharedMetadata {
         number
     }
 
-    /// Whether brokers have answered this refresh. A newer snapshot alone does not prove it: its
-    /// response may already have been in flight when the refresh was requested.
+    /// Whether brokers have responded to this refresh. A newer snapshot alone does not prove it:
+    /// its response may already have been in flight when the refresh was requested.
     pub fn is_answered(&self, number: u64) -> bool {
         self.lock().updates_answered >= number
     }
@@ -143,7 +143,7 @@ impl SharedMetadata {
         self.change(|_| {});
     }
 
-    /// Notes that the refreshes up to this number are answered. The actor calls it before it
+    /// Notes that the refreshes up to this number have responses. The actor calls it before it
     /// publishes the response.
     pub(crate) fn note_answered(&self, number: u64) {
         let mut inner = self.lock();

@@ -184,31 +184,6 @@ fn one_that_the_metadata_does_not_list_is_looked_for_again() {
 }
 
 #[test]
-fn stays_where_it_is_when_a_second_connection_to_the_node_is_refused_or_lost() {
-    let mut bench = Bench::bootstrapped(2);
-    let asked = ask(&mut bench);
-    tell(&mut bench, &asked, 2, ErrorCode::NONE);
-    let second = Purpose::SecondProduce;
-    assert!(!bench.cluster.is_ready(2, second, bench.now));
-    bench.turn();
-    let attempt = bench.take_attempt();
-    bench.refuse(&attempt);
-    assert!(bench.cluster.is_backing_off(2, second, bench.now));
-    assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(2));
-    bench.advance(Duration::from_secs(2));
-    let opened = bench.ready(2, second);
-    let error = ConnectionError::Io("connection reset by peer".to_owned());
-    bench.event(Event::Disconnected {
-        conn: opened.conn,
-        error,
-    });
-    assert!(!bench.cluster.is_connected_to(2, second));
-    assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(2));
-    bench.advance(Duration::from_secs(2));
-    assert!(bench.writes.is_empty(), "no metadata is asked for");
-}
-
-#[test]
 fn is_asked_for_again_after_an_answer_about_something_else() {
     let mut bench = Bench::bootstrapped(2);
     let asked = ask(&mut bench);

@@ -16,7 +16,6 @@ fn answers_come_back_to_who_asked() {
     bench.ready(1, Purpose::Fetch);
     let (first, one) = bench.send(1, Purpose::Fetch, TIMEOUT);
     let (second, two) = bench.send(1, Purpose::Fetch, TIMEOUT);
-    assert_eq!(bench.cluster.in_flight(1, Purpose::Fetch), 2);
     bench.answer_heartbeat(&one);
     bench.answer_heartbeat(&two);
     let ids: Vec<_> = bench.responses.iter().map(|(id, _)| *id).collect();
@@ -31,7 +30,6 @@ fn answers_come_back_to_who_asked() {
         body.decode::<HeartbeatRequest>(),
         Ok(HeartbeatResponse::default())
     );
-    assert_eq!(bench.cluster.in_flight(1, Purpose::Fetch), 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!                             '-- the next fetch ----'  not fetched
 //! ```
 //! Nothing is fetched at or after `until`. A fetch asks for about as many bytes as the offsets
-//! before it need: a small range of a long log must not fetch megabytes that nobody reads.
+//! before it need: a small range of a long log must not fetch megabytes that no poll returns.
 
 use crate::partitions::state::{FetchPosition, PartitionState, Phase};
 use crate::partitions::table::Assigned;

@@ -9,7 +9,7 @@
 //! ```
 //! A seek, a revocation or a new validation drops what a partition holds in the same step
 //! ([`Assigned::enter`], [`Assigned::assign`]). So what is held always begins at the position, and
-//! nobody has to ask whether it is stale. Only what is out can become stale, and its stamp shows
+//! no caller has to ask whether it is stale. Only what is out can become stale, and its stamp shows
 //! that when it is given back.
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@
 //! An iteration needs a long time for one fetch, and nothing else would fetch its partition in the
 //! meantime. So for fetching, the fetch that is served next counts as drained. If the log is known
 //! to continue, the records after it are fetched *ahead* ([`super::state::Ahead`]), into a second
-//! fetch that waits until the position reaches it. If the broker answers that request with an
+//! fetch that waits until the position reaches it. If the broker responds to that request with an
 //! error, the error is ignored: the later fetch from the position will get it again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -369,7 +369,7 @@ impl Assigned {
     }
 
     /// Sets the topic's ID. The broker that reported it may lag behind, so a changed ID does not
-    /// change the position before the leader has answered a fetch that names it.
+    /// change the position before the leader has responded to a fetch that names it.
     pub(crate) fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) {
         if id == Uuid::ZERO || self.get(partition).is_none_or(|state| state.topic_id == id) {
             return;

@@ -60,7 +60,7 @@ pub(super) struct Actor<R: Role> {
     sent: BTreeMap<RequestId, SentRequest>,
     closing: Option<Instant>,
     repeated: Repeated,
-    /// When to log that no broker has answered. It is logged once.
+    /// When to log that no broker has responded. It is logged once.
     bootstrap_notice_at: Option<Instant>,
 }
 
@@ -177,8 +177,9 @@ impl<R: Role> Actor<R> {
         }
     }
 
-    /// Logs once why no broker has answered, while the client keeps trying: the caller that made it
-    /// may wait for long. After a fatal error calls do not wait, and [`Self::note`] has logged it.
+    /// Logs once why no broker has responded, while the client keeps trying: the caller that made
+    /// it may wait for long. After a fatal error calls do not wait, and [`Self::note`] has logged
+    /// it.
     fn tell_of_bootstrap(&mut self, now: Instant) {
         let Some(at) = self.bootstrap_notice_at else {
             return;

@@ -62,7 +62,7 @@ impl Connections {
                 let awaiting = |step| inbox.push(Event::Awaiting { conn, step });
                 opener.open(&address, socket, &awaiting).await
             };
-            // Closed while it was being opened: drop everything, as nobody waits for an event.
+            // Closed while it was being opened: drop everything, as nothing waits for an event.
             let Some(opened) = outbox.until_closed(opening).await else {
                 return;
             };

@@ -20,7 +20,7 @@ pub(crate) enum Command {
     Close { deadline: Instant },
 }
 
-/// Reports to somebody how the client has ended.
+/// Reports how the client has ended.
 type Tell = Box<dyn FnOnce(ClientError) + Send>;
 
 /// Why the client ended, for everyone who still waits for it.

@@ -64,9 +64,9 @@ const READS: [ApiKey; 26] = [
     ApiKey::STREAMS_GROUP_DESCRIBE,
 ];
 
-/// APIs that a coordinator answers only when the other members have arrived too. A broker reads no
-/// further request of a connection before it has answered the last, so heartbeats must not queue
-/// behind these.
+/// APIs that a coordinator responds to only when the other members have arrived too. A broker reads
+/// no further request of a connection before it has responded to the last, so heartbeats must not
+/// queue behind these.
 const WAITS: [ApiKey; 2] = [ApiKey::JOIN_GROUP, ApiKey::SYNC_GROUP];
 
 /// Encodes the body in the agreed version. It may be called again after a lost connection.

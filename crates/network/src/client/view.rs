@@ -147,7 +147,7 @@ impl ClientView {
         if is_set {
             self.principal.set(&principal);
             // The next call must not see the old error. The cluster also ends attempts with the old
-            // credentials, and nobody waits for its reply.
+            // credentials, and no thread waits for its reply.
             self.metadata.forget_fatal();
             drop(self.with_cluster(|cluster, _| cluster.credentials_changed()));
             return Ok(());
@@ -162,7 +162,7 @@ impl ClientView {
     /// Forgets a coordinator that no longer is one. The next request looks it up again.
     pub fn forget_coordinator(&self, kind: CoordinatorType, key: &str) {
         let key = key.to_owned();
-        // Nobody waits for the reply. A closed client has nothing to forget.
+        // No thread waits for the reply. A closed client has nothing to forget.
         drop(
             self.with_cluster(move |cluster, now| cluster.invalidate_coordinator(kind, &key, now)),
         );

@@ -86,7 +86,7 @@ impl Handshake<'_> {
     ) -> Result<(), ConnectionError> {
         let version = self.require(versions, ApiKey::SASL_HANDSHAKE)?;
         if version == 0 {
-            // Tokens without a header would follow, to which a broker cannot answer with an error.
+            // Tokens without a header would follow, to which a broker cannot respond with an error.
             return Err(self.unsupported(
                 "the broker supports only version 0 of SaslHandshake. SASL needs brokers of Kafka \
                  1.0 or later"
@@ -216,7 +216,7 @@ async fn step(
         return run();
     }
     // Only the step holds the permit, and not the connection: a step outlives an attempt that
-    // takes too long. An error would mean that somebody closed the semaphore, which nobody does.
+    // takes too long. An error would mean that the semaphore is closed, and it never is.
     let turn = match turns {
         Some(turns) => turns.acquire_owned().await.ok(),
         None => None,

@@ -37,8 +37,8 @@ pub(super) fn explain(bad: BadLength) -> String {
     }
 }
 
-/// Returns the error for a broker that answers `ApiVersions` and closes at the next request, as a
-/// listener does that waits for SASL.
+/// Returns the error for a broker that responds to `ApiVersions` and closes at the next request, as
+/// a listener does that waits for SASL.
 pub(super) fn closed_early(tls: bool, sasl: bool) -> ConnectionError {
     if sasl {
         return ConnectionError::ClosedByPeer;

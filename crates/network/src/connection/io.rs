@@ -34,7 +34,7 @@ struct Io {
     writer: FrameWriter,
     answered: bool,
     reauthenticate: bool,
-    /// The error if the broker closes before it has answered anything.
+    /// The error if the broker closes before it has responded to anything.
     unanswered: ConnectionError,
 }
 
@@ -108,7 +108,7 @@ impl Io {
                 request,
             });
         }
-        // Read first: an answer may come before the end of the stream that made the write fail.
+        // Read first: a response may come before the end of the stream that made the write fail.
         loop {
             match self.reader.poll_frame(&mut self.stream, cx) {
                 Poll::Ready(Ok(Some(frame))) => {

@@ -25,8 +25,8 @@ use crate::transport::{BoxStream, Transport};
 
 const SOFTWARE_NAME: &str = "thalweg";
 
-/// The limit on a response before the connection is handed over. Nobody has authenticated the
-/// broker yet, so it must not make the client allocate memory.
+/// The limit on a response before the connection is handed over. The client has not authenticated
+/// the broker yet, so it must not make the client allocate memory.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// The first correlation ID of a re-authentication. It differs from those of earlier requests on the
@@ -72,7 +72,7 @@ pub(crate) struct Opened {
     pub(crate) session: Option<SaslSession>,
 }
 
-/// Called with each step that somebody else must answer.
+/// Called with each step that waits for code outside of this module.
 pub(super) type Awaiting<'a> = &'a (dyn Fn(SetupStep) + Send + Sync);
 
 /// Why an attempt failed.
@@ -92,7 +92,8 @@ impl From<ConnectionError> for Failed {
 }
 
 impl Opener {
-    /// Opens a connection. It calls `awaiting` for each step that somebody else must answer.
+    /// Opens a connection. It calls `awaiting` for each step that waits for code outside of this
+    /// module.
     pub(crate) async fn open(
         &self,
         address: &Address,
@@ -211,7 +212,7 @@ pub(super) fn host(label: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Sends requests one at a time, while nobody else uses the connection.
+/// Sends requests one at a time, while nothing else uses the connection.
 pub(super) struct Handshake<'a> {
     stream: &'a mut BoxStream,
     pub(super) label: &'a str,
@@ -232,7 +233,7 @@ impl Handshake<'_> {
         if !ApiVersions::wants_older(&answer) {
             return self.accept_versions(&answer);
         }
-        // The broker is older. Its answer (always in version 0) may name the range that it
+        // The broker is older. Its response (always in version 0) may name the range that it
         // supports.
         let theirs = ApiVersions::from_response(&answer).range(ApiKey::API_VERSIONS);
         let version = theirs.map_or(0, |range| (*range.end()).clamp(0, newest));
@@ -257,7 +258,8 @@ impl Handshake<'_> {
             client_software_version: Str::from(env!("CARGO_PKG_VERSION")),
         };
         let mut body = self.exchange(&request, version, 0).await?;
-        // The error code comes first in every version. With this code, the answer is in version 0.
+        // The error code comes first in every version. With this code, the response is in version
+        // 0.
         let error = body.clone().i16().map(ErrorCode);
         let version = if error == Ok(ErrorCode::UNSUPPORTED_VERSION) {
             0
@@ -306,7 +308,7 @@ impl Handshake<'_> {
         R::Response::decode(&mut body, version).map_err(|error| self.malformed(&error))
     }
 
-    /// Sends one request and returns the body of its answer.
+    /// Sends one request and returns the body of its response.
     async fn exchange<R: Request>(
         &mut self,
         request: &R,

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 use thalweg_cluster::Frame;
 
 /// A queue of frames that the actor fills and the connection's task empties. Both are on the I/O
-/// thread, so nobody ever waits for the lock. The cluster's limit on requests in flight bounds it.
+/// thread, so no thread ever waits for the lock. The cluster's limit on requests in flight bounds
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inner: Mutex<Inner>,

@@ -55,7 +55,7 @@ impl FrameReader {
                 Ok(0) => return Poll::Ready(Ok(None)),
                 Ok(_) => {}
                 // TLS: the broker closed without a closure alert. Frames have lengths, so a frame
-                // that somebody has cut short is still noticed.
+                // that was cut short is still noticed.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Poll::Ready(Ok(None));
                 }

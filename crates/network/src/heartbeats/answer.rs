@@ -56,9 +56,9 @@ impl Answer {
         self.code == ErrorCode::NONE && self.epoch == epoch && !self.has_assignment
     }
 
-    /// Decides what happens next. `is_classic` means that it answers `Heartbeat`, which a classic
-    /// member can only repeat. A member of the newer protocol decides itself how to continue after
-    /// an error.
+    /// Decides what happens next. `is_classic` means that it is the response to `Heartbeat`, which
+    /// a classic member can only repeat. A member of the newer protocol decides itself how to
+    /// continue after an error.
     pub(crate) fn after(&self, is_classic: bool) -> After {
         match self.code {
             // During a rebalance the group keeps a member that heartbeats until the rebalance

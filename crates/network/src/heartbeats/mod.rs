@@ -87,11 +87,11 @@ impl Heartbeats {
 
     pub(crate) fn start(&self, client: &Client<ConsumerRole>, plan: HeartbeatPlan) {
         let generation = self.renew_and_watch();
-        // Nobody waits for these calls: a closed client needs no heartbeats.
+        // Nothing waits for these calls: a closed client needs no heartbeats.
         drop(client.call(move |role, _, now| role.heartbeats.start(generation, plan, now)));
     }
 
-    /// Sends a `JoinGroup`. Heartbeats start when it is answered, unless another order comes before
+    /// Sends a `JoinGroup`. Heartbeats start at its response, unless another order comes before
     /// that.
     pub(crate) fn join(
         &self,

@@ -114,7 +114,7 @@ impl Notable {
         is_current
     }
 
-    /// It is not in flight: it is answered, has failed, or could not be sent yet.
+    /// It is not in flight: it has its response, has failed, or could not be sent yet.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         let ended = state.in_flight.take();

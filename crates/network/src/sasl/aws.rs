@@ -60,7 +60,7 @@ pub(super) struct AwsMskIam {
 impl AwsMskIam {
     /// Waits for the message for a broker.
     pub(super) async fn start(logins: &Logins, host: &str) -> Result<Self, TokenError> {
-        // An error would mean that somebody closed the semaphore, which nobody does.
+        // An error would mean that the semaphore is closed, and it never is.
         let _call = logins.calls.acquire().await;
         let (reply, answer) = oneshot::channel();
         let (logins, host) = (Arc::clone(&logins.config.0), host.to_owned());

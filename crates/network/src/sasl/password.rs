@@ -29,7 +29,7 @@ impl PasswordReply {
         Self(waiting)
     }
 
-    /// Answers. Nobody may be waiting any more.
+    /// Answers. Perhaps no connection waits any more.
     pub fn send(self, answer: Result<Secret, TokenError>) {
         let _ = self.0.send(answer);
     }
@@ -64,7 +64,7 @@ impl fmt::Debug for PasswordSource {
     }
 }
 
-/// The provider of a client's passwords, until somebody sets a password.
+/// The provider of a client's passwords, until the application sets a password.
 pub(crate) struct Passwords {
     source: Mutex<Option<PasswordSource>>,
     calls: Semaphore,
@@ -82,15 +82,15 @@ impl Passwords {
         locked(&self.source).is_some()
     }
 
-    /// Stops asking the provider, and stores what somebody has set. No password that the provider
-    /// returns later replaces it.
+    /// Stops asking the provider, and stores what the application has set. No password that the
+    /// provider returns later replaces it.
     pub(super) fn replace(&self, store: impl FnOnce()) {
         let mut source = locked(&self.source);
         *source = None;
         store();
     }
 
-    /// Stores what the provider has returned, unless somebody set a password meanwhile.
+    /// Stores what the provider has returned, unless the application set a password meanwhile.
     pub(super) fn if_asked_for(&self, store: impl FnOnce()) {
         let source = locked(&self.source);
         if source.is_some() {
@@ -101,7 +101,7 @@ impl Passwords {
     /// Asks the provider. Returns `None` if there is none. Store the password with
     /// [`Self::if_asked_for`].
     pub(super) async fn ask(&self) -> Result<Option<Secret>, TokenError> {
-        // An error would mean that somebody closed the semaphore, which nobody does.
+        // An error would mean that the semaphore is closed, and it never is.
         let _call = self.calls.acquire().await;
         let source = locked(&self.source).clone();
         let Some(PasswordSource(provider)) = source else {

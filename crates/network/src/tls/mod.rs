@@ -108,7 +108,7 @@ pub struct TlsConfig {
     pub keylog: Option<PathBuf>,
     /// `ssl_reload_interval_ms`: how often to look for changed files. `None` means never.
     pub reload_interval: Option<Duration>,
-    /// Whether the settings come from an `ssl.SSLContext`, whose client certificate nobody can read.
+    /// Whether the settings come from an `ssl.SSLContext`, whose client certificate cannot be read.
     pub from_context: bool,
 }
 

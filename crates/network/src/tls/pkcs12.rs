@@ -18,7 +18,7 @@ use super::encryption::{Problem, Work, decrypt};
 use super::keys;
 use super::pkcs12_kdf::{Purpose, derive};
 
-/// Bags may contain bags. Nobody makes such stores, but the format allows them.
+/// Bags may contain bags. No known tool makes such stores, but the format allows them.
 const DEPTH_MAX: usize = 4;
 
 mod oid {

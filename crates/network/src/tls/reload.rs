@@ -135,7 +135,7 @@ impl Tls {
         Arc::clone(&locked(&self.loaded))
     }
 
-    /// Whether it is time to look at the files, and nobody else does.
+    /// Whether it is time to look at the files, and no other thread does.
     fn is_due(&self) -> bool {
         let Some(files) = &self.files else {
             return false;

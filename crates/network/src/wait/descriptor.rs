@@ -24,7 +24,7 @@ impl Gate {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just created, and owned by nobody else.
+        // SAFETY: just created, and not owned by other code.
         Ok(Self {
             read: unsafe { OwnedFd::from_raw_fd(fd) },
         })
@@ -44,7 +44,7 @@ impl Gate {
                 libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
             }
         }
-        // SAFETY: just created, and owned by nobody else.
+        // SAFETY: just created, and not owned by other code.
         Ok(unsafe {
             Self {
                 read: OwnedFd::from_raw_fd(ends[0]),

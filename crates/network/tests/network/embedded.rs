@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_broker::{BrokerConfig, EmbeddedBroker};
-use thalweg_consumer::{BatchInfo, ConsumerConfig, Offer, OffsetReset, RecordSink, TopicPartition};
+use thalweg_consumer::{
+    BatchInfo, ConsumerConfig, Demand, Offer, OffsetReset, RecordSink, TopicPartition,
+};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::{MaxBlock, ProducerClient};
 use thalweg_network::wait::block_until;
@@ -119,7 +121,7 @@ fn read(broker: &EmbeddedBroker, count: usize) -> Counts {
             client.consumer().register(waker);
             let drained = client
                 .consumer()
-                .drain(usize::MAX, &mut counts)
+                .drain(Demand::up_to(usize::MAX), &mut counts)
                 .expect("good data");
             (drained.records > 0).then_some(drained.records)
         });

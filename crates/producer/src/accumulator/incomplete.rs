@@ -67,8 +67,8 @@ impl Incomplete {
 /// Completes when every record that was appended before the call of `flush` is done, written or
 /// failed.
 ///
-/// While the ticket exists, the sender does not let batches linger. Drop it when nobody waits any
-/// more.
+/// While the ticket exists, the sender does not let batches linger. Drop it when no thread waits
+/// any more.
 #[derive(Debug)]
 pub struct FlushTicket {
     waiting_for: Vec<Arc<BatchCompletion>>,

@@ -159,7 +159,7 @@ impl Accumulator {
     /// Returns the entry of a topic, and creates it at first use.
     ///
     /// Keep the entry, as every append needs it. Keep only a weak reference if you may not use it
-    /// again: an entry that somebody holds is never freed.
+    /// again: an entry that is held is never freed.
     pub fn topic(&self, name: &str) -> Arc<TopicEntry> {
         let known = self
             .topics
@@ -183,10 +183,11 @@ impl Accumulator {
         entry
     }
 
-    /// Frees the entry of a topic. If somebody else holds it, keeps it and returns it as the error.
+    /// Frees the entry of a topic. If something else holds it, keeps it and returns it as the
+    /// error.
     ///
-    /// While the list is locked nobody can get the entry by name. An upgrade of a weak reference
-    /// either happened before, and the entry stays, or fails.
+    /// While the list is locked, no thread can get the entry by name. An upgrade of a weak
+    /// reference either happened before, and the entry stays, or fails.
     pub(crate) fn free(&self, topic: Arc<TopicEntry>) -> Result<(), Arc<TopicEntry>> {
         let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         let name = topic.name().clone();

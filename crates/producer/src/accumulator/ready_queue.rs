@@ -7,7 +7,7 @@
 //!                     time at which the sender looks anyway
 //! ```
 //! A partition is queued at most once for each of the two reasons, and once for each lingering
-//! batch that somebody waits for. So the cost depends on the partitions with data, not on all known
+//! batch that a thread waits for. So the cost depends on the partitions with data, not on all known
 //! ones.
 //!
 //! The lost wake-up: if an append pushed between the sender's last look and its sleep, the sender
@@ -31,7 +31,7 @@ pub(crate) struct Arrival {
 enum Armed {
     /// The sender is working, or was woken. It takes the arrivals before it sleeps.
     Running,
-    /// The sender sleeps until this time, or until somebody wakes it.
+    /// The sender sleeps until this time, or until a thread wakes it.
     Until(Option<Instant>),
 }
 
@@ -48,7 +48,7 @@ struct Inner {
 
 impl Default for ReadyQueue {
     fn default() -> Self {
-        // Nobody has to wake the sender for its first poll: that poll always happens.
+        // No thread has to wake the sender for its first poll: that poll always happens.
         Self(Mutex::new(Inner {
             arrivals: Vec::new(),
             nudged: false,

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   try_acquire_of ──▶ Reservation of Chunks ──▶ an open batch ──▶ Bytes segments of requests
-//!        │ no room, or somebody waits already                         │ last clone dropped
+//!        │ no room, or a thread waits already                         │ last clone dropped
 //!        ▼                                                            ▼
 //!   BufferWait (first come, first served) ◀── feed ◀──────────── release
 //! ```
 //! Chunks have two sizes. A batch starts with small ones, so ten thousand partitions with one
 //! record each do not hold ten thousand large chunks. The pool reuses free chunks of both sizes.
-//! The rest of its memory has no size until somebody asks for it. A large record takes many chunks.
+//! The rest of its memory has no size until a thread asks for it. A large record takes many chunks.
 //! Its wait collects them one by one while it is first in the queue, so small records cannot starve
 //! it.
 //!
@@ -129,7 +129,7 @@ impl BufferPool {
         self.free_bytes(&lock(&self.inner))
     }
 
-    /// Returns whether somebody waits for memory. If so, send everything that can be sent.
+    /// Returns whether a thread waits for memory. If so, send everything that can be sent.
     #[inline]
     pub fn is_exhausted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0

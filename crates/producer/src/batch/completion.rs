@@ -97,7 +97,7 @@ pub struct BatchCompletion {
     pub(crate) id: u64,
     /// Number of records. Set when the batch is closed, 0 before.
     records: AtomicU32,
-    /// Set if the batch does not linger: somebody waits for it, or the producer's linger is 0.
+    /// Set if the batch does not linger: a thread waits for it, or the producer's linger is 0.
     hastened: AtomicBool,
     /// Holds the batch until it is closed. Weak, as futures may outlive their producer.
     accumulator: Weak<Accumulator>,
@@ -229,7 +229,7 @@ impl BatchCompletion {
         !self.is_hastened() && self.records.load(Ordering::Relaxed) == 0
     }
 
-    /// Sends the batch without further linger, because somebody waits for one of its records.
+    /// Sends the batch without further linger, because a thread waits for one of its records.
     pub fn hasten(&self) {
         // Set before the sender is notified, so that the sender finds the batch ready. Later calls
         // return early: the first one has notified the sender.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 use thalweg_records::{Attributes, BATCH_HEADER_LEN, BatchHeader, Compression};
 
@@ -12,7 +13,6 @@ use crate::batch::completion::BatchCompletion;
 use crate::batch::open_batch::OpenBatch;
 use crate::batch::order::Order;
 use crate::idempotence::Sequence;
-use crate::sender::outlets::Outlet;
 
 #[derive(Debug)]
 pub(crate) struct ProducerBatch {
@@ -47,9 +47,9 @@ pub(crate) struct ProducerBatch {
     /// Set if the outcome was already reported. Only the order of the partition still needs the
     /// batch.
     pub(crate) abandoned: bool,
-    /// Connection, leader epoch and topic id of the last try. No id if any try named the topic: such
+    /// Node, leader epoch and topic id of the last try. No id if any try named the topic: such
     /// a request may reach a topic that was created again.
-    pub(crate) sent_to: Option<Outlet>,
+    pub(crate) sent_to: Option<NodeId>,
     pub(crate) sent_epoch: i32,
     pub(crate) sent_topic_id: Uuid,
     /// Why the last attempt failed.

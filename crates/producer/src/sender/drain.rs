@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_cluster::{Cluster, NodeId, Outgoing, RequestError};
+use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose, RequestError};
 use thalweg_protocol::{ApiKey, Uuid};
 
 use crate::batch::chunk::Chunk;
@@ -15,7 +15,6 @@ use crate::metrics::SentBatch;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::CompressedBatch;
-use crate::sender::outlets::Outlet;
 use crate::sender::partition::Readiness;
 use crate::sender::request::{
     DrainedBatch, InFlightRequest, TOPIC_IDS_FROM, encode, sort, usable_version,
@@ -24,15 +23,13 @@ use crate::sync::lock;
 
 impl Sender {
     pub(super) fn drain(&mut self, cluster: &mut Cluster, now: Instant) {
-        self.tend_second_connections(cluster, now);
         let all = self.is_everything_urgent();
         let mut unavailable = BTreeSet::new();
-        for outlet in self.nodes.waiting() {
-            let (node, purpose) = outlet;
-            while all || self.nodes.get_mut(outlet).has_urgent() {
-                if !cluster.is_ready(node, purpose, now) {
-                    let error = cluster.connection_error(node, purpose);
-                    let queue = self.nodes.get_mut(outlet);
+        for node in self.nodes.waiting() {
+            while all || self.nodes.get_mut(node).has_urgent() {
+                if !cluster.is_ready(node, Purpose::Produce, now) {
+                    let error = cluster.connection_error(node, Purpose::Produce);
+                    let queue = self.nodes.get_mut(node);
                     queue.error = error;
                     let since = *queue.unready_since.get_or_insert(now);
                     let limit = self.config.partitioner_availability_timeout;
@@ -41,13 +38,13 @@ impl Sender {
                     }
                     break;
                 }
-                let queue = self.nodes.get_mut(outlet);
+                let queue = self.nodes.get_mut(node);
                 (queue.unready_since, queue.error) = (None, None);
-                let drained = self.collect(outlet, all, now);
+                let drained = self.collect(node, all, now);
                 if drained.is_empty() {
                     break;
                 }
-                self.send(outlet, drained, cluster, now);
+                self.send(node, drained, cluster, now);
             }
         }
         if unavailable != self.unavailable {
@@ -56,13 +53,13 @@ impl Sender {
         }
     }
 
-    /// Collects one batch of each partition in the outlet's ring, as many as fit, starting where
+    /// Collects one batch of each partition in the node's ring, as many as fit, starting where
     /// the last request ended. If the first batch alone exceeds the limit, it is sent alone.
-    fn collect(&mut self, outlet: Outlet, all: bool, now: Instant) -> Vec<DrainedBatch> {
+    fn collect(&mut self, node: NodeId, all: bool, now: Instant) -> Vec<DrainedBatch> {
         let mut drained: Vec<DrainedBatch> = Vec::new();
         let mut bytes = 0;
-        for _ in 0..self.nodes.get_mut(outlet).turns() {
-            let Some(index) = self.nodes.pop(outlet, &mut self.slots) else {
+        for _ in 0..self.nodes.get_mut(node).turns() {
+            let Some(index) = self.nodes.pop(node, &mut self.slots) else {
                 break;
             };
             let rules = self.rules(index, now);
@@ -72,7 +69,7 @@ impl Sender {
             let bytes_max = self.config.request_bytes_max();
             if !drained.is_empty() && bytes + slot.next_len(front) > bytes_max {
                 self.nodes
-                    .unpop(index, slot, outlet, readiness == Readiness::Urgent);
+                    .unpop(index, slot, node, readiness == Readiness::Urgent);
                 break;
             }
             let may_go = match readiness {
@@ -135,12 +132,11 @@ impl Sender {
 
     fn send(
         &mut self,
-        outlet: Outlet,
+        node: NodeId,
         mut drained: Vec<DrainedBatch>,
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let (node, purpose) = outlet;
         sort(&mut drained);
         let version = match self.produce_version(node, cluster) {
             Ok(version) => usable_version(version, &drained),
@@ -165,9 +161,9 @@ impl Sender {
             timeout,
             expects_response,
         };
-        let id = cluster.send(node, purpose, outgoing, now);
+        let id = cluster.send(node, Purpose::Produce, outgoing, now);
         self.requests
-            .insert(id, InFlightRequest::new(outlet, now, &drained));
+            .insert(id, InFlightRequest::new(node, now, &drained));
         for DrainedBatch {
             slot: index,
             mut batch,
@@ -177,7 +173,7 @@ impl Sender {
             let slot = &mut self.slots[index];
             batch.attempts += 1;
             batch.retry_at = None;
-            batch.sent_to = Some(outlet);
+            batch.sent_to = Some(node);
             batch.sent_epoch = slot.leader_epoch;
             let by_name =
                 version < TOPIC_IDS_FROM || batch.attempts > 1 && batch.sent_topic_id == Uuid::ZERO;

@@ -6,7 +6,7 @@
 //! sequence it knows.
 //!
 //! A topic must never have two entries, as each has its own queues. So an entry is freed only while
-//! nobody else holds it: the slots release theirs, and [`Accumulator::free`] checks and frees in
+//! nothing else holds it: the slots release theirs, and [`Accumulator::free`] checks and frees in
 //! one step. If an append holds the entry, everything stays as it was.
 //!
 //! [`Accumulator::free`]: crate::accumulator::Accumulator::free
@@ -124,7 +124,7 @@ impl Sender {
             || slot.sequences.continuity() != Continuity::Whole
     }
 
-    /// Frees a topic with its slots, unless somebody else holds it.
+    /// Frees a topic with its slots, unless something else holds it.
     fn free(&mut self, topic: Arc<TopicEntry>, slots: &[usize]) {
         self.loaded.remove(&topic.index());
         for &index in slots {

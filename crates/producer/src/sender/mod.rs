@@ -21,7 +21,6 @@ mod ending;
 mod idle;
 mod nodes;
 mod outcome;
-mod outlets;
 mod partition;
 mod producer_id;
 mod request;
@@ -53,7 +52,6 @@ use crate::sender::codec::{CompressJob, Done, Work};
 use crate::sender::idle::Idle;
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
-use crate::sender::outlets::{Outlet, Outlets};
 use crate::sender::partition::{Prepared, Readiness, Rules, SenderPartition};
 use crate::sender::request::InFlightRequest;
 use crate::sender::timers::{Reason, Timers};
@@ -80,7 +78,6 @@ pub struct Sender {
     /// Slots with batches that are not done.
     active: BTreeSet<usize>,
     nodes: Nodes,
-    outlets: Outlets,
     timers: Timers,
     jobs: VecDeque<CodecJob>,
     requests: BTreeMap<RequestId, InFlightRequest>,
@@ -121,7 +118,6 @@ impl Sender {
             no_topic: Arc::new(TopicEntry::nameless()),
             active: BTreeSet::new(),
             nodes: Nodes::default(),
-            outlets: Outlets::default(),
             timers: Timers::default(),
             jobs: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -167,27 +163,14 @@ impl Sender {
                 .transactions
                 .as_ref()
                 .is_some_and(|t| !t.lets_out(index)),
-            changes_over: self.changes_over(index),
         }
-    }
-
-    /// Returns the connection that a partition should use.
-    fn outlet(&self, index: usize) -> Option<Outlet> {
-        let slot = &self.slots[index];
-        Some(self.outlets.of(slot.leader?, slot.half))
-    }
-
-    fn changes_over(&self, index: usize) -> bool {
-        self.outlet(index).is_some_and(|outlet| {
-            self.outlets.are_two(outlet.0) && self.slots[index].is_in_flight_beside(outlet)
-        })
     }
 
     fn compresses(&self) -> bool {
         self.config.compression != Compression::None
     }
 
-    /// Returns whether nothing lingers: somebody waits for memory, for a flush, or for the end of a
+    /// Returns whether nothing lingers: a thread waits for memory, for a flush, or for the end of a
     /// transaction or of the producer.
     fn is_everything_urgent(&self) -> bool {
         self.closing
@@ -240,7 +223,6 @@ impl Sender {
         let leader = metadata.leader(slot.topic.name(), slot.partition);
         match leader {
             Some(node) if leader != slot.leader => {
-                slot.half = self.outlets.deal(node);
                 slot.follow_leader(node);
             }
             _ => slot.leader = leader,
@@ -285,12 +267,11 @@ impl Sender {
             }
         }
         let rules = self.rules(index, now);
-        let outlet = self.outlet(index);
         let slot = &mut self.slots[index];
         let readiness = slot.readiness(&rules, front);
-        let wanted = match (readiness, outlet) {
-            (Readiness::Urgent, Some(outlet)) => Some((outlet, true)),
-            (Readiness::Lingering(_), Some(outlet)) => Some((outlet, false)),
+        let wanted = match (readiness, slot.leader) {
+            (Readiness::Urgent, Some(leader)) => Some((leader, true)),
+            (Readiness::Lingering(_), Some(leader)) => Some((leader, false)),
             _ => None,
         };
         self.leader_unknown |= slot.leader.is_none() && readiness != Readiness::Idle;
@@ -435,9 +416,7 @@ impl Role for Sender {
             manager.answered(result, cluster, now);
             self.follow_manager(now);
         } else if let Some(request) = self.requests.remove(&id) {
-            let is_busy = self.is_busy(&request, cluster);
             self.produce_answered(&request, result, cluster, now);
-            self.note_load(request.outlet.0, is_busy, now);
         }
     }
 

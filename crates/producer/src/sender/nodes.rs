@@ -1,4 +1,4 @@
-//! The partitions that may be sent now: one ring for each outlet, so that no partition starves.
+//! The partitions that may be sent now: one ring for each node, so that no partition starves.
 //!
 //! A partition is in at most one ring. Leaving a ring does not search for the entry: it stays, and
 //! is skipped when its turn comes because its stamp is out of date.
@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_cluster::{ConnectionError, NodeId, Purpose};
+use thalweg_cluster::{ConnectionError, NodeId};
 
-use crate::sender::outlets::Outlet;
 use crate::sender::partition::{RingPlace, SenderPartition};
 
 #[derive(Debug, Default)]
@@ -42,22 +41,22 @@ impl NodeQueue {
 
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    queues: BTreeMap<Outlet, NodeQueue>,
+    queues: BTreeMap<NodeId, NodeQueue>,
     next_stamp: u64,
 }
 
 impl Nodes {
-    /// Moves a partition to the ring of an outlet, or out of all rings.
+    /// Moves a partition to the ring of a node, or out of all rings.
     pub(crate) fn place(
         &mut self,
         index: usize,
         slot: &mut SenderPartition,
-        wanted: Option<(Outlet, bool)>,
+        wanted: Option<(NodeId, bool)>,
     ) {
         match (slot.ring, wanted) {
-            (Some(place), Some((outlet, urgent))) if place.outlet == outlet => {
+            (Some(place), Some((node, urgent))) if place.node == node => {
                 if place.urgent != urgent {
-                    let queue = self.queues.entry(outlet).or_default();
+                    let queue = self.queues.entry(node).or_default();
                     queue.urgent = queue.urgent + usize::from(urgent) - usize::from(place.urgent);
                     slot.ring = Some(RingPlace { urgent, ..place });
                 }
@@ -70,18 +69,18 @@ impl Nodes {
         }
     }
 
-    fn enter(&mut self, index: usize, slot: &mut SenderPartition, wanted: Option<(Outlet, bool)>) {
-        let Some((outlet, urgent)) = wanted else {
+    fn enter(&mut self, index: usize, slot: &mut SenderPartition, wanted: Option<(NodeId, bool)>) {
+        let Some((node, urgent)) = wanted else {
             return;
         };
         let stamp = self.next_stamp;
         self.next_stamp += 1;
-        let queue = self.queues.entry(outlet).or_default();
+        let queue = self.queues.entry(node).or_default();
         queue.ring.push_back((index, stamp));
         queue.members += 1;
         queue.urgent += usize::from(urgent);
         slot.ring = Some(RingPlace {
-            outlet,
+            node,
             stamp,
             urgent,
         });
@@ -91,7 +90,7 @@ impl Nodes {
         let Some(place) = slot.ring.take() else {
             return;
         };
-        let queue = self.queues.entry(place.outlet).or_default();
+        let queue = self.queues.entry(place.node).or_default();
         queue.members -= 1;
         queue.urgent -= usize::from(place.urgent);
         if queue.members == 0 {
@@ -100,8 +99,8 @@ impl Nodes {
     }
 
     /// Takes the next partition out of the ring.
-    pub(crate) fn pop(&mut self, outlet: Outlet, slots: &mut [SenderPartition]) -> Option<usize> {
-        let ring = &mut self.queues.get_mut(&outlet)?.ring;
+    pub(crate) fn pop(&mut self, node: NodeId, slots: &mut [SenderPartition]) -> Option<usize> {
+        let ring = &mut self.queues.get_mut(&node)?.ring;
         while let Some((index, stamp)) = ring.pop_front() {
             let slot = &mut slots[index];
             if slot.ring.is_some_and(|place| place.stamp == stamp) {
@@ -112,45 +111,35 @@ impl Nodes {
         None
     }
 
-    /// Takes all partitions out of a ring.
-    pub(crate) fn empty(&mut self, outlet: Outlet, slots: &mut [SenderPartition]) -> Vec<usize> {
-        std::iter::from_fn(|| self.pop(outlet, slots)).collect()
-    }
-
     /// Puts a partition back at the front of the ring.
     pub(crate) fn unpop(
         &mut self,
         index: usize,
         slot: &mut SenderPartition,
-        outlet: Outlet,
+        node: NodeId,
         urgent: bool,
     ) {
-        self.enter(index, slot, Some((outlet, urgent)));
-        let queue = self.queues.entry(outlet).or_default();
+        self.enter(index, slot, Some((node, urgent)));
+        let queue = self.queues.entry(node).or_default();
         if let Some(entry) = queue.ring.pop_back() {
             queue.ring.push_front(entry);
         }
     }
 
-    /// Returns the outlets that have partitions in their rings.
-    pub(crate) fn waiting(&self) -> Vec<Outlet> {
+    /// Returns the nodes that have partitions in their rings.
+    pub(crate) fn waiting(&self) -> Vec<NodeId> {
         self.queues
             .iter()
             .filter(|(_, queue)| !queue.is_empty())
-            .map(|(&outlet, _)| outlet)
+            .map(|(&node, _)| node)
             .collect()
     }
 
-    pub(crate) fn has_urgent(&self, outlet: Outlet) -> bool {
-        self.queues.get(&outlet).is_some_and(NodeQueue::has_urgent)
-    }
-
     pub(crate) fn error(&self, node: Option<NodeId>) -> Option<&ConnectionError> {
-        let outlet = (node?, Purpose::Produce);
-        self.queues.get(&outlet)?.error.as_deref()
+        self.queues.get(&node?)?.error.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, outlet: Outlet) -> &mut NodeQueue {
-        self.queues.entry(outlet).or_default()
+    pub(crate) fn get_mut(&mut self, node: NodeId) -> &mut NodeQueue {
+        self.queues.entry(node).or_default()
     }
 }

@@ -194,7 +194,7 @@ impl Outcomes {
     }
 
     /// Ends batches before one that the leader has acknowledged. They are written, unless the log
-    /// was truncated in between: then nobody knows, and they fail.
+    /// was truncated in between: then it is unknown, and they fail.
     pub(crate) fn settle_unseen(&mut self, slot: &mut SenderPartition, batches: &[ProducerBatch]) {
         for batch in batches {
             if slot.sequences.is_cut_off(batch.order) {

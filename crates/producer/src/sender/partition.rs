@@ -20,7 +20,6 @@ use crate::idempotence::{Continuity, Sequences};
 use crate::partitioning::partition_table::PartitionEntry;
 use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::ProducerBatch;
-use crate::sender::outlets::{Half, Outlet};
 use crate::sender::request::InFlightBatch;
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
@@ -32,10 +31,10 @@ pub(crate) struct Prepared {
     pub(crate) is_ready: bool,
 }
 
-/// The position of a partition in the ring of its outlet.
+/// The position of a partition in the ring of its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RingPlace {
-    pub(crate) outlet: Outlet,
+    pub(crate) node: NodeId,
     pub(crate) stamp: u64,
     pub(crate) urgent: bool,
 }
@@ -52,8 +51,6 @@ pub(crate) struct Rules {
     pub(crate) has_producer_id: bool,
     /// The partition is not in the transaction (yet), so no new batch may be sent to it.
     pub(crate) held_back: bool,
-    /// Batches are in flight to the leader on a connection other than the one to use from now on.
-    pub(crate) changes_over: bool,
 }
 
 /// Whether a partition has something to send now.
@@ -102,8 +99,6 @@ pub(crate) struct SenderPartition {
     pub(crate) partition: i32,
     pub(crate) leader: Option<NodeId>,
     pub(crate) leader_epoch: i32,
-    /// Which half of its leader's partitions it belongs to.
-    pub(crate) half: Half,
     pub(crate) topic_id: Uuid,
     pub(crate) prepared: VecDeque<Prepared>,
     pub(crate) retry: VecDeque<ProducerBatch>,
@@ -124,7 +119,6 @@ impl SenderPartition {
             partition,
             leader: None,
             leader_epoch: -1,
-            half: Half::default(),
             topic_id: Uuid::ZERO,
             prepared: VecDeque::new(),
             retry: VecDeque::new(),
@@ -183,7 +177,7 @@ impl SenderPartition {
         }
     }
 
-    /// Ends the epoch although nobody can find out whether the oldest batch is in the log. A gap
+    /// Ends the epoch although it is unknown whether the oldest batch is in the log. A gap
     /// that was found after it is forgotten: `mend` would wait until the batches before that gap
     /// are done, and the leader refuses this one each time.
     pub(crate) fn break_off_in_doubt(&mut self) {
@@ -210,7 +204,7 @@ impl SenderPartition {
     /// Decides whether anything may be sent next. `front` is the front of the accumulator's queue.
     pub(crate) fn readiness(&self, rules: &Rules, front: Option<Front>) -> Readiness {
         let mute = rules.mute && !is_planted(Bug::NotMuted);
-        if rules.changes_over || mute && !self.in_flight.is_empty() {
+        if mute && !self.in_flight.is_empty() {
             return if self.has_taken_unsent() || front.is_some() {
                 Readiness::Blocked
             } else {
@@ -287,25 +281,12 @@ impl SenderPartition {
             && (rules.has_producer_id || self.sequences.producer().is_some())
     }
 
-    /// Returns whether batches are in flight to the same node on another connection.
-    pub(crate) fn is_in_flight_beside(&self, outlet: Outlet) -> bool {
-        self.in_flight
-            .iter()
-            .filter_map(|batch| batch.sent_to)
-            .any(|to| to.0 == outlet.0 && to != outlet)
-    }
-
     /// Takes out the batches that were never sent.
     pub(crate) fn take_unsent(&mut self) -> Vec<ProducerBatch> {
         let queued = lock(&self.entry().queue).take_all();
         let queued = queued.into_iter().map(ProducerBatch::close_uncompressed);
         let prepared = self.prepared.drain(..).map(|prepared| prepared.batch);
         prepared.chain(queued).collect()
-    }
-
-    /// Returns whether there are batches that are not in flight.
-    pub(crate) fn has_unsent(&self) -> bool {
-        self.has_taken_unsent() || self.front().is_some()
     }
 
     /// Returns whether the sender has taken batches that are not in flight.
@@ -364,7 +345,7 @@ impl SenderPartition {
         }
         self.cancel_search();
         self.sequences.meet_broker();
-        let elsewhere = |batch: &ProducerBatch| batch.sent_to.is_some_and(|to| to.0 != leader);
+        let elsewhere = |batch: &ProducerBatch| batch.sent_to.is_some_and(|to| to != leader);
         let (old, here) = std::mem::take(&mut self.in_flight)
             .into_iter()
             .partition(|batch| batch.sequence.is_some() && elsewhere(batch));

@@ -88,7 +88,7 @@ impl Sender {
     }
 
     /// Fails what waits for a producer id that the brokers do not assign to this principal. The
-    /// next records ask for one again, as somebody may have granted the right.
+    /// next records ask for one again, as an administrator may have granted the permission.
     fn refuse_unsent(&mut self, code: ErrorCode) {
         self.refused_producer_id = true;
         let (api, principal) = (ApiKey::INIT_PRODUCER_ID, &self.config.principal);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use thalweg_cluster::Body;
+use thalweg_cluster::{Body, NodeId};
 use thalweg_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use thalweg_protocol::produce::{PartitionBatches, ProduceBatches, TopicBatches};
 use thalweg_protocol::{EncodeError, Str, Uuid};
@@ -16,7 +16,6 @@ use crate::batch::order::Order;
 use crate::config::Acks;
 use crate::partitioning::topic::TopicEntry;
 use crate::sender::batch::ProducerBatch;
-use crate::sender::outlets::Outlet;
 
 /// From this version on topics go by id.
 pub(crate) const TOPIC_IDS_FROM: i16 = 13;
@@ -52,7 +51,7 @@ struct SentTopic {
 /// A Produce request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
-    pub(crate) outlet: Outlet,
+    pub(crate) node: NodeId,
     pub(crate) sent_at: Instant,
     topics: Vec<SentTopic>,
 }
@@ -114,7 +113,7 @@ fn partition_batches(drained: &mut DrainedBatch) -> PartitionBatches {
 
 impl InFlightRequest {
     /// Creates the entry for a request. The batches must be sorted.
-    pub(crate) fn new(outlet: Outlet, sent_at: Instant, drained: &[DrainedBatch]) -> Self {
+    pub(crate) fn new(node: NodeId, sent_at: Instant, drained: &[DrainedBatch]) -> Self {
         let topics = drained
             .chunk_by(|a, b| a.topic.index() == b.topic.index())
             .map(|of_topic| SentTopic {
@@ -131,7 +130,7 @@ impl InFlightRequest {
                     .collect(),
             });
         Self {
-            outlet,
+            node,
             sent_at,
             topics: topics.collect(),
         }

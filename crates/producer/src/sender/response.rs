@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::metadata::LeaderHint;
-use thalweg_cluster::{Cluster, Node, RequestError, ResponseBody};
+use thalweg_cluster::{Cluster, Node, Purpose, RequestError, ResponseBody};
 use thalweg_protocol::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse,
 };
@@ -77,8 +77,7 @@ impl Sender {
             }
         };
         metrics.throttled(answer.throttle_time_ms, now);
-        let (node, purpose) = request.outlet;
-        cluster.throttle(node, purpose, answer.throttle_time_ms, now);
+        cluster.throttle(request.node, Purpose::Produce, answer.throttle_time_ms, now);
         let mut refused = Vec::new();
         for (sent, told) in request.matched(&answer) {
             let Some(told) = told else {

@@ -57,8 +57,8 @@ impl TransactionManager {
         };
         let body = match result {
             Ok(body) => body,
-            // Nobody knows whether it was processed. If the connection was lost, the cluster itself
-            // looks the coordinator up again.
+            // It is unknown whether it was processed. If the connection was lost, the cluster
+            // itself looks the coordinator up again.
             Err(error) if error.is_retriable() => return self.retry_after_backoff(now),
             Err(error) => {
                 let failure = TransactionFailure::local(asked.api().name(), &error.to_string());

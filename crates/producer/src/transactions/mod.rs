@@ -16,7 +16,7 @@
 //! new id).
 //!
 //! The producer never guesses the outcome of an `EndTxn` without a response. It repeats the same
-//! request until the coordinator answers, however long the application waits.
+//! request until the coordinator responds, however long the application waits.
 //!
 //! The sender handles the batches, and the cluster looks up coordinators.
 

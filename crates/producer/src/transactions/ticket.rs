@@ -57,7 +57,7 @@ impl TransactionTicket {
         })
     }
 
-    /// Marks the outcome as seen, because nobody will ask for it.
+    /// Marks the outcome as seen, because no caller will ask for it.
     pub(crate) fn dismiss(&self) {
         self.0.seen.store(true, Ordering::SeqCst);
     }

@@ -10,7 +10,6 @@
 mod chunks;
 mod gzip;
 mod lz4;
-mod lz4_high;
 mod output;
 mod snappy;
 mod zstd;

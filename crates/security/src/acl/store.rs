@@ -47,7 +47,7 @@ impl Rules {
         existed
     }
 
-    /// Returns the rules that hold for somebody.
+    /// Returns the rules that hold for at least one principal.
     fn of<'a>(&'a self, who: Who<'a>) -> impl Iterator<Item = &'a Rule> {
         let everybody = (who.principal != EVERYBODY).then_some(EVERYBODY);
         let principals = [Some(who.principal), everybody].into_iter().flatten();
@@ -243,7 +243,7 @@ impl Acls {
         operation: Operation,
         resource_type: ResourceType,
     ) -> bool {
-        // As in Kafka, a name that nobody uses finds out about super users and about
+        // As in Kafka, a name that no user has finds out about super users and about
         // `allow.everyone.if.no.acl.found`.
         if self.allows(who, operation, resource_type, "hardcode") {
             return true;

@@ -4,7 +4,7 @@
 //!   n,,^Aauth=Bearer token^Akey=value^A^A ─▶ ClientFirst::parse ─▶ the token
 //!       unsecured::check, or Jwks::check ─▶ Verified, or refusal()
 //! ```
-//! If the token is refused, the broker answers with JSON. The client confirms with the byte
+//! If the token is refused, the broker responds with JSON. The client confirms with the byte
 //! [`CONFIRMATION`], and then the exchange fails with the same JSON.
 
 pub mod jwks;

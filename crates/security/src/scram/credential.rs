@@ -63,7 +63,7 @@ impl Credential {
     /// returns the same one, as for a real user. So a response does not reveal which users exist.
     pub fn of_nobody(hash: ScramHash, user: &str, salts: &Salts) -> Self {
         let name = user.as_bytes();
-        // Nobody knows a value with this hash.
+        // No value with this hash is known.
         let mut stored_key = salts.of("stored key of nobody", name).to_vec();
         stored_key.resize(hash.digest().output_len(), 0);
         let server_key = salts.of("server key of nobody", name);

@@ -4,8 +4,8 @@
 //!   n,,n=user,r=nonce ─▶ ClientFirst ─challenge(credential, nonce)─▶ r=..,s=salt,i=iterations
 //!   c=biws,r=..,p=proof ─▶ Challenged ─finish─▶ v=signature
 //! ```
-//! A broker keeps a [`Credential`] of each user, from which nobody can compute the password or
-//! log in. Like Kafka, it does not support channel binding, and does not normalize names or
+//! A broker keeps a [`Credential`] of each user, from which an attacker cannot compute the password
+//! or log in. Like Kafka, it does not support channel binding, and does not normalize names or
 //! passwords.
 
 mod credential;

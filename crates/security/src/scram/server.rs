@@ -66,7 +66,7 @@ impl ClientFirst {
         self.has_tokenauth
     }
 
-    /// Returns the broker's first message. `nonce` must be one that nobody can guess.
+    /// Returns the broker's first message. `nonce` must be one that an attacker cannot guess.
     pub fn challenge(self, credential: Credential, nonce: &str) -> (Vec<u8>, Challenged) {
         let nonce = format!("{}{nonce}", self.nonce);
         let salt = BASE64_STANDARD.encode(&credential.salt);

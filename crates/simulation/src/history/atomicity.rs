@@ -40,7 +40,7 @@ pub enum Broken {
         earlier: RecordId,
         later: RecordId,
     },
-    /// A record was read that nobody sent.
+    /// A record was read that no client sent.
     Unsent {
         record: RecordId,
     },

@@ -85,8 +85,8 @@ fn filler(random: &mut Random, below: u64) -> Vec<u8> {
     bytes.into_iter().cycle().take(len).collect()
 }
 
-/// Returns the number of a record of this lane. Returns `None` if nobody sent exactly this record
-/// to this lane.
+/// Returns the number of a record of this lane. Returns `None` if no client sent exactly this
+/// record to this lane.
 pub(crate) fn number_in(lane: i32, record: &RecordRef<'_>) -> Option<u64> {
     let name: [u8; NAME_LEN] = record.value?.get(..NAME_LEN)?.try_into().ok()?;
     let (number, of_lane) = name.split_at(8);

@@ -50,7 +50,7 @@ pub enum Violation {
         expected: i64,
         read: i64,
     },
-    /// A record was read that nobody sent, or its key, value or headers differ.
+    /// A record was read that no client sent, or its key, value or headers differ.
     Invented {
         partition: i32,
         offset: i64,

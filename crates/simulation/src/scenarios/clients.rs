@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use thalweg_consumer::{BatchInfo, ConsumerError, Offer, RecordSink, TopicPartition};
+use thalweg_consumer::{BatchInfo, ConsumerError, Demand, Offer, RecordSink, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{ClientError, ClientView, Operation};
@@ -125,7 +125,7 @@ pub(crate) async fn read_all(
     loop {
         let step = poll_fn(|cx| {
             core.register(cx.waker());
-            match core.drain(usize::MAX, &mut sink) {
+            match core.drain(Demand::up_to(usize::MAX), &mut sink) {
                 Ok(drained) if drained.records == 0 => Poll::Pending,
                 other => Poll::Ready(other.map(drop)),
             }
@@ -159,7 +159,8 @@ pub(crate) struct Reads {
     pub(crate) refusals: u64,
 }
 
-/// Asks the broker for the ends: those that the consumer knows may be old, since answers get lost.
+/// Asks the broker for the ends: those that the consumer knows may be old, since responses get
+/// lost.
 fn at_the_end(consumer: &ConsumerClient, world: &World, partitions: &[TopicPartition]) -> bool {
     let known = consumer.consumer().partitions();
     partitions.iter().all(|partition| {
@@ -181,7 +182,7 @@ impl RecordSink for Sink {
     }
 
     fn record(&mut self, record: &RecordRef<'_>) -> Offer {
-        // A record that nobody sent has no number.
+        // A record that no client sent has no number.
         let number = number_in(self.lane, record).unwrap_or(u64::MAX);
         self.history.read(self.lane, record.offset, number);
         Offer::Taken

@@ -1,4 +1,4 @@
-//! A group's offset that transactions commit, for a partition that nobody reads.
+//! A group's offset that transactions commit, for a partition that no client reads.
 
 use std::time::Duration;
 

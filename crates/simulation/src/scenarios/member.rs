@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thalweg_consumer::{
-    BatchInfo, Consumer, ConsumerError, Drained, FetchPosition, Offer, OffsetReset, RecordSink,
+    BatchInfo, Consumer, ConsumerError, Demand, Drained, FetchPosition, Offer, OffsetReset,
+    RecordSink,
 };
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_records::RecordRef;
@@ -138,7 +139,7 @@ impl Member {
         self.model.drained.clear();
         let core = Arc::clone(&self.core);
         let mut sink = Taker::of(self, seeks);
-        let drained = core.drain(records_max, &mut sink);
+        let drained = core.drain(Demand::up_to(records_max), &mut sink);
         sink.leave_lane();
         self.note(drained)
     }
@@ -149,7 +150,7 @@ impl Member {
         for _ in 0..=self.random.below(12) {
             self.model.drained.clear();
             let mut sink = Taker::of(self, None);
-            let drained = core.step(&mut sink);
+            let drained = core.drain(Demand::step(), &mut sink);
             if self.note(drained) == 0 {
                 break;
             }
@@ -275,7 +276,7 @@ impl Member {
         awaiting.iter().map(|at| self.lanes.of(at)).collect()
     }
 
-    /// Answers a committed offset. The answer counts only if the lane still waits for it.
+    /// Responds with a committed offset. The response counts only if the lane still waits for it.
     pub(crate) fn set_committed(&mut self, lane: i32, committed: Option<FetchPosition>) {
         self.core
             .set_committed(&[(self.lanes.partition(lane), committed)]);

@@ -128,7 +128,7 @@ impl Scenario {
     /// Draws a producer that keeps the order without idempotence: with one request at a time.
     pub fn unnumbered(seed: u64) -> Self {
         let mut drawn = Self::drawn(seed);
-        // Leaders must change while answers are in flight.
+        // Leaders must change while responses are in flight.
         drawn.nodes = drawn.nodes.max(2);
         drawn.faults.stop_every = Some(Duration::from_secs(2));
         drawn.faults.delay = 300;

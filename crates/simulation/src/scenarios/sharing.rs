@@ -29,7 +29,7 @@ use crate::world::sessions::SessionCounts;
 
 /// The longest time between two actions of the application.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
-/// The longest time that an answer about committed offsets takes.
+/// The longest time that a response about committed offsets takes.
 const COMMITTED_TAKES_MAX: Duration = Duration::from_millis(1_500);
 /// Limit of the time from the last fault until all logs are read to the end.
 const FINALE_MAX: Duration = Duration::from_secs(900);
@@ -154,7 +154,7 @@ impl SharingScenario {
     }
 }
 
-/// An answer about a committed offset that has not reached its member yet.
+/// A response about a committed offset that has not reached its member yet.
 struct Answer {
     at: Instant,
     member: usize,

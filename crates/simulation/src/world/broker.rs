@@ -329,7 +329,7 @@ async fn is_pipelined(stream: &mut DuplexStream) -> bool {
     read.is_ok_and(|read| read.is_ok_and(|count| count > 0))
 }
 
-/// Writes an answer, or what its fate leaves of it. Returns false to close the connection.
+/// Writes a response, or what its fate leaves of it. Returns false to close the connection.
 async fn deliver(stream: &mut DuplexStream, answer: Answer, fate: Fate) -> bool {
     if let Some(at) = answer.not_before {
         tokio::time::sleep_until(at.into()).await;
@@ -347,7 +347,7 @@ async fn deliver(stream: &mut DuplexStream, answer: Answer, fate: Fate) -> bool 
     stream.write_all(whole).await.is_ok() && fate != Fate::CutAnswer
 }
 
-/// Reads requests without answering, until the client gives up.
+/// Reads requests without responding, until the client gives up.
 async fn silence(mut stream: DuplexStream) {
     while read_frame(&mut stream).await.is_ok() {}
 }

@@ -55,7 +55,7 @@ impl World {
     }
 
     /// Has half of the partitions refuse requests, each with its own codes or all with the same
-    /// ones. So one answer contains several refusals, some of them equal.
+    /// ones. So one response contains several refusals, some of them equal.
     async fn refuse(&self, faults: &FaultPlan, lanes: Lanes, mut random: Random, end: Instant) {
         while pause(faults.refuse_every, &mut random, end).await {
             let shared = random.happens(500).then(|| draw_refusals(&mut random));

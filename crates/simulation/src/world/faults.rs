@@ -12,16 +12,16 @@ use crate::random::Random;
 pub struct FaultPlan {
     /// The connection breaks before the broker sees the request.
     pub lose_request: u32,
-    /// The broker processes the request, and the connection breaks before the answer.
+    /// The broker processes the request, and the connection breaks before the response.
     pub lose_answer: u32,
-    /// The answer is cut off in the middle.
+    /// The response is cut off in the middle.
     pub cut_answer: u32,
-    /// The broker never answers on this connection again.
+    /// The broker never responds on this connection again.
     pub silence: u32,
     /// The return path is cut: the broker processes this and all later requests of the connection,
-    /// and none of its answers arrives.
+    /// and none of its responses arrives.
     pub one_way: u32,
-    /// The answer is up to `delay_max` late.
+    /// The response is up to `delay_max` late.
     pub delay: u32,
     pub delay_max: Duration,
     /// A node stops about this often, and restarts after up to `stop_max`.
@@ -44,7 +44,7 @@ pub struct FaultPlan {
     pub recreate_every: Option<Duration>,
 }
 
-/// Error codes with which a partition may answer a Produce request.
+/// Error codes with which a partition may respond to a Produce request.
 pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::NOT_LEADER_OR_FOLLOWER,
     ErrorCode::TOPIC_AUTHORIZATION_FAILED,
@@ -54,7 +54,7 @@ pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::KAFKA_STORAGE_ERROR,
 ];
 
-/// Error codes with which a partition may answer a Fetch request.
+/// Error codes with which a partition may respond to a Fetch request.
 pub(crate) const FETCH_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::TOPIC_AUTHORIZATION_FAILED,
     ErrorCode::NOT_LEADER_OR_FOLLOWER,

@@ -1,7 +1,7 @@
 //! SASL sessions that end (KIP-368): what Kafka's brokers check on each connection.
 //!
-//! The core of the embedded broker sees none of this. [`Login`] answers the requests of SASL before
-//! it, and refuses what comes after the end of a session.
+//! The core of the embedded broker sees none of this. [`Login`] responds to the requests of SASL
+//! before it, and refuses what comes after the end of a session.
 
 use std::time::{Duration, Instant};
 

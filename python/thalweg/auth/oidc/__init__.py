@@ -1,14 +1,14 @@
 """Tokens for OAUTHBEARER from an identity provider (OpenID Connect, KIP-768).
 
-    OidcTokens (one per client) ──> SharedTokens (one per settings) ──> grant ──> http ──> answer
+    OidcTokens (one per client) ──> SharedTokens (one per settings) ──> grant ──> http ──> response
 
 Clients of a process with equal settings share one token, and one request to the provider.
 """
 
 from collections.abc import Mapping
 
-from thalweg.auth.oidc.answer import Kept
 from thalweg.auth.oidc.error import OidcError
+from thalweg.auth.oidc.response import Kept
 from thalweg.auth.oidc.settings import AssertionSettings, Settings
 from thalweg.auth.oidc.sharing import shared
 from thalweg.auth.token import Token

@@ -1,8 +1,8 @@
 """The proxy for a URL, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY as the standard library reads them.
 
 No request to a link-local address goes through a proxy: such addresses belong to the machine, and
-their answers are its credentials. Nor does a request without TLS to a loopback address: it contains
-the client's secret, which never leaves the machine.
+their responses are its credentials. Nor does a request without TLS to a loopback address: it
+contains the client's secret, which never leaves the machine.
 """
 
 import base64

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from thalweg.auth.oidc.answer import Kept, failure_of, kept, token_of
 from thalweg.auth.oidc.error import Failure
 from thalweg.auth.oidc.files import read_text
 from thalweg.auth.oidc.grant import token_request
 from thalweg.auth.oidc.http import exchange, named
+from thalweg.auth.oidc.response import Kept, failure_of, kept, token_of
 from thalweg.auth.oidc.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _once(settings: Settings) -> Kept | Failure:
     if response.status == 200:
         return token_of(response, settings.sub_claim)
     failure = failure_of(response, secrets)
-    # Azure answers so while its service is updated.
+    # Azure responds with these while its service is updated.
     failure.retriable |= settings.azure and response.status in (404, 410)
     return failure
 

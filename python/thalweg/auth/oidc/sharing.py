@@ -13,9 +13,9 @@ import time
 import weakref
 from typing import Final
 
-from thalweg.auth.oidc.answer import Kept
 from thalweg.auth.oidc.error import Failure, OidcError
 from thalweg.auth.oidc.requests import fetch
+from thalweg.auth.oidc.response import Kept
 from thalweg.auth.oidc.settings import Settings
 
 __all__ = ["SharedTokens", "shared"]
@@ -65,7 +65,7 @@ class SharedTokens:
         raise OidcError(failure.text, failure.status, failure.code)
 
     def _known(self, given: Kept | None) -> Kept | Failure | None:
-        """Returns the answer for a client if it needs no request."""
+        """Returns the result for a client if it needs no request."""
         if self._kept is not None and self._kept is not given and self._kept.is_fresh():
             return self._kept
         if self._refused is not None and time.monotonic() < self._refused[0]:

@@ -1,7 +1,7 @@
 """The consumer's calls of its assignors: converts between their objects and the group's bytes.
 
     joining     the subscription that this member sends in JoinGroup, for one assignor
-    joined      the leader: the members in the answer to JoinGroup
+    joined      the leader: the members in the response to JoinGroup
     assigning   the leader: members in, assignments for SyncGroup out
 
 So a custom assignor need not know the encoding.
@@ -79,7 +79,7 @@ def assigning(
 
 
 def joined(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
-    """Decodes the members of a JoinGroup answer.
+    """Decodes the members of a JoinGroup response.
 
     Raises:
         KafkaProtocolError: If a member's subscription cannot be read.

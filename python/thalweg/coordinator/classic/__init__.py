@@ -3,7 +3,7 @@
 The consumer's side:
 
     member.py         the state machine
-    conversation.py   requests and their answers. requests.py: bodies
+    conversation.py   requests and their responses. requests.py: bodies
     rebalance.py      reasons to join again, order of callbacks
     ownership.py      owned partitions, and the callbacks for their changes
     leader.py         the work of the leader. assigning.py calls the assignors
@@ -14,5 +14,5 @@ The broker's side:
     group.py          the state machine
     roster.py         its members and their vote
     rules.py          refusals
-    answers.py        bodies of answers, the view
+    responses.py      bodies of responses, the view
 """

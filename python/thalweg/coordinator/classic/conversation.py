@@ -1,13 +1,13 @@
-"""A member's requests to the coordinator, and their answers.
+"""A member's requests to the coordinator, and their responses.
 
     join ──> Send(token) ──> joined: in a generation, heartbeats begin
     sync ──> Send(token) ──> synced: the assignment
                 └──────────> failed: join again, at once or at retry_at
     end: in no generation, without heartbeats
 
-Only the answer to the latest request counts, and none after `stop` or `end`. The native core sends
-the heartbeats. A JoinGroup includes them, and they begin when its answer arrives, perhaps long
-before the application takes the answer in. Until then, answers to heartbeats count for the
+Only the response to the latest request counts, and none after `stop` or `end`. The native core
+sends the heartbeats. A JoinGroup includes them, and they begin when its response arrives, perhaps
+long before the application handles the response. Until then, responses to heartbeats count for the
 generation before.
 
 member.py decides when to send a request, and verdict.py has the meaning of error codes.
@@ -38,7 +38,7 @@ class Conversation:
         generation: The generation. -1 outside the group.
         protocol: The assignor that the group has chosen for the generation.
         retry_at: When to join again after a failure. None: at once.
-        is_beating: Whether answers to heartbeats belong to this membership.
+        is_beating: Whether responses to heartbeats belong to this membership.
     """
 
     def __init__(self, settings: MemberSettings, jitter: Callable[[], float]) -> None:
@@ -50,7 +50,7 @@ class Conversation:
         self._settings = settings
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = itertools.count(1)
-        self._token: int | None = None  # of the request that waits for its answer
+        self._token: int | None = None  # of the request that waits for its response
         self._is_ordered = False  # whether heartbeats, or a JoinGroup that begins them, were sent
 
     @property
@@ -63,7 +63,7 @@ class Conversation:
     def join(self, protocols: Sequence[dict[str, Any]], reason: str) -> list[MemberAction]:
         """Sends JoinGroup."""
         body = requests.join(self._settings, self.member_id, protocols, reason)
-        # A waiting JoinGroup keeps the session alive. Its answer begins heartbeats again.
+        # A waiting JoinGroup keeps the session alive. Its response begins heartbeats again.
         self._is_ordered, self.is_beating = True, False
         return self._send("JoinGroup", body, self._settings.join_timeout_ms, self._heartbeats())
 
@@ -93,10 +93,10 @@ class Conversation:
     def _heartbeats(self) -> Heartbeats:
         return requests.heartbeats(self._settings, self.member_id, self.generation)
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ responses
 
     def takes(self, token: int) -> bool:
-        """Whether this is the awaited answer. After that, no answer is awaited."""
+        """Whether this is the awaited response. After that, no response is awaited."""
         if token != self._token:
             return False
         self._token = None

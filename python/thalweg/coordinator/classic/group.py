@@ -9,17 +9,17 @@ JoinGroup waits for all known members, for at most the longest rebalance timeout
 it waits for `initial_rebalance_delay_ms`. Only the leader gets the list of members. It sends the
 assignment in its SyncGroup, and all other members wait for it.
 
-roster.py has the members and their vote, rules.py the refusals, answers.py the bodies of answers
-and the view. The broker answers heartbeats and commits, and watches sessions, from the view. An
-empty group stays until it is deleted, because the broker's store of offsets decides when nothing of
-the group is left.
+roster.py has the members and their vote, rules.py the refusals, responses.py the bodies of
+responses and the view. The broker responds to heartbeats and commits, and watches sessions, from
+the view. An empty group stays until it is deleted, because the broker's store of offsets decides
+when nothing of the group is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.coordinator.classic import answers, rules
+from thalweg.coordinator.classic import responses, rules
 from thalweg.coordinator.classic.roster import GroupMember, Roster
 from thalweg.coordinator.classic.rules import GroupSettings
 from thalweg.coordinator.states import CLASSIC_GROUP, GroupState, GroupTrigger, move
@@ -51,7 +51,7 @@ __all__ = ["ClassicGroup", "GroupSettings"]
 _MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup in which new members join twice
 # A minimum, because a rebalance timeout may be 0, and absent members may be away for hours.
 _ABSENT_WAIT_MIN_MS = 1_000
-# The answers of old versions take no string of more than 32,767 bytes.
+# The responses of old versions take no string of more than 32,767 bytes.
 _ID_PREFIX_CHARACTERS_MAX = 8_000
 _PENDING_IDS_MAX = 10_000  # ids given out to members that did not come back yet
 _SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment alone
@@ -73,7 +73,7 @@ class _Timers:
 
 
 class ClassicGroup:
-    """One group. Requests go in, answers and views come out.
+    """One group. Requests go in, responses and views come out.
 
     Attributes:
         state: See states.CLASSIC_GROUP.
@@ -113,7 +113,7 @@ class ClassicGroup:
         actions, self._replies = self._replies, []
         if self.state is GroupState.DEAD:
             return [*actions, Forget()]
-        view = answers.view(self)
+        view = responses.view(self)
         if view == self._view:
             return actions
         self._view = view
@@ -138,7 +138,7 @@ class ClassicGroup:
 
     def describe(self) -> dict[str, Any]:
         """Returns the group's row in DescribeGroups."""
-        return answers.described(self)
+        return responses.described(self)
 
     def _move(self, trigger: GroupTrigger) -> None:
         self.state = move(CLASSIC_GROUP, self.state, trigger)
@@ -168,7 +168,7 @@ class ClassicGroup:
             self._remove([member_id], now)
             member_id = ""
         if error != NoError.errno:
-            self._reply(event.token, answers.join_error(error, member_id))
+            self._reply(event.token, responses.join_error(error, member_id))
         elif not member_id:
             self._join_new(event, now)
         elif member_id in self.roster.pending_ids:
@@ -184,10 +184,10 @@ class ClassicGroup:
         if instance_id is None and event.version >= _MEMBER_ID_REQUIRED_FROM:
             if len(self.roster.pending_ids) >= _PENDING_IDS_MAX:
                 code = GroupMaxSizeReachedError.errno
-                self._reply(event.token, answers.join_error(code, ""))
+                self._reply(event.token, responses.join_error(code, ""))
                 return
             self.roster.pending_ids[member_id] = now + event.body["SessionTimeoutMs"]
-            self._reply(event.token, answers.join_error(MemberIdRequiredError.errno, member_id))
+            self._reply(event.token, responses.join_error(MemberIdRequiredError.errno, member_id))
             return
         old_id = self.roster.static_id(instance_id)
         if old_id is None:
@@ -197,7 +197,7 @@ class ClassicGroup:
 
     def _admit(self, event: Arrived, member_id: str, now: float) -> None:
         """Adds a new member."""
-        member = answers.member_of(event, member_id)
+        member = responses.member_of(event, member_id)
         member.join_token = event.token
         member.join_deadline = now + self._settings.new_member_join_timeout_ms
         self.roster.add(member, event.body["ProtocolType"])
@@ -206,21 +206,22 @@ class ClassicGroup:
         self._rebalance(now)
 
     def _join_known(self, event: Arrived, member: GroupMember, now: float) -> None:
-        """Handles a JoinGroup of a known member, which may be a retry after a lost answer."""
-        same = member.protocols == answers.protocols(event.body)
+        """Handles a JoinGroup of a known member, which may be a retry after a lost response."""
+        same = member.protocols == responses.protocols(event.body)
         leads = self.roster.leader_id == member.member_id
         completing = self.state is GroupState.COMPLETING_REBALANCE and same
         # A leader rejoins a stable group to make a new assignment, because topics have changed.
         stable = self.state is GroupState.STABLE and same and not leads
         if completing or stable:
-            self._reply(event.token, answers.joined(self, member, members=leads))
+            self._reply(event.token, responses.joined(self, member, members=leads))
             return
-        # An older JoinGroup of this member came on a connection that is closed: do not answer it.
+        # An older JoinGroup of this member came on a connection that is closed: it gets no
+        # response.
         self._update(member, event)
         self._rebalance(now)
 
     def _update(self, member: GroupMember, event: Arrived) -> None:
-        said = answers.member_of(event, member.member_id)
+        said = responses.member_of(event, member.member_id)
         member.protocols = said.protocols
         member.session_timeout_ms = said.session_timeout_ms
         member.rebalance_timeout_ms = said.rebalance_timeout_ms
@@ -231,9 +232,9 @@ class ClassicGroup:
         old = self.roster.members[old_id]
         led_by = self.roster.leader_id
         fenced = FencedInstanceIdError.errno
-        self._reply(old.join_token, answers.join_error(fenced, old_id))
-        self._reply(old.sync_token, answers.sync_error(fenced))
-        new = answers.member_of(event, member_id)
+        self._reply(old.join_token, responses.join_error(fenced, old_id))
+        self._reply(old.sync_token, responses.sync_error(fenced))
+        new = responses.member_of(event, member_id)
         new.client_id, new.client_host = old.client_id, old.client_host  # as Kafka has it
         new.assignment, new.join_token, new.is_new = old.assignment, event.token, False
         self.roster.replace_static(old_id, new)
@@ -243,23 +244,23 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING_REBALANCE:
             self._complete_if_all_joined(now)
         elif self.state is GroupState.STABLE and self.roster.elected_protocol() == self.protocol:
-            self._answer_returned(event, new, led_by)
+            self._respond_to_returned(event, new, led_by)
         else:
             # The leader may make an assignment for the old id, which no member would ask for.
             self._prepare(now)
 
-    def _answer_returned(self, event: Arrived, member: GroupMember, led_by: str | None) -> None:
-        """Answers a returning static member in a stable group, without a rebalance.
+    def _respond_to_returned(self, event: Arrived, member: GroupMember, led_by: str | None) -> None:
+        """Responds to a returning static member in a stable group, without a rebalance.
 
-        A leader must not make a new assignment. In versions that cannot tell it so, the answer
+        A leader must not make a new assignment. In versions that cannot tell it so, the response
         names its old id as the leader, so that it acts as a follower.
         """
         member.join_token = None
         leads = self.roster.leader_id == member.member_id
         if event.version >= _SKIP_ASSIGNMENT_FROM:
-            body = answers.joined(self, member, members=leads) | {"SkipAssignment": leads}
+            body = responses.joined(self, member, members=leads) | {"SkipAssignment": leads}
         else:
-            body = answers.joined(self, member, members=False) | {"Leader": led_by}
+            body = responses.joined(self, member, members=False) | {"Leader": led_by}
         self._reply(event.token, body)
 
     # ------------------------------------------------------------------ rebalance
@@ -293,7 +294,7 @@ class ClassicGroup:
         for member in self.roster:
             token, member.sync_token = member.sync_token, None
             member.assignment = b""
-            self._reply(token, answers.sync_error(RebalanceInProgressError.errno))
+            self._reply(token, responses.sync_error(RebalanceInProgressError.errno))
 
     def _complete_if_all_joined(self, now: float) -> None:
         if self._timers.initial_left_ms is None and self.roster.all_joined():
@@ -334,13 +335,13 @@ class ClassicGroup:
         self._timers.sync = now + self.roster.rebalance_timeout_ms()
         self._not_synced = dict.fromkeys(self.roster.members)
         for member in self.roster:
-            self._answer_join(member)
+            self._respond_to_join(member)
 
-    def _answer_join(self, member: GroupMember) -> None:
+    def _respond_to_join(self, member: GroupMember) -> None:
         token, member.join_token = member.join_token, None
         member.is_new, member.join_deadline = False, None
         leads = self.roster.leader_id == member.member_id
-        self._reply(token, answers.joined(self, member, members=leads))
+        self._reply(token, responses.joined(self, member, members=leads))
 
     def _become_empty(self) -> None:
         self.protocol, self.topics = None, []
@@ -352,21 +353,21 @@ class ClassicGroup:
     def _sync(self, event: Arrived, now: float) -> None:
         error = rules.sync_error(self, event.body)
         if error != NoError.errno:
-            self._reply(event.token, answers.sync_error(error))
+            self._reply(event.token, responses.sync_error(error))
             return
         member = self.roster.members[event.body["MemberId"]]
         self._not_synced.pop(member.member_id, None)
         if not self._not_synced:
             self._timers.sync = None
         if self.state is GroupState.STABLE:
-            self._reply(event.token, answers.synced(self, member))
+            self._reply(event.token, responses.synced(self, member))
             return
         member.sync_token = event.token
         if self.roster.leader_id == member.member_id:
             self._take_assignment(event.body)
 
     def _take_assignment(self, body: Mapping[str, Any]) -> None:
-        """Takes the leader's assignment, and answers the waiting members.
+        """Takes the leader's assignment, and responds to the waiting members.
 
         A member that is not in the assignment gets an empty one.
         """
@@ -375,15 +376,15 @@ class ClassicGroup:
         for member in self.roster:
             member.assignment = given.get(member.member_id, b"")
             token, member.sync_token = member.sync_token, None
-            self._reply(token, answers.synced(self, member))
+            self._reply(token, responses.synced(self, member))
 
     # ------------------------------------------------------------------ leaving
 
     def _leave(self, event: Arrived, now: float) -> None:
-        rows = answers.leaving(event.version, event.body)
+        rows = responses.leaving(event.version, event.body)
         found = [rules.leaving(self.roster, row) for row in rows]
         codes = [code for _, code in found]
-        self._reply(event.token, answers.left(event.version, rows, codes))
+        self._reply(event.token, responses.left(event.version, rows, codes))
         self._remove([member_id for member_id, code in found if code == NoError.errno], now)
 
     def _remove(self, member_ids: Iterable[str], now: float) -> None:
@@ -401,8 +402,8 @@ class ClassicGroup:
         self._not_synced.pop(member_id, None)
         if member is not None:
             unknown = UnknownMemberIdError.errno
-            self._reply(member.join_token, answers.join_error(unknown, member_id))
-            self._reply(member.sync_token, answers.sync_error(unknown))
+            self._reply(member.join_token, responses.join_error(unknown, member_id))
+            self._reply(member.sync_token, responses.sync_error(unknown))
 
     def _session_expired(self, member_id: str, now: float) -> None:
         member = self.roster.members.get(member_id)
@@ -413,8 +414,8 @@ class ClassicGroup:
     def _die(self) -> None:
         for member in self.roster:
             gone = CoordinatorNotAvailableError.errno
-            self._reply(member.join_token, answers.join_error(gone, member.member_id))
-            self._reply(member.sync_token, answers.sync_error(gone))
+            self._reply(member.join_token, responses.join_error(gone, member.member_id))
+            self._reply(member.sync_token, responses.sync_error(gone))
         self.roster, self._timers = Roster(), _Timers()
         self._move(GroupTrigger.DELETED)
 

@@ -1,6 +1,6 @@
 """The leader of a classic group: finds the group's topics, and runs the assignor.
 
-JoinGroup answer ── elected() ──> topics unknown? watch() ... TopicsChanged ──> decide()
+JoinGroup response ── elected() ──> topics unknown? watch() ... TopicsChanged ──> decide()
 TopicsChanged ────> is_outdated(): the topics differ from those of the last assignment
 """
 
@@ -33,7 +33,7 @@ class Leader:
         self._agrees_with: TopicsOfGroup | None = None  # `known` at the last comparison
 
     def elected(self, body: Mapping[str, Any]) -> None:
-        """Takes the members from a JoinGroup answer.
+        """Takes the members from a JoinGroup response.
 
         Raises:
             KafkaProtocolError: If a member's subscription cannot be read.

@@ -1,17 +1,17 @@
 """A member of a classic group, the consumer's side (`ConsumerCoordinator`, `AbstractCoordinator`).
 
     Unjoined ── Polled: callbacks, then JoinGroup ──> PreparingRebalance
-        ^                                                     │ answered
+        ^                                                     │ response
         │ failed, reset                                       v
         ├────────────────── SyncGroup sent, by the leader with the assignment: CompletingRebalance
-        │                                                     │ answered
+        │                                                     │ response
         └────────────────────── Stable <──────────────────────┘
                                   └─ Polled: callbacks for the new assignment
 
 Partitions change only in Polled, and in the CallbacksDone that follows it, because callbacks run in
 the application's thread. Requests are sent in any step.
 
-conversation.py has the requests and their answers, rebalance.py the reasons to join again and the
+conversation.py has the requests and their responses, rebalance.py the reasons to join again and the
 order of callbacks, leader.py the work of the leader, verdict.py the meaning of error codes, and
 refusal.py the texts of errors for the application.
 
@@ -127,7 +127,7 @@ class ClassicMember:
                 pass  # a retry may be due, see below
             case Answered():
                 self._answered(event, now)
-            # A lost answer to a replaced heartbeat says nothing: no answer has an assignment.
+            # A lost response to a replaced heartbeat says nothing: no response has an assignment.
             case HeartbeatAnswered(body, error, is_current) if is_current or error is None:
                 self._heartbeat_answered(body, error)
             case CommitAnswered(code, generation):
@@ -241,7 +241,7 @@ class ClassicMember:
         if not self._conversation.takes(event.token):
             return  # it belongs to a rebalance that has ended
         if event.body is None:
-            self._request_failed(event.error or KafkaError("no answer"), now)
+            self._request_failed(event.error or KafkaError("no response"), now)
         elif (
             event.body["ErrorCode"] == MemberIdRequiredError.errno
             and self.state is MemberState.PREPARING_REBALANCE
@@ -307,7 +307,7 @@ class ClassicMember:
     # ------------------------------------------------------------------ errors
 
     def _request_failed(self, error: KafkaError, now: float) -> None:
-        """Handles a request without an answer: the coordinator may have moved."""
+        """Handles a request without a response: the coordinator may have moved."""
         if isinstance(error, RetriableError):
             self._actions.append(ForgetCoordinator())
             self._retry(now)
@@ -315,7 +315,7 @@ class ClassicMember:
             self._tell(error)
 
     def _refused(self, code: int, now: float) -> None:
-        """Handles an error code in an answer to JoinGroup or SyncGroup."""
+        """Handles an error code in a response to JoinGroup or SyncGroup."""
         match meaning := verdict(code):
             case Verdict.UNKNOWN | Verdict.STALE:
                 self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)
@@ -377,14 +377,14 @@ class ClassicMember:
             self._actions.append(Raise(error))
 
     def _commit_answered(self, code: int, generation: int) -> None:
-        # The answer to a JoinGroup in flight decides whether this is still a member. A reset
-        # before that answer would turn each rebalance into another one.
+        # The response to a JoinGroup in flight decides whether this is still a member. A reset
+        # before that response would turn each rebalance into another one.
         current = generation == self.generation and self.state is MemberState.STABLE
         if current and verdict(code) is not Verdict.TELL:  # the commit itself raises these
             self._heard(code)
 
     def _heard(self, code: int) -> None:
-        """Handles an error code in an answer to a heartbeat or a commit."""
+        """Handles an error code in a response to a heartbeat or a commit."""
         match meaning := verdict(code):
             case Verdict.UNKNOWN | Verdict.STALE:
                 self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)

@@ -1,7 +1,7 @@
 """A member's rebalances: the reasons to join again, and the order of callbacks.
 
     turn ─┬─> the membership was lost: Lose
-          ├─> SyncGroup is answered (onJoinComplete): Revoke, Assign
+          ├─> response to SyncGroup (onJoinComplete): Revoke, Assign
           └─> a rebalance is needed (onJoinPrepare): Revoke ──> is_ready for JoinGroup
 
 Turns are in the application's thread, because callbacks run there: one with Polled, and one more
@@ -99,7 +99,7 @@ class Rebalance:
         return self._assignors.said(self._joined_topics, self.owned.partitions, generation, rack)
 
     def completed(self, given: Assignment) -> None:
-        """Takes the answer to SyncGroup. The next turn runs its callbacks."""
+        """Takes the response to SyncGroup. The next turn runs its callbacks."""
         self.synced = given
         self.reason = None
 

@@ -1,4 +1,4 @@
-"""Texts for refused joins: a broker answers JoinGroup only with an error code."""
+"""Texts for refused joins: a broker refuses a JoinGroup only with an error code."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

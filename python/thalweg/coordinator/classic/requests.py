@@ -11,7 +11,7 @@ __all__ = ["MemberSettings", "heartbeats", "join", "leave", "sync"]
 PROTOCOL_TYPE: Final = "consumer"
 _BATCHED_LEAVE: Final = 3  # since this version, LeaveGroup names several members
 _REASON_MAX: Final = 255  # length of a reason (KIP-800); brokers refuse longer ones
-# Additional time for the answer, after the longest wait of the group.
+# Additional time for the response, after the longest wait of the group.
 _JOIN_LAPSE_MS: Final = 5000
 
 

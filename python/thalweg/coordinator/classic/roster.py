@@ -1,6 +1,6 @@
 """The roster of a classic group: members, static ids, pending ids, the leader, the vote.
 
-It has no state of the group and no answers: see group.py. Members are in the order in which they
+It has no state of the group and no responses: see group.py. Members are in the order in which they
 joined, so that elections and votes are the same in each run.
 """
 
@@ -22,8 +22,8 @@ class GroupMember:
 
     Attributes:
         protocols: (name of the assignor, its metadata), the preferred one first.
-        join_token: The token of the JoinGroup that waits for its answer.
-        sync_token: The token of the SyncGroup that waits for its answer.
+        join_token: The token of the JoinGroup that waits for its response.
+        sync_token: The token of the SyncGroup that waits for its response.
         is_new: Whether its first JoinGroup has no response yet, so that it sends no heartbeats.
         join_deadline: When a waiting new member is removed, because it may no longer exist.
     """
@@ -132,7 +132,7 @@ class Roster:
         return NoError.errno if member_id in self.members else UnknownMemberIdError.errno
 
     def joining(self) -> int:
-        """Returns how many members wait for the answer to their JoinGroup."""
+        """Returns how many members wait for the response to their JoinGroup."""
         return sum(member.join_token is not None for member in self)
 
     def all_joined(self) -> bool:

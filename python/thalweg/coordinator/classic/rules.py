@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from thalweg.coordinator.classic.answers import protocols
+from thalweg.coordinator.classic.responses import protocols
 from thalweg.coordinator.classic.roster import Roster
 from thalweg.coordinator.states import GroupState
 from thalweg.errors import (
@@ -36,7 +36,7 @@ class GroupSettings:
         min_session_timeout_ms: The lowest session timeout of a member.
         max_session_timeout_ms: The highest session timeout of a member.
         max_size: The maximum number of members.
-        new_member_join_timeout_ms: The limit of a new member's wait for its first answer.
+        new_member_join_timeout_ms: The limit of a new member's wait for its first response.
     """
 
     initial_rebalance_delay_ms: int = 3000

@@ -3,7 +3,7 @@
 The consumer's side:
 
     member.py         the state machine
-    reports.py        full heartbeats, sent until they are answered
+    reports.py        full heartbeats, sent until they get a response
     heartbeats.py     bodies, meaning of error codes
 
 The broker's side:
@@ -13,7 +13,7 @@ The broker's side:
     patterns.py       patterns of topics
     roster.py         the members
     reconciliation.py moves a member one step to its target
-    answers.py        bodies of answers, the view
+    responses.py      bodies of responses, the view
 
 Both sides use topic_ids.py: partitions by topic id.
 """

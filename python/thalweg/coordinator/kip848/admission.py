@@ -2,8 +2,8 @@
 
     dynamic   its member id is known, or it joins
     static    it owns its instance id, or that is free, or its owner has left for a while
-    both      its epoch is the current one; or the one before, if the answer with the newer one may
-              be lost; or 0, to join again
+    both      its epoch is the current one; or the one before, if the response with the newer one
+              may be lost; or 0, to join again
 
 It changes nothing. The texts are those of Kafka 4.3.
 """

@@ -10,7 +10,7 @@
 
 Everything is in heartbeats, so a member gets a new target with its next one. requests.py checks a
 request on its own, admission.py checks its sender, and roster.py has the members. The broker
-answers minimal heartbeats and commits, and watches sessions, from the view.
+responds to minimal heartbeats and commits, and watches sessions, from the view.
 
 Two things differ from Kafka. A group cannot also have members of the classic protocol. And patterns
 are resolved at once, in the first assignment, where Kafka resolves them in another thread.
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thalweg.coordinator.assignors.server import ASSIGNORS
-from thalweg.coordinator.kip848 import admission, answers
+from thalweg.coordinator.kip848 import admission, responses
 from thalweg.coordinator.kip848.patterns import PatternError
 from thalweg.coordinator.kip848.reconciliation import Current, away, reconcile
 from thalweg.coordinator.kip848.requests import (
@@ -91,7 +91,7 @@ class ConsumerGroupSettings:
 
 
 class ConsumerGroup:
-    """One group. Requests go in, answers and views come out.
+    """One group. Requests go in, responses and views come out.
 
     Attributes:
         state: See states.CONSUMER_GROUP.
@@ -133,7 +133,7 @@ class ConsumerGroup:
         """Handles an event. Returns the actions to do, in order."""
         match event:
             case Arrived():
-                replies: list[GroupAction] = [Reply(event.token, self._answer(event, now))]
+                replies: list[GroupAction] = [Reply(event.token, self._response(event, now))]
             case Deleted() if not self.roster.members:
                 self._move(_S.DEAD)
                 return [Forget()]
@@ -151,16 +151,16 @@ class ConsumerGroup:
 
     def describe(self) -> dict[str, Any]:
         """Returns the group's row in ConsumerGroupDescribe."""
-        return answers.description(self)
+        return responses.description(self)
 
-    def _answer(self, request: Arrived, now: float) -> dict[str, Any]:
+    def _response(self, request: Arrived, now: float) -> dict[str, Any]:
         try:
             validate(request.version, request.body, self.settings.assignors)
             if request.body["MemberEpoch"] < JOIN:
                 return self._leave(request.body)
             return self._heartbeat(request, now)
         except Refusal as refusal:
-            return answers.refused(refusal.kind.errno, refusal.message)
+            return responses.refused(refusal.kind.errno, refusal.message)
 
     def _happened(self, event: GroupEvent, now: float) -> None:
         match event:
@@ -178,7 +178,7 @@ class ConsumerGroup:
         state = self._state_now()
         if state is not self.state:
             self._move(state)
-        view = answers.view(self)
+        view = responses.view(self)
         if view == self._view:
             return []
         self._view = view
@@ -217,7 +217,7 @@ class ConsumerGroup:
         if is_full(body) or member.current.assigned != before.current.assigned:
             told = member.current.assigned
         interval_ms = self.settings.heartbeat_interval_ms
-        return answers.heartbeat(member.member_id, member.current.epoch, interval_ms, told)
+        return responses.heartbeat(member.member_id, member.current.epoch, interval_ms, told)
 
     def _speaker(self, request: Arrived) -> ConsumerGroupMember:
         """Returns the member that sent the request, or a new one if it joins."""
@@ -312,7 +312,7 @@ class ConsumerGroup:
             self.roster.put(replace(member, current=away(member.current), revoke_by=None))
         else:
             self._remove(member.member_id)
-        return answers.heartbeat(member_id, epoch, 0, None)
+        return responses.heartbeat(member_id, epoch, 0, None)
 
     def _remove(self, member_id: str) -> None:
         self.roster.remove(member_id)

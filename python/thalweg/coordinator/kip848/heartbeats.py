@@ -1,7 +1,7 @@
 """The bodies of a member's heartbeats in KIP-848's protocol, and the meaning of errors.
 
-A full heartbeat has all fields, so its answer has the complete assignment. A member sends it to
-join, and after lost answers. A minimal heartbeat only keeps the session alive.
+A full heartbeat has all fields, so its response has the complete assignment. A member sends it to
+join, and after lost responses. A minimal heartbeat only keeps the session alive.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,7 +92,7 @@ _VERDICTS: Final[tuple[tuple[type[KafkaError], Verdict], ...]] = (
 
 
 def reason(body: Mapping[str, Any] | None, error: KafkaError | None) -> KafkaError:
-    """Returns the error of an answer, or NoError. `error` is a transport error."""
+    """Returns the error of a response, or NoError. `error` is a transport error."""
     if error is None and body is not None:
         error = for_code(body["ErrorCode"])(*filter(None, [body.get("ErrorMessage")]))
     if isinstance(error, UnsupportedVersionError):

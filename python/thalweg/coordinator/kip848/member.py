@@ -5,9 +5,9 @@
                        │           └────────────────────┴─────────┘
        Fenced, Stale ──┘ partitions are lost; it joins again      PrepareLeaving ─> Leaving
 
-The broker's answers have the target assignment of the member. The member first gives up partitions
-and reports that, then takes new ones and reports that. A report is a full heartbeat, which
-reports.py sends until it is answered. The native core sends the minimal heartbeats.
+The broker's responses have the target assignment of the member. The member first gives up
+partitions and reports that, then takes new ones and reports that. A report is a full heartbeat,
+which reports.py sends until it gets a response. The native core sends the minimal heartbeats.
 
 The member takes no partition while a report or a repeat of it is in flight: the broker would read
 in it that the member does not have the partition, and could give it to another member at once.
@@ -137,7 +137,7 @@ class ConsumerMember:
         """Returns why a commit would fail now, or None.
 
         The broker accepts commits during a rebalance. STALE_MEMBER_EPOCH means that the broker has
-        a newer epoch. Retry the commit only after an answer has brought that epoch, so that
+        a newer epoch. Retry the commit only after a response has brought that epoch, so that
         `generation` has changed since the commit was sent.
         """
         if self.state in _LOST or (self.state is _S.JOINING and self._was_lost):
@@ -220,30 +220,30 @@ class ConsumerMember:
         return self._report()
 
     def _report(self) -> list[MemberAction]:
-        """Says all to the broker; the answer says all, too."""
+        """Says all to the broker; the response says all, too."""
         return self._reports.send((self._topics or frozenset(), self._regex), self._owned)
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ responses
 
-    def _heard(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
-        is_report = isinstance(answer, Answered)
-        is_current = isinstance(answer, HeartbeatAnswered) and answer.is_current
+    def _heard(self, response: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
+        is_report = isinstance(response, Answered)
+        is_current = isinstance(response, HeartbeatAnswered) and response.is_current
         if self.state is _S.PREPARE_LEAVING:
-            return self._heard_last(answer, now)
+            return self._heard_last(response, now)
         if self.state not in _MEMBER:
             return []
         if self.state is _S.JOINING and not (is_report or is_current):
             return []  # to a heartbeat of an earlier membership
-        error = heartbeats.reason(answer.body, answer.error)
+        error = heartbeats.reason(response.body, response.error)
         match heartbeats.verdict(error):
-            case Verdict.NONE if answer.body is not None:
-                return self._took(answer.body, is_report=is_report, is_current=is_current)
+            case Verdict.NONE if response.body is not None:
+                return self._took(response.body, is_report=is_report, is_current=is_current)
             case Verdict.FATAL:
                 return self._lost(_T.FAILED, error)
             case Verdict.REJOIN if self.state is not _S.JOINING:
                 return self._lost(_T.FENCED)
             case _ if self._reports.token is not None and not is_report:
-                return []  # wait for the answer to the report that is in flight
+                return []  # wait for the response to the report that is in flight
             case Verdict.REJOIN:
                 self._reports.leave()
                 return self._reports.failed(now)
@@ -253,23 +253,23 @@ class ConsumerMember:
                 return [*self._reports.failed(now), Raise(error)]
         return self._reports.failed(now)
 
-    def _heard_last(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
-        """Handles an answer while leaving: the last commits need the newest epoch."""
-        error = heartbeats.reason(answer.body, answer.error)
+    def _heard_last(self, response: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
+        """Handles a response while leaving: the last commits need the newest epoch."""
+        error = heartbeats.reason(response.body, response.error)
         verdict = heartbeats.verdict(error)
         match verdict:
-            case Verdict.NONE if answer.body is not None and self.generation > 0:
-                self._reports.epoch = max(self._reports.epoch, answer.body["MemberEpoch"])
+            case Verdict.NONE if response.body is not None and self.generation > 0:
+                self._reports.epoch = max(self._reports.epoch, response.body["MemberEpoch"])
             case Verdict.REJOIN | Verdict.FATAL:
                 self._reports.leave()
-            case Verdict.RETRY | Verdict.LOOK_UP if isinstance(answer, Answered):
+            case Verdict.RETRY | Verdict.LOOK_UP if isinstance(response, Answered):
                 return self._reports.failed(now, look_up=verdict is Verdict.LOOK_UP)
         return []
 
     def _took(
         self, body: Mapping[str, Any], *, is_report: bool, is_current: bool
     ) -> list[MemberAction]:
-        if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer
+        if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later response
             return self._report() if is_report else []
         told = body["Assignment"]
         if told is not None:

@@ -31,8 +31,8 @@ class Current:
     Attributes:
         state: See states.RECONCILIATION.
         epoch: The member epoch. 0 before its first assignment, -2 while a static member is away.
-        previous_epoch: The epoch before, because the answer with the newer one may be lost.
-        assigned: The partitions that it may read, as in answers.
+        previous_epoch: The epoch before, because the response with the newer one may be lost.
+        assigned: The partitions that it may read, as in responses.
         revoking: The partitions that it must give up, and has not yet given up.
         epochs: For each partition that it holds, the epoch at which it got the partition. Commits
             with this epoch or a later one are accepted (KIP-1251).

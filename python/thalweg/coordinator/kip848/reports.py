@@ -1,7 +1,7 @@
-"""A member's reports: full heartbeats, each sent until it is answered (KIP-848).
+"""A member's reports: full heartbeats, each sent until it gets a response (KIP-848).
 
-    send ──> Send(token) ──> took: answered, minimal heartbeats from now on ──> settled
-      ^            │                                   the repeats are answered, too
+    send ──> Send(token) ──> took: response, minimal heartbeats from now on ──> settled
+      ^            │                                   the repeats have responses, too
       └── failed <─┘ again at retry_at
 
 Until the member knows the response to a report, the native core repeats full heartbeats. A minimal
@@ -31,12 +31,12 @@ from thalweg.coordinator.steps import (
 
 __all__ = ["Reports"]
 
-# The longest interval of heartbeats, in case an answer has an absurd one.
+# The longest interval of heartbeats, in case a response has an absurd one.
 _INTERVAL_MAX_MS = 60_000
 
 
 class Reports:
-    """The reports of a member, and the state from their answers.
+    """The reports of a member, and the state from their responses.
 
     Attributes:
         member_id: The member id.
@@ -52,7 +52,7 @@ class Reports:
         self.retry_at: float | None = None
         self._settings = settings
         self._interval_ms: float = settings.heartbeat_interval_ms
-        self._is_answered = self._is_settled = True
+        self._has_response = self._is_settled = True
         self._last: Mapping[str, Any] = {}
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = 0
@@ -76,13 +76,13 @@ class Reports:
         self._tokens += 1
         self.token = self._tokens
         self.retry_at = None
-        self._is_answered = self._is_settled = False
+        self._has_response = self._is_settled = False
         self._last = body
         timeout_ms = self._settings.request_timeout_ms
         return [StopHeartbeats(), Send(self.token, API, body, timeout_ms), self._repeat(body)]
 
     def again(self) -> list[MemberAction]:
-        """Sends the last report again, to get an answer to it."""
+        """Sends the last report again, to get a response to it."""
         self._tokens += 1
         self.token = self._tokens
         self.retry_at = None
@@ -91,24 +91,24 @@ class Reports:
     def took(
         self, body: Mapping[str, Any], *, is_report: bool, is_current: bool
     ) -> list[MemberAction]:
-        """Takes a good answer: to the report itself, or to a heartbeat that is repeated.
+        """Takes a good response: to the report itself, or to a heartbeat that is repeated.
 
-        Once a report has failed, the answer to one of its repeats counts as its own.
+        Once a report has failed, the response to one of its repeats counts as its own.
         """
         self.epoch = body["MemberEpoch"]
         self.member_id = body.get("MemberId") or self.member_id
         self._interval_ms = min(body["HeartbeatIntervalMs"] or self._interval_ms, _INTERVAL_MAX_MS)
-        if self._is_answered or not (is_report or (is_current and self.token is None)):
+        if self._has_response or not (is_report or (is_current and self.token is None)):
             return []
-        self._is_answered = True
+        self._has_response = True
         self.token = self.retry_at = None
         self._backoff.reset()
         return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
 
     def repeats_answered(self) -> bool:
         """Notes that no replaced heartbeat is in flight; whether that settles the last report."""
-        settles = self._is_answered and not self._is_settled
-        self._is_settled = self._is_answered
+        settles = self._has_response and not self._is_settled
+        self._is_settled = self._has_response
         return settles
 
     def failed(self, now: float, *, look_up: bool = False) -> list[MemberAction]:
@@ -122,7 +122,7 @@ class Reports:
         """Ends the membership: no report is in flight, and the next one joins."""
         self.epoch = 0
         self.token = self.retry_at = None
-        self._is_answered = self._is_settled = True
+        self._has_response = self._is_settled = True
         self._backoff.reset()
 
     def leave_request(self) -> tuple[int, Send]:

@@ -40,7 +40,7 @@ _MEMBER_ID_OF_THE_CLIENT = 1  # since this version, the client chooses the membe
 
 
 class Refusal(Exception):
-    """A request gets an error as its answer, and has changed nothing."""
+    """A request gets an error as its response, and has changed nothing."""
 
     def __init__(self, kind: type[BrokerResponseError], message: str) -> None:
         super().__init__(message)
@@ -98,7 +98,7 @@ def _validate_join(body: Mapping[str, Any]) -> None:
 
 
 def is_full(body: Mapping[str, Any]) -> bool:
-    """Whether it is a full heartbeat, so that the answer must have the complete assignment."""
+    """Whether it is a full heartbeat, so that the response must have the complete assignment."""
     subscribes = (
         body["SubscribedTopicNames"] is not None or body.get("SubscribedTopicRegex") is not None
     )

@@ -140,7 +140,7 @@ class Cluster:
 
     def _initialized(self, expected: Driver, timeout_ms: int) -> Driver:
         about = f"transactional id {self._driver_id!r}, kafka.transaction.timeout.ms={timeout_ms}"
-        answer = self._admin._call(
+        response = self._admin._call(
             "InitProducerId",
             {
                 "TransactionalId": self._driver_id,
@@ -149,11 +149,11 @@ class Cluster:
                 "ProducerEpoch": expected.producer_epoch,
             },
             ("coordinator", "transaction", self._driver_id),
-            codes=lambda answer: [(answer["ErrorCode"], None, about)],
+            codes=lambda response: [(response["ErrorCode"], None, about)],
             again=(ConcurrentTransactionsError,),
             is_repeatable=True,
         )
-        return Driver(answer["ProducerId"], answer["ProducerEpoch"])
+        return Driver(response["ProducerId"], response["ProducerEpoch"])
 
     # ------------------------------------------------------------------ decisions
 
@@ -208,15 +208,15 @@ class Cluster:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns committed offsets, once no open transaction can change them. None: all."""
 
-        def codes(answer: dict[str, Any]) -> Iterator[tuple[int, str | None, str]]:
-            part = (answer.get("Groups") or [answer])[0]
+        def codes(response: dict[str, Any]) -> Iterator[tuple[int, str | None, str]]:
+            part = (response.get("Groups") or [response])[0]
             about = f"the decisions in group {group!r}"
             yield part.get("ErrorCode", 0), None, about
             for topic in part["Topics"]:
                 for row in topic["Partitions"]:
                     yield row["ErrorCode"], None, about
 
-        answer = self._admin._call(
+        response = self._admin._call(
             "OffsetFetch",
             wire.fetch_bodies(ConsumerGroupMetadata(group), wanted, require_stable=True),
             ("coordinator", "group", group),
@@ -225,7 +225,7 @@ class Cluster:
             again=(UnstableOffsetCommitError,),
             is_repeatable=True,
         )
-        offsets = wire.fetched(answer)[0]
+        offsets = wire.fetched(response)[0]
         return {where: found for where, found in offsets.items() if found is not None}
 
     def decide(self, driver: Driver, decision: Decision) -> Driver:
@@ -240,8 +240,8 @@ class Cluster:
         """
         for number, piece in enumerate(pack(decision)):
             self._store(driver, self._group(number), decision.batch, piece)
-        answer = self._end(PreparedTransaction(self._driver_id, *driver), commit=True)
-        return Driver(answer["ProducerId"], answer["ProducerEpoch"])
+        response = self._end(PreparedTransaction(self._driver_id, *driver), commit=True)
+        return Driver(response["ProducerId"], response["ProducerEpoch"])
 
     def _store(self, driver: Driver, group: str, batch: int, piece: str) -> None:
         row = {
@@ -263,9 +263,9 @@ class Cluster:
                 "Topics": [{"Name": self._where.topic, "Partitions": [row]}],
             },
             ("coordinator", "group", group),
-            codes=lambda answer: [
+            codes=lambda response: [
                 (each["ErrorCode"], None, about)
-                for topic in answer["Topics"]
+                for topic in response["Topics"]
                 for each in topic["Partitions"]
             ],
             again=(ConcurrentTransactionsError,),

@@ -39,7 +39,7 @@ _MARGIN_MAX_MS: Final = 60_000
 # Coordinators abort expired transactions every ten seconds by default. If one that has expired is
 # open for much longer, the clock of the driver is wrong, and says nothing about the time left.
 _CLEANUP_MS: Final = 30_000
-# How long the tasks of a failed write may take to stop. Nobody else would abort what they begin.
+# How long the tasks of a failed write may take to stop. No other code aborts what they begin.
 _STOPPING_S: Final = 2.0
 # How often a batch write tries to commit its transactions. Each try takes `default_api_timeout_ms`.
 _TRIES: Final = 3
@@ -151,7 +151,7 @@ def sweep(cluster: Cluster, options: SinkOptions, driver: Driver | None = None) 
 def abort_batch(options: SinkOptions, messages: Sequence[Any]) -> None:
     """Aborts the transactions of a batch that failed before its decision.
 
-    If no task has reported, nobody knows which run they belong to. They may be those of a newer
+    If no task has reported, it is unknown which run they belong to. They may be those of a newer
     run, so they stay until the next batch of the query is committed, or until they expire.
     """
     delivery = delivery_of(options)

@@ -54,8 +54,8 @@ class FilteringReader(BatchReader):
             # The ends are known already. So if a partition has no record since that time, none of
             # the records before its end is so new.
             since = reader.at_time(open_, limits.since_ms)
-            # Where offsets are lost, the start stays, so that the task finds the loss: nobody knows
-            # the timestamps of lost records.
+            # Where offsets are lost, the start stays, so that the task finds the loss: the
+            # timestamps of lost records are unknown.
             earliest = reader.earliest(open_)
             first |= {
                 tp: max(first[tp], at)

@@ -33,7 +33,7 @@ def secure(start: Callable[..., EmbeddedBroker], protocol: str) -> EmbeddedBroke
 def test_scenario_109_tls_stops_who_has_another_certificate(
     certificate: str, client: Any, start_embedded: Callable[..., EmbeddedBroker]
 ) -> None:
-    """He shows a certificate for another host, or one of an authority that nobody trusts."""
+    """The relay sends a certificate for another host, or one of an unknown authority."""
     broker = secure(start_embedded, "SASL_SSL")
     trusted = certificates() / ("ca.pem" if certificate == "wrong-host" else "other-ca.pem")
     with relay(broker.bootstrap_servers, server_context(certificate)) as middle:

@@ -1,4 +1,4 @@
-"""Somebody between the client and a real broker changes the messages of GSSAPI."""
+"""An attacker between the client and a real broker changes the messages of GSSAPI."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_token_of_an_impossible_length_is_refused(
 
 
 def test_a_message_of_another_connection_is_refused(kafka: RealKafka, realm: Realm) -> None:
-    """Scenario 88: the answer to another ticket of the same client."""
+    """Scenario 88: the response to another ticket of the same client."""
     seen: list[bytes] = []
 
     def keep(number: int, response: bytes) -> bytes:

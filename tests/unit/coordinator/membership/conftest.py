@@ -16,7 +16,7 @@ def make(fake) -> Any:
     def call(**configs: Any) -> Any:
         given = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 1, **configs}
         consumer = fake.consumer.KafkaConsumer(**given)
-        consumer.client.answers.update(
+        consumer.client.responses.update(
             Metadata={
                 "Brokers": [],
                 "Topics": [

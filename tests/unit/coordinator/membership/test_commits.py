@@ -67,7 +67,7 @@ def test_the_commit_before_partitions_go_is_tried_again(make):
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
     moved = not_committed(NotCoordinatorError.errno)
-    consumer.client.answers["OffsetCommit"] = [moved, moved, {"Topics": []}]
+    consumer.client.responses["OffsetCommit"] = [moved, moved, {"Topics": []}]
     consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
     wait_until(lambda: joins(consumer) == 2, 5)
     assert [each for each in apis(consumer) if each in ("OffsetCommit", "JoinGroup")] == [
@@ -84,7 +84,7 @@ def test_the_commit_before_partitions_go_is_not_tried_for_ever(make, monkeypatch
     consumer = make()
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
-    consumer.client.answers["OffsetCommit"] = not_committed(NotCoordinatorError.errno)
+    consumer.client.responses["OffsetCommit"] = not_committed(NotCoordinatorError.errno)
     consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
     wait_until(lambda: joins(consumer) == 2, 5)
     assert apis(consumer).count("OffsetCommit") > 1
@@ -95,7 +95,7 @@ def test_a_commit_for_a_topic_that_is_gone_is_not_tried_again(make):
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
     gone = not_committed(UnknownTopicOrPartitionError.errno)
-    consumer.client.answers["OffsetCommit"] = gone
+    consumer.client.responses["OffsetCommit"] = gone
     consumer.close()
     assert apis(consumer)[-2:] == ["OffsetCommit", "LeaveGroup"]
     assert apis(consumer).count("OffsetCommit") == 1
@@ -105,7 +105,7 @@ def test_the_end_waits_no_longer_for_the_last_commit_than_it_may(make):
     consumer = make()
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
-    consumer.client.answers["OffsetCommit"] = not_committed(NotCoordinatorError.errno)
+    consumer.client.responses["OffsetCommit"] = not_committed(NotCoordinatorError.errno)
     began = time.monotonic()
     consumer.close(timeout_ms=100)
     assert time.monotonic() - began < 2
@@ -117,7 +117,7 @@ def test_the_last_commit_of_a_member_is_tried_again(make):
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
     gone = KafkaConnectionError("gone")
-    consumer.client.answers["OffsetCommit"] = [gone, gone, {"Topics": []}]
+    consumer.client.responses["OffsetCommit"] = [gone, gone, {"Topics": []}]
     consumer.close()
     assert apis(consumer)[-4:] == ["OffsetCommit"] * 3 + ["LeaveGroup"]
 
@@ -131,7 +131,7 @@ def test_offsets_that_were_asked_for_before_partitions_went_are_not_used(make):
     consumer.hooks.before_poll(0)
     assert apis(consumer)[-1] == "OffsetFetch"
     consumer.client.held = None
-    consumer.client.answers["OffsetFetch"] = fetched(7)
+    consumer.client.responses["OffsetFetch"] = fetched(7)
     rebalanced(consumer)
     held[0].complete(fetched(1))
     polled(consumer)
@@ -140,7 +140,7 @@ def test_offsets_that_were_asked_for_before_partitions_went_are_not_used(make):
 
 def tried_again_after_a_rebalance(consumer: Any, *kept: TopicPartition) -> Any:
     """The first commit of ONE is refused, and a rebalance comes before the second try."""
-    consumer.client.answers["OffsetCommit"] = [
+    consumer.client.responses["OffsetCommit"] = [
         not_committed(CoordinatorLoadInProgressError.errno),
         {"Topics": []},
     ]
@@ -148,7 +148,7 @@ def tried_again_after_a_rebalance(consumer: Any, *kept: TopicPartition) -> Any:
     wait = next(steps)
     pause = steps.send(wait.what.result(0))
     assert pause.what is None
-    consumer.client.answers["SyncGroup"] = synced(*kept)
+    consumer.client.responses["SyncGroup"] = synced(*kept)
     rebalanced(consumer)
     assert consumer.assignment() == set(kept)
     return steps
@@ -165,7 +165,7 @@ def test_a_commit_is_not_tried_again_for_a_partition_that_went(make, kept):
     assert apis(consumer).count("OffsetCommit") == 1
 
 
-def test_an_answer_to_a_commit_from_before_a_partition_went_says_nothing_of_its_offset_now(make):
+def test_a_response_to_a_commit_from_before_a_partition_went_says_nothing_of_its_offset_now(make):
     """Another member may have committed meanwhile: what this one commits next is not skipped."""
     consumer = make(auto_commit_interval_ms=0)
     polled(consumer)
@@ -184,7 +184,7 @@ def test_an_answer_to_a_commit_from_before_a_partition_went_says_nothing_of_its_
 
 def test_a_commit_is_tried_again_where_its_partition_stays_through_a_rebalance(make):
     consumer = make(enable_auto_commit=False, partition_assignment_strategy=["cooperative-sticky"])
-    consumer.client.answers["JoinGroup"] = {**joined(), "ProtocolName": "cooperative-sticky"}
+    consumer.client.responses["JoinGroup"] = {**joined(), "ProtocolName": "cooperative-sticky"}
     polled(consumer)
     steps = tried_again_after_a_rebalance(consumer, ONE)
     wait = steps.send(None)
@@ -197,7 +197,7 @@ def test_a_commit_that_waited_for_its_turn_is_not_sent_for_a_partition_that_went
     consumer = make(enable_auto_commit=False)
     polled(consumer)
     asked_at = consumer._driver.departures
-    consumer.client.answers["SyncGroup"] = synced(ZERO)
+    consumer.client.responses["SyncGroup"] = synced(ZERO)
     rebalanced(consumer)
     with pytest.raises(CommitFailedError, match="t-1"):
         next(consumer._driver.commit({ONE: OffsetAndMetadata(5)}, 1000, asked_at))
@@ -208,7 +208,7 @@ def test_partitions_of_ones_own_choice_are_committed_though_others_are_assigned_
     consumer = make()
     consumer.unsubscribe()
     consumer.assign([ONE])
-    consumer.client.answers["OffsetCommit"] = [
+    consumer.client.responses["OffsetCommit"] = [
         not_committed(CoordinatorLoadInProgressError.errno),
         {"Topics": []},
     ]

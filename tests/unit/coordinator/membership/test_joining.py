@@ -26,7 +26,7 @@ def test_no_partition_is_taken_while_a_heartbeat_that_was_replaced_is_in_flight(
     assert consumer.assigned == [ZERO, ONE]
 
 
-def test_the_answer_to_a_report_is_taken_before_those_to_its_repeats(make):
+def test_the_response_to_a_report_is_taken_before_those_to_its_repeats(make):
     consumer = make(group_protocol="consumer")
     body = {"MemberId": "m", "MemberEpoch": 0}
     later = beaten(body) | {
@@ -78,7 +78,7 @@ def test_a_leader_has_the_topics_of_others_looked_for_at_once(make):
         {"MemberId": each, "Metadata": Subscription(3, [topic]).encode()}
         for each, topic in (("m", "t"), ("n", "u"))
     ]
-    consumer.client.answers["JoinGroup"] = {**joined(), "Leader": "m", "Members": rows}
+    consumer.client.responses["JoinGroup"] = {**joined(), "Leader": "m", "Members": rows}
     assert consumer.hooks.before_poll(1000) > 1
     assert apis(consumer)[-1] == "JoinGroup"
     assert consumer.hooks.before_poll(1000) <= 1, "not once metadata_max_age_ms is over"
@@ -121,7 +121,7 @@ def test_a_rebalance_goes_on_while_a_position_is_waited_for_but_takes_nothing_aw
 
 def test_what_is_wrong_is_raised_once_and_the_next_poll_tries_again(make):
     consumer = make()
-    consumer.client.answers["JoinGroup"] = [joined(GroupAuthorizationFailedError.errno), joined()]
+    consumer.client.responses["JoinGroup"] = [joined(GroupAuthorizationFailedError.errno), joined()]
     with pytest.raises(GroupAuthorizationFailedError):
         polled(consumer)
     polled(consumer)

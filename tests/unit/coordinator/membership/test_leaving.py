@@ -55,12 +55,12 @@ def closed(consumer: Any) -> None:
     consumer.close(timeout_ms=1000)
 
 
-def answer_to_leaving(consumer: Any, *answers: Any) -> None:
+def respond_to_leaving(consumer: Any, *responses: Any) -> None:
     """Sets the responses to a leave request. The last one repeats."""
     api = "LeaveGroup" if consumer.config["group_protocol"] == "classic" else _HEARTBEAT
     good = beaten({"MemberId": "m", "MemberEpoch": -1})
-    consumer.client.answers[api] = [
-        {**good, "ErrorCode": each} if isinstance(each, int) else each for each in answers
+    consumer.client.responses[api] = [
+        {**good, "ErrorCode": each} if isinstance(each, int) else each for each in responses
     ]
 
 
@@ -75,7 +75,7 @@ def test_leaving_is_tried_again_until_the_group_has_heard_it(make, protocol, fai
     consumer = make(group_protocol=protocol)
     polled(consumer)
     before = len(consumer.client.forgotten)
-    answer_to_leaving(consumer, *failures, 0)
+    respond_to_leaving(consumer, *failures, 0)
     consumer.close()
     assert leaves(consumer) == len(failures) + 1
     assert len(consumer.client.forgotten) - before == len(failures)
@@ -85,7 +85,7 @@ def test_leaving_is_tried_again_until_the_group_has_heard_it(make, protocol, fai
 def test_leaving_is_given_up_with_a_warning_when_the_time_is_over(make, caplog, protocol):
     consumer = make(group_protocol=protocol)
     polled(consumer)
-    answer_to_leaving(consumer, _LOST)
+    respond_to_leaving(consumer, _LOST)
     began = time.monotonic()
     consumer.close(timeout_ms=500)
     assert 0.4 < time.monotonic() - began < 5
@@ -98,7 +98,7 @@ def test_leaving_is_not_tried_again_where_the_group_does_not_know_the_member(mak
     """The response to the first request was lost, or the session has ended."""
     consumer = make(group_protocol=protocol)
     polled(consumer)
-    answer_to_leaving(consumer, UnknownMemberIdError.errno)
+    respond_to_leaving(consumer, UnknownMemberIdError.errno)
     consumer.close()
     assert leaves(consumer) == 1
 
@@ -109,7 +109,7 @@ def test_polls_try_to_leave_again_where_a_listener_has_unsubscribed(make, protoc
         def on_partitions_revoked(self, revoked): ...
         def on_partitions_assigned(self, assigned):
             consumer.unsubscribe()
-            answer_to_leaving(consumer, _LOST, _LOST, 0)
+            respond_to_leaving(consumer, _LOST, _LOST, 0)
 
     consumer = make(group_protocol=protocol)
     consumer.subscribe(["t"], listener=Listener())

@@ -44,7 +44,7 @@ def test_an_interrupted_listener_does_not_stop_the_membership(make, what):
     interrupts.append(1)
     with pytest.raises(KeyboardInterrupt):
         rebalanced(consumer)
-    consumer.client.answers["SyncGroup"] = synced(ONE)
+    consumer.client.responses["SyncGroup"] = synced(ONE)
     polled(consumer)
     rebalanced(consumer)
     assert consumer.assignment() == {ONE}

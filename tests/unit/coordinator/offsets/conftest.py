@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.coordinator.offsets.answers import committed
+from tests.unit.coordinator.offsets.responses import committed
 
 FAST = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 1}
 
@@ -20,5 +20,5 @@ def make(fake) -> Any:
 
     yield call
     for each in made:
-        each.client.answers["OffsetCommit"] = committed()
+        each.client.responses["OffsetCommit"] = committed()
         each.close(timeout_ms=10)

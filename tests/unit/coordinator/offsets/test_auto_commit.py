@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.closing import watch_nothing
-from tests.unit.coordinator.offsets.answers import ONE, ZERO, committed, offsets
+from tests.unit.coordinator.offsets.responses import ONE, ZERO, committed, offsets
 from thalweg.coordinator.driver import _offset_commit
 from thalweg.interceptor import ConsumerInterceptor
 from thalweg.structs import OffsetAndMetadata
@@ -17,7 +17,7 @@ def test_a_commit_whose_interceptor_is_interrupted_has_its_result(make):
             raise KeyboardInterrupt
 
     consumer = make(interceptor_classes=[Interrupted()])
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     future = consumer.commit_async({ZERO: OffsetAndMetadata(1)})
     with pytest.raises(KeyboardInterrupt):
         consumer.hooks.before_poll(0)
@@ -26,7 +26,7 @@ def test_a_commit_whose_interceptor_is_interrupted_has_its_result(make):
 
 def test_auto_commit_sends_what_moved_when_it_is_due(make):
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     assert consumer.hooks.before_poll(1000) is not None
     consumer.hooks.before_poll(1000)
@@ -40,7 +40,7 @@ def test_auto_commit_sends_what_moved_when_it_is_due(make):
 def test_the_same_offset_is_committed_again_after_a_reset(make):
     """The topic may be a new one, of which nothing is committed."""
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     consumer.known = {ZERO: OffsetAndMetadata(100)}
     for since, requests in ((7, 1), (7, 1), (9, 2), (9, 2)):
         consumer.returned = {ZERO: (since, 0, 100, 100)}
@@ -54,7 +54,7 @@ def test_the_same_offset_is_committed_again_after_a_reset(make):
 def test_waiting_for_a_position_is_no_poll(make):
     """It finds committed offsets. It does not commit records in progress or report outcomes."""
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
-    consumer.client.answers.update(OffsetCommit=committed(), OffsetFetch=offsets(p1=5))
+    consumer.client.responses.update(OffsetCommit=committed(), OffsetFetch=offsets(p1=5))
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     consumer.waiting = [ONE]
     told: list[Any] = []
@@ -71,7 +71,7 @@ def test_what_does_not_move_is_committed_again_now_and_then(make, monkeypatch):
     """A coordinator forgets offsets that are not committed again, even of an idle consumer."""
     monkeypatch.setattr(_offset_commit, "_REFRESH_MS", 0.0)
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     for _ in range(3):
         consumer.hooks.before_poll(1000)
@@ -88,7 +88,7 @@ def test_auto_commit_waits_for_its_interval(make):
 
 def test_a_failed_auto_commit_is_logged_and_tried_again(make, caplog):
     consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
-    consumer.client.answers["OffsetCommit"] = [committed(p0=14), committed()]
+    consumer.client.responses["OffsetCommit"] = [committed(p0=14), committed()]
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     consumer.hooks.before_poll(0)
     assert "an asynchronous commit of group g failed" in caplog.text
@@ -98,7 +98,7 @@ def test_a_failed_auto_commit_is_logged_and_tried_again(make, caplog):
 
 def test_closing_and_reassigning_commit_first(make):
     consumer = make(enable_auto_commit=True)
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     consumer.assign([ONE])
     assert len(consumer.client.requests) == 1
@@ -143,7 +143,7 @@ def test_a_consumer_that_is_open_at_exit_is_closed_and_does_not_commit(fake, mon
 
 def test_a_last_commit_that_fails_is_logged_and_the_consumer_closed(make, caplog):
     consumer = make(enable_auto_commit=True)
-    consumer.client.answers["OffsetCommit"] = committed(p0=30)
+    consumer.client.responses["OffsetCommit"] = committed(p0=30)
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     consumer.close(timeout_ms=100)
     assert consumer.closed

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.coordinator.offsets.answers import ONE, ZERO, committed
+from tests.unit.coordinator.offsets.responses import ONE, ZERO, committed
 from thalweg.errors import (
     CommitFailedError,
     KafkaConnectionError,
@@ -20,7 +20,7 @@ from thalweg.structs import OffsetAndMetadata
 
 def test_an_offset_alone_is_committed_without_metadata(make):
     consumer = make()
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     consumer.commit({ZERO: 5})
     consumer.commit({ZERO: (6, "x")})
     consumer.commit_async({ZERO: 7})
@@ -55,7 +55,7 @@ def test_a_close_without_time_fails_commits_in_flight(make):
 
 def test_a_commit_sends_positions_or_what_it_is_given(make):
     consumer = make(group_instance_id="i")
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     consumer.known = {ONE: OffsetAndMetadata(9, "", 4)}
     consumer.commit()
     api, body, node = consumer.client.requests[-1]
@@ -116,7 +116,7 @@ def test_nothing_to_commit_asks_nobody(make):
 def test_a_commit_is_retried_while_that_may_help(make):
     consumer = make()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
-    consumer.client.answers["OffsetCommit"] = [committed(p0=16), committed(p0=14), committed()]
+    consumer.client.responses["OffsetCommit"] = [committed(p0=16), committed(p0=14), committed()]
     consumer.commit()
     assert len(consumer.client.requests) == 3
     assert consumer.client.forgotten == [("group", "g")]
@@ -125,7 +125,7 @@ def test_a_commit_is_retried_while_that_may_help(make):
 def test_a_commit_that_never_succeeds_ends_with_its_last_error(make):
     consumer = make()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
-    consumer.client.answers["OffsetCommit"] = committed(p0=16)
+    consumer.client.responses["OffsetCommit"] = committed(p0=16)
     with pytest.raises(KafkaTimeoutError) as caught:
         consumer.commit(timeout_ms=20)
     assert isinstance(caught.value.__cause__, NotCoordinatorError)
@@ -134,7 +134,7 @@ def test_a_commit_that_never_succeeds_ends_with_its_last_error(make):
 def test_the_error_that_no_retry_cures_wins(make):
     consumer = make()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
-    consumer.client.answers["OffsetCommit"] = committed(p0=14, p1=12)
+    consumer.client.responses["OffsetCommit"] = committed(p0=14, p1=12)
     with pytest.raises(OffsetMetadataTooLargeError, match="t-1"):
         consumer.commit()
 
@@ -143,7 +143,7 @@ def test_the_error_that_no_retry_cures_wins(make):
 def test_a_group_with_members_refuses_with_what_to_do(make, code):
     consumer = make()
     consumer.known = {ZERO: OffsetAndMetadata(1)}
-    consumer.client.answers["OffsetCommit"] = committed(p0=code)
+    consumer.client.responses["OffsetCommit"] = committed(p0=code)
     with pytest.raises(CommitFailedError, match="Use another group_id"):
         consumer.commit()
     assert UnknownMemberIdError.errno == 25
@@ -179,7 +179,7 @@ def test_asynchronous_commits_are_told_in_order_from_within_poll(make):
 
 def test_a_commit_waits_for_the_asynchronous_ones_before_it(make):
     consumer = make()
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     order: list[str] = []
     consumer.commit_async({ZERO: OffsetAndMetadata(1)}, lambda *_: order.append("async"))
     consumer.commit({ZERO: OffsetAndMetadata(2)})
@@ -190,7 +190,7 @@ def test_a_commit_waits_for_the_asynchronous_ones_before_it(make):
 def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(make, caplog):
     """The error is retriable in commits, as in Java: the partition may be new."""
     consumer = make()
-    consumer.client.answers["OffsetCommit"] = committed(p1=3)
+    consumer.client.responses["OffsetCommit"] = committed(p1=3)
     with pytest.raises(KafkaTimeoutError, match="t-1: This server does not host") as caught:
         consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=500)
     assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
@@ -201,15 +201,15 @@ def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(
 
 def test_a_last_try_that_is_cut_short_does_not_hide_why_those_before_it_failed(make):
     consumer = make()
-    answers = [committed(p0=3), KafkaTimeoutError("no response yet")]
-    consumer.client.answers["OffsetCommit"] = answers
+    responses = [committed(p0=3), KafkaTimeoutError("no response yet")]
+    consumer.client.responses["OffsetCommit"] = responses
     with pytest.raises(KafkaTimeoutError, match="t-0: This server does not host"):
         consumer.commit({ZERO: OffsetAndMetadata(1)}, timeout_ms=500)
 
 
 def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):
     consumer = make()
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     told: list[Any] = []
 
     def bad(*_: Any) -> None:
@@ -229,7 +229,7 @@ def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):
 def test_a_callback_may_commit_again_whenever_a_commit_fails(make, call):
     """The usual retry. Each call reports only commits that were made before the call."""
     consumer = make()
-    consumer.client.answers["OffsetCommit"] = committed(p0=22)
+    consumer.client.responses["OffsetCommit"] = committed(p0=22)
     told: list[Any] = []
 
     def again(given: Any, outcome: Any) -> None:
@@ -248,7 +248,7 @@ def test_a_callback_may_commit_again_whenever_a_commit_fails(make, call):
         consumer.close(timeout_ms=50)
         assert all(each.failed() for each in futures)
     assert len(told) == 1
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
 
 
 def test_close_with_a_silent_coordinator_ends_although_a_callback_commits_again(make):
@@ -270,7 +270,7 @@ def test_close_with_a_silent_coordinator_ends_although_a_callback_commits_again(
 def test_a_moved_coordinator_is_found_although_another_partition_is_refused(make):
     """A broker refuses a deleted topic's partition before it checks that it is the coordinator."""
     consumer = make()
-    consumer.client.answers["OffsetCommit"] = [committed(p0=3, p1=16), committed()]
+    consumer.client.responses["OffsetCommit"] = [committed(p0=3, p1=16), committed()]
     consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=1000)
     assert consumer.client.forgotten == [("group", "g")]
     assert len(consumer.client.requests) == 2
@@ -287,7 +287,7 @@ def test_the_default_callback_and_interceptors_hear_of_commits(make):
         interceptor_classes=[Own()],
         default_offset_commit_callback=lambda offsets, result: heard.append(("default", offsets)),
     )
-    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.client.responses["OffsetCommit"] = committed()
     given = {ZERO: OffsetAndMetadata(1)}
     consumer.commit_async(given)
     consumer.hooks.before_poll(0)

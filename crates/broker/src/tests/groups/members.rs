@@ -174,7 +174,7 @@ fn a_session_does_not_run_while_the_coordinator_takes_its_time() {
 fn a_request_that_its_member_has_repeated_holds_no_session() {
     let mut bench = served();
     bench.publish(classic("Stable", 1, &["m"]));
-    // Kafka never answers the older one of two JoinGroups.
+    // Kafka never responds to the older one of two JoinGroups.
     let older = wait(bench.handle(1, &join("m"), 9));
     bench.request();
     wait(bench.handle(1, &join("m"), 9));

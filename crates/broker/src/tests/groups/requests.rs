@@ -1,4 +1,4 @@
-//! Requests to the coordinator, and its answers.
+//! Requests to the coordinator, and its responses.
 
 use std::task::Poll;
 

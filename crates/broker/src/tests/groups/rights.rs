@@ -69,7 +69,7 @@ impl World {
         assert_eq!(answer.results[0].error_code, 0);
     }
 
-    /// Returns the answer of the coordinator, as it reaches the client.
+    /// Returns the response of the coordinator, as it reaches the client.
     fn described<R: Request>(
         &mut self,
         request: &R,

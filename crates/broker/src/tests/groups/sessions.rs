@@ -56,7 +56,7 @@ fn a_refused_request_leaves_the_time_that_was_left() {
         sessions.next_deadline(),
         Some(start + TIMEOUT * 2 + TIMEOUT / 2)
     );
-    // An accepted request counts, even if a refused one is answered after it.
+    // An accepted request counts, even if a refused one gets its response after it.
     assert!(sessions.hold(&who("m"), start + TIMEOUT * 2));
     assert!(sessions.hold(&who("m"), start + TIMEOUT * 2));
     sessions.release(&who("m"), true, start + TIMEOUT * 2);

@@ -75,7 +75,7 @@ impl Client {
     }
 }
 
-/// Returns the answer of a broker, with what it does to the connection.
+/// Returns the response of a broker, with what it does to the connection.
 fn answered<R: Request>(outcome: Outcome, version: i16) -> (Answer, R::Response) {
     let Outcome::Answer(answer) = outcome else {
         panic!("no answer: {outcome:?}");

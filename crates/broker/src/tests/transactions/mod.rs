@@ -1,4 +1,4 @@
-//! Transactions by requests and answers. The codes are those of a real Kafka 4.3, see
+//! Transactions by requests and responses. The codes are those of a real Kafka 4.3, see
 //! `tests/integration/transactions/test_transaction_requests.py`.
 
 mod contents;

@@ -162,7 +162,7 @@ fn an_exhausted_epoch_is_replaced_by_init_too() {
     let (id, epoch) = (writer.id, writer.epoch);
     let next = try_init(&mut bench, "x", Some((id, epoch))).unwrap();
     assert_eq!((next.id != id, next.epoch), (true, 0));
-    // The same request may come again after a lost answer, but not one with an older epoch.
+    // The same request may come again after a lost response, but not one with an older epoch.
     assert_eq!(try_init(&mut bench, "x", Some((id, epoch))), Ok(next));
     assert_eq!(try_init(&mut bench, "x", Some((id, 5))), FENCED);
 }

@@ -32,7 +32,7 @@ fn a_transaction_is_rolled_back_at_its_timeout_and_its_producer_fenced() {
     assert_eq!(writer.produce(&mut bench, "t", 1), late);
     assert_eq!(writer.add(&mut bench, "t"), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(writer.commit(&mut bench), Err(ErrorCode::INVALID_TXN_STATE));
-    // The producer may abort and continue. The answer has its current epoch.
+    // The producer may abort and continue. The response has its current epoch.
     assert_eq!(writer.abort(&mut bench), Ok(writer.at(1)));
     let (id, epoch) = (writer.id, writer.epoch);
     assert_eq!(

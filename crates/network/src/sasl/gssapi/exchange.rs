@@ -19,7 +19,7 @@ use crate::sasl::{SaslError, Session, TokenError, shown};
 /// The limit on a token of the broker. Kerberos tokens of brokers have about 200 bytes.
 const TOKEN_BYTES_MAX: usize = 1 << 16;
 
-/// The security layer "none", in the bit mask that the broker sends and in the client's answer.
+/// The security layer "none", in the bit mask that the broker sends and in the client's response.
 const NO_LAYER: u8 = 1;
 
 /// The bytes of the bit mask, and of the limit on wrapped messages that follows it.

@@ -6,7 +6,7 @@
 //!                             └──────────────── reply ─────────────────────┘
 //! ```
 //! The provider is asked at the first authentication, then in the background before the token
-//! expires. If nobody knows when a token expires, the provider is asked for each authentication, and
+//! expires. If the expiry of a token is unknown, the provider is asked for each authentication, and
 //! connections that wait at the same time share a token. After failures there are pauses, because
 //! each connection tries again about once a second. In a pause, connections get the answer of the
 //! last call.

@@ -52,7 +52,7 @@ enum State {
     Start,
     /// The client has sent its token.
     Sent,
-    /// The broker has refused the token. The client has answered with the byte that ends the
+    /// The broker has refused the token. The client has responded with the byte that ends the
     /// exchange.
     Refused(Refusal),
     Ended,
@@ -125,7 +125,7 @@ impl Session for OAuthBearer {
         };
         Refused {
             words,
-            // The broker may have new keys, or somebody revoked the token.
+            // The broker may have new keys, or the token was revoked.
             try_again: self.supplied.cached,
         }
     }

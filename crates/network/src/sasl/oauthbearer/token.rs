@@ -50,7 +50,7 @@ pub trait TokenProvider: Send + Sync {
 pub struct TokenReply(pub(super) oneshot::Sender<Result<Token, TokenError>>);
 
 impl TokenReply {
-    /// Answers. Nobody may be waiting any more.
+    /// Answers. Perhaps no connection waits any more.
     pub fn send(self, answer: Result<Token, TokenError>) {
         let _ = self.0.send(answer);
     }

@@ -5,7 +5,6 @@ mod expiry;
 mod idempotence;
 mod idle_topics;
 mod ordering;
-mod outlets;
 mod recreated_topics;
 mod retries;
 mod unanswered_batches;

@@ -22,7 +22,7 @@ fn no_more_batches_go_out_than_a_broker_remembers() {
     world.brokers.move_leader(TOPIC, 0, 2);
     world.cluster.request_update();
     world.advance_ms(500);
-    // The new leader does not answer any of them yet.
+    // The new leader does not respond to any of them yet.
     world.script(vec![Reaction::Hold; 4]);
     for n in 2..9 {
         sent.push(world.send_alone(0, &n.to_string()));

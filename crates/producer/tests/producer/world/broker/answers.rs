@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg_cluster::{ApiVersions, ConnectionError, ConnectionId, Event, Frame, NodeId, Purpose};
+use thalweg_cluster::{ApiVersions, ConnectionError, ConnectionId, Event, Frame, NodeId};
 use thalweg_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey,
 };
@@ -21,15 +21,14 @@ use crate::world::broker::request::{Asked, Held, open};
 use crate::world::coordinator::{Coordinator, Outcome, Values};
 
 impl Brokers {
-    pub(super) fn connect(&mut self, conn: ConnectionId, node: NodeId, purpose: Purpose) {
+    pub(super) fn connect(&mut self, conn: ConnectionId, node: NodeId) {
         // Bootstrap addresses lead to the first node that is up.
         let node = if node < 0 {
             self.nodes.first().copied().unwrap_or(node)
         } else {
             node
         };
-        let refused = self.refuses_second && purpose == Purpose::SecondProduce;
-        if refused || !self.nodes.contains(&node) || self.unreachable.contains(&node) {
+        if !self.nodes.contains(&node) || self.unreachable.contains(&node) {
             let error = ConnectionError::Connect {
                 address: format!("n{node}:9092"),
                 reason: "connection refused".to_owned(),
@@ -67,13 +66,13 @@ impl Brokers {
             ..Default::default()
         };
         let api_versions = Arc::new(ApiVersions::from_response(&answer));
-        self.conns.insert(conn, (node, purpose));
+        self.conns.insert(conn, node);
         self.events
             .push_back(Event::Connected { conn, api_versions });
     }
 
     pub(super) fn read(&mut self, conn: ConnectionId, frame: &Frame) {
-        let Some(&(node, _)) = self.conns.get(&conn) else {
+        let Some(&node) = self.conns.get(&conn) else {
             return;
         };
         let (header, mut reader) = open(frame);

@@ -11,7 +11,7 @@ pub(crate) use request::copied;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use thalweg_cluster::{Action, ConnectionError, ConnectionId, Event, Frame, NodeId, Purpose};
+use thalweg_cluster::{Action, ConnectionError, ConnectionId, Event, Frame, NodeId};
 use thalweg_protocol::{ApiKey, ErrorCode, Uuid};
 use thalweg_records::Decompressor;
 
@@ -31,9 +31,6 @@ pub(crate) struct Brokers {
     pub(crate) nodes: BTreeSet<NodeId>,
     /// These nodes are up for the other nodes, but clients cannot connect to them.
     pub(crate) unreachable: BTreeSet<NodeId>,
-    /// If set, a second connection for producing is refused, as by a limit of connections per
-    /// address.
-    pub(crate) refuses_second: bool,
     pub(crate) topics: BTreeMap<String, Topic>,
     pub(crate) logs: BTreeMap<(String, i32), Log>,
     /// Reactions to the next Produce requests, in order.
@@ -45,7 +42,7 @@ pub(crate) struct Brokers {
     pub(crate) message_max_bytes: usize,
     pub(crate) producer_id_errors: VecDeque<ErrorCode>,
     pub(crate) first_epoch: i16,
-    pub(crate) conns: BTreeMap<ConnectionId, (NodeId, Purpose)>,
+    pub(crate) conns: BTreeMap<ConnectionId, NodeId>,
     /// The node and topic-partitions of each Produce request that arrived, and their versions
     /// below.
     pub(crate) requests: Vec<(NodeId, Vec<(String, i32)>)>,
@@ -127,22 +124,6 @@ impl Brokers {
             .count()
     }
 
-    /// Returns the connection of each partition in the held requests, the oldest request first.
-    pub(crate) fn held_partitions(&self) -> Vec<(i32, Purpose)> {
-        let of_one = |held: &Held| {
-            let purpose = self.conns[&held.conn].1;
-            let topics = held.read().request.topic_data;
-            let partitions = topics.into_iter().flat_map(|topic| topic.partition_data);
-            let found: Vec<_> = partitions.map(|each| (each.index, purpose)).collect();
-            found
-        };
-        self.held.iter().flat_map(of_one).collect()
-    }
-
-    pub(crate) fn has_connection(&self, purpose: Purpose) -> bool {
-        self.conns.values().any(|&(_, of)| of == purpose)
-    }
-
     /// Returns the oldest held request, which shares its memory with the producer.
     pub(crate) fn held_frame(&self) -> Frame {
         self.held.front().expect("a request is held").frame.clone()
@@ -184,19 +165,10 @@ impl Brokers {
 
     /// Breaks all connections of a node.
     pub(crate) fn disconnect(&mut self, node: NodeId) {
-        self.disconnect_if(|to| to.0 == node);
-    }
-
-    /// Breaks all second connections for producing.
-    pub(crate) fn disconnect_second(&mut self) {
-        self.disconnect_if(|to| to.1 == Purpose::SecondProduce);
-    }
-
-    fn disconnect_if(&mut self, is_meant: impl Fn((NodeId, Purpose)) -> bool) {
         let conns: Vec<_> = self
             .conns
             .iter()
-            .filter(|&(_, &to)| is_meant(to))
+            .filter(|&(_, &to)| to == node)
             .map(|(&c, _)| c)
             .collect();
         for conn in conns {
@@ -235,12 +207,7 @@ impl Brokers {
 
     pub(crate) fn act(&mut self, action: Action) {
         match action {
-            Action::Connect {
-                conn,
-                node,
-                purpose,
-                ..
-            } => self.connect(conn, node, purpose),
+            Action::Connect { conn, node, .. } => self.connect(conn, node),
             Action::Write { conn, frame } => self.read(conn, &frame),
             Action::Reauthenticate { .. } => panic!("these connections have no sessions"),
             Action::Close { conn } => {

@@ -1,4 +1,4 @@
-"""Reads what a token endpoint answers.
+"""Reads the responses of a token endpoint.
 
 200 {"access_token": ..., "expires_in": ...} ──> Kept        anything else ──> Failure
 """
@@ -54,14 +54,14 @@ class Kept:
 
 def token_of(response: Response, sub_claim: str) -> Kept | Failure:
     """Returns the token of a response with status 200. No failure contains any of its body."""
-    answer = _json(response.body)
-    if answer is None:
+    document = _json(response.body)
+    if document is None:
         return Failure(
             "status 200, but the body is not a JSON object. Check"
             " sasl_oauthbearer_token_endpoint_url",
             status=200,
         )
-    value = next((answer[key] for key in ("access_token", "id_token") if answer.get(key)), None)
+    value = next((document[key] for key in ("access_token", "id_token") if document.get(key)), None)
     if not isinstance(value, str):
         return Failure(
             "status 200, but the response contains neither access_token nor id_token", status=200
@@ -70,7 +70,7 @@ def token_of(response: Response, sub_claim: str) -> Kept | Failure:
         return Failure(
             "status 200, but the token contains a character that is not ASCII", status=200
         )
-    return kept(value, _seconds(answer.get("expires_in")), sub_claim)
+    return kept(value, _seconds(document.get("expires_in")), sub_claim)
 
 
 def kept(value: str, life_s: float | None, sub_claim: str) -> Kept:
@@ -103,8 +103,8 @@ def failure_of(response: Response, secrets: tuple[str, ...]) -> Failure:
             " sasl_oauthbearer_token_endpoint_url to the right address",
             status=status,
         )
-    answer = _json(response.body) or {}
-    code, description = answer.get("error"), answer.get("error_description")
+    document = _json(response.body) or {}
+    code, description = document.get("error"), document.get("error_description")
     code = shown(_without(code, secrets)) if isinstance(code, str) else None
     text = f"{status} {code}" if code else str(status)
     if isinstance(description, str) and description:
@@ -130,10 +130,10 @@ def _without(text: str, secrets: tuple[str, ...]) -> str:
 
 def _json(body: bytes) -> dict[str, Any] | None:
     try:
-        answer = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return answer if isinstance(answer, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _seconds(given: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""The bodies of a classic group's answers, its row in DescribeGroups, and its view."""
+"""The bodies of a classic group's responses, its row in DescribeGroups, and its view."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ def member_of(event: Arrived, member_id: str) -> GroupMember:
 
 
 def join_error(code: int, member_id: str) -> dict[str, Any]:
-    """Returns the answer to a refused JoinGroup."""
+    """Returns the response to a refused JoinGroup."""
     return {
         "ErrorCode": code,
         "GenerationId": -1,
@@ -64,7 +64,7 @@ def join_error(code: int, member_id: str) -> dict[str, Any]:
 
 
 def joined(group: "ClassicGroup", member: GroupMember, members: bool) -> dict[str, Any]:
-    """Returns the answer to a successful JoinGroup. `members`: lists them, for the leader."""
+    """Returns the response to a successful JoinGroup. `members`: lists them, for the leader."""
     rows = [
         {
             "MemberId": each.member_id,
@@ -85,12 +85,12 @@ def joined(group: "ClassicGroup", member: GroupMember, members: bool) -> dict[st
 
 
 def sync_error(code: int) -> dict[str, Any]:
-    """Returns the answer to a refused SyncGroup."""
+    """Returns the response to a refused SyncGroup."""
     return {"ErrorCode": code, "Assignment": b""}
 
 
 def synced(group: "ClassicGroup", member: GroupMember) -> dict[str, Any]:
-    """Returns the answer to SyncGroup, with the member's assignment."""
+    """Returns the response to SyncGroup, with the member's assignment."""
     return {
         "ErrorCode": NoError.errno,
         "ProtocolType": group.roster.protocol_type,
@@ -110,7 +110,7 @@ def leaving(version: int, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def left(version: int, rows: Sequence[Mapping[str, Any]], codes: Sequence[int]) -> dict[str, Any]:
-    """Returns the answer to LeaveGroup, with an error code for each member."""
+    """Returns the response to LeaveGroup, with an error code for each member."""
     if version < _BATCHED_LEAVE:
         return {"ErrorCode": codes[0]}
     members = [
@@ -155,7 +155,7 @@ def described(group: "ClassicGroup") -> dict[str, Any]:
 
 
 def view(group: "ClassicGroup") -> View:
-    """Returns the view from which the broker answers heartbeats and commits."""
+    """Returns the view from which the broker responds to heartbeats and commits."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     heartbeat = RebalanceInProgressError.errno if preparing else NoError.errno
     return {

@@ -32,25 +32,25 @@ UNORDERED = {"delete v5", "delete again v6"}
 MESSAGE = re.compile(r'((?:error_)?message): (?:None|Some\(\s*".*?",?\s*\)|"[^\n]*")', re.DOTALL)
 TOPIC_ID = re.compile(r"topic_id: (?!A{22})[\w-]{22},")
 PACE = re.compile(r", waited (true|false)")  # depends on how busy the machine is
-ANSWERS = 300
+RESPONSES = 300
 
 
-def test_raw_answers_are_kafkas() -> None:
+def test_raw_responses_are_kafkas() -> None:
     with EmbeddedBroker() as embedded:
-        ours = answers_of(embedded.bootstrap_servers)
+        ours = responses_of(embedded.bootstrap_servers)
     kafka = RealKafka("4.3")
     try:
         kafka.start()
-        theirs = answers_of(kafka.bootstrap_servers)
+        theirs = responses_of(kafka.bootstrap_servers)
     finally:
         kafka.close()
     assert list(ours) == list(theirs)
-    assert len(ours) >= ANSWERS
+    assert len(ours) >= RESPONSES
     differing = {name for name in ours if ours[name] != theirs[name]}
     assert differing == DIFFERENT.keys()
 
 
-def answers_of(servers: str) -> dict[str, list[str]]:
+def responses_of(servers: str) -> dict[str, list[str]]:
     """Returns the lines of each response."""
     command = [example("answers"), servers]
     printed = subprocess.run(

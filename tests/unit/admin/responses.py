@@ -13,8 +13,8 @@ def last(admin: Any) -> tuple[str, dict[str, Any], Any]:
     return found
 
 
-def answers(admin: Any, **given: Any) -> None:
-    admin._client.answers.update(given)
+def responds(admin: Any, **given: Any) -> None:
+    admin._client.responses.update(given)
 
 
 def metadata(leaders: dict[TopicPartition, int], **more: Any) -> dict[str, Any]:

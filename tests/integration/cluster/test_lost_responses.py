@@ -47,22 +47,22 @@ def _at_once(kafka: RealKafka) -> None:
 
 
 @pytest.mark.parametrize("version", ["4.3", "3.9"])
-def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
+def test_batches_written_without_a_response_are_not_doubled_by_a_restart(
     start_kafka: Callable[..., RealKafka], clients: Clients, version: str
 ) -> None:
     """Scenario 13."""
-    _answers_are_lost(start_kafka(version, proxied=True), clients, _in_turn)
+    _responses_are_lost(start_kafka(version, proxied=True), clients, _in_turn)
 
 
 @pytest.mark.parametrize("restart", [_in_turn, _at_once])
-def test_batches_written_without_an_answer_are_not_doubled_by_restarts_of_all_nodes(
+def test_batches_written_without_a_response_are_not_doubled_by_restarts_of_all_nodes(
     three: RealKafka, clients: Clients, restart: Callable[[RealKafka], None]
 ) -> None:
     """The nodes restart one after another, with a handover, or are all killed. Scenario 13."""
-    _answers_are_lost(three, clients, restart)
+    _responses_are_lost(three, clients, restart)
 
 
-def _answers_are_lost(
+def _responses_are_lost(
     kafka: RealKafka, clients: Clients, restart: Callable[[RealKafka], None]
 ) -> None:
     nodes = len(kafka.nodes)
@@ -88,7 +88,7 @@ def _answers_are_lost(
             ]
             if number == 0:
                 producer.flush(30)
-                proxies.lose_answers()
+                proxies.lose_responses()
             elif number <= UNANSWERED:
                 # Each number is a batch of its own, and is written.
                 wait_until(partial(has_ends, number + 1), 30)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from thalweg.auth.oidc import http
-from thalweg.auth.oidc.answer import Kept, failure_of, token_of
 from thalweg.auth.oidc.error import Failure
 from thalweg.auth.oidc.http import Request, Response, exchange
+from thalweg.auth.oidc.response import Kept, failure_of, token_of
 from thalweg.auth.token import Token, claims, read
 
 SECRET = "Sentinel-4711"
@@ -44,7 +44,7 @@ class Limits:
     read_timeout_s = 5.0
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> Response | Failure:
+def received(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> Response | Failure:
     """Returns what the client makes of these bytes."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -60,7 +60,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> Response | Failure
 @example(sent=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n")
 @example(sent=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n")
 def test_a_response_may_be_any_bytes(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    found = answered(monkeypatch, sent)
+    found = received(monkeypatch, sent)
     if isinstance(found, Response):
         made = token_of(found, "sub") if found.status == 200 else failure_of(found, (SECRET,))
         assert isinstance(made, Kept | Failure)

@@ -35,13 +35,13 @@ class CreatePartitionsResponse(NamedTuple):
     results: list[CreatePartitionsTopicResult]
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Self:
+    def of(cls, response: Mapping[str, Any]) -> Self:
         """Converts the response of a broker."""
         rows = [
             CreatePartitionsTopicResult(row["Name"], row["ErrorCode"], row["ErrorMessage"])
-            for row in answer["Results"]
+            for row in response["Results"]
         ]
-        return cls(answer.get("ThrottleTimeMs", 0), rows)
+        return cls(response.get("ThrottleTimeMs", 0), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns {throttle_time_ms, results: [{name, error_code, error_message}]}."""
@@ -80,7 +80,7 @@ class ElectLeadersResponse(NamedTuple):
     replica_election_results: list[ReplicaElectionResult]
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Self:
+    def of(cls, response: Mapping[str, Any]) -> Self:
         """Converts the response of a broker."""
         rows = [
             ReplicaElectionResult(
@@ -90,9 +90,9 @@ class ElectLeadersResponse(NamedTuple):
                     for row in topic["PartitionResult"]
                 ],
             )
-            for topic in answer["ReplicaElectionResults"]
+            for topic in response["ReplicaElectionResults"]
         ]
-        return cls(answer.get("ThrottleTimeMs", 0), answer.get("ErrorCode", 0), rows)
+        return cls(response.get("ThrottleTimeMs", 0), response.get("ErrorCode", 0), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns {throttle_time_ms, error_code, replica_election_results: [...]}."""

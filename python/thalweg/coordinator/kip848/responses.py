@@ -1,4 +1,4 @@
-"""The bodies of answers of a group of KIP-848's protocol, and its view."""
+"""The bodies of responses of a group of KIP-848's protocol, and its view."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ _CONSUMER_MEMBER: Final = 1  # the MemberType of this protocol (KIP-1099)
 def heartbeat(
     member_id: str, epoch: int, interval_ms: int, assigned: Iterable[IdPartition] | None
 ) -> dict[str, Any]:
-    """Returns the answer to a heartbeat. `assigned` None: the assignment has not changed."""
+    """Returns the response to a heartbeat. `assigned` None: the assignment has not changed."""
     return {
         "ErrorCode": NoError.errno,
         "ErrorMessage": None,
@@ -32,7 +32,7 @@ def heartbeat(
 
 
 def refused(code: int | None, message: str) -> dict[str, Any]:
-    """Returns the answer to a refused heartbeat."""
+    """Returns the response to a refused heartbeat."""
     return {
         "ErrorCode": code,
         "ErrorMessage": message,
@@ -79,7 +79,7 @@ def description(group: "ConsumerGroup") -> dict[str, Any]:
 
 
 def view(group: "ConsumerGroup") -> View:
-    """Returns the view for answers to minimal heartbeats and commits; see steps.Publish."""
+    """Returns the view for responses to minimal heartbeats and commits; see steps.Publish."""
     return {
         "group_id": group.group_id,
         "kind": "consumer",
