@@ -21,18 +21,18 @@ from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSett
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.coordinator.states import ConsumerMemberState, MemberState
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     AutoCommit,
     CallbacksDone,
     Closed,
-    CommitAnswered,
-    HeartbeatAnswered,
+    CommitResponded,
+    HeartbeatResponded,
     Lose,
     MemberEvent,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
     Polled,
     PollExpired,
+    Responded,
     Revoke,
     Send,
     Subscribed,
@@ -86,12 +86,12 @@ class App:
             lambda: TopicsChanged(counts, {}, {name: name.upper() for name in counts}),
             Ticked,
             PollExpired,
-            OldHeartbeatsAnswered,
-            lambda: CommitAnswered(code, some.choice((epoch, epoch - 1))),
-            lambda: HeartbeatAnswered(None, KafkaConnectionError("lost"), some.random() < 0.5),
-            lambda: HeartbeatAnswered(self._beaten(code), None, some.random() < 0.8),
+            OldHeartbeatsResponded,
+            lambda: CommitResponded(code, some.choice((epoch, epoch - 1))),
+            lambda: HeartbeatResponded(None, KafkaConnectionError("lost"), some.random() < 0.5),
+            lambda: HeartbeatResponded(self._beaten(code), None, some.random() < 0.8),
         ]
-        events += [OldHeartbeatsAnswered] * 4
+        events += [OldHeartbeatsResponded] * 4
         if some.random() < 0.05:
             events = [Unsubscribed]
         elif self.has_callbacks:
@@ -99,21 +99,21 @@ class App:
         else:
             events += [Polled] * 8
         if self.requests:
-            events += [self._answered] * 12
+            events += [self._responded] * 12
         return some.choice(events)()
 
     def _done(self) -> MemberEvent:
         self.has_callbacks = False
         return CallbacksDone()
 
-    def _answered(self) -> MemberEvent:
+    def _responded(self) -> MemberEvent:
         request = self.requests.pop(self.random.randrange(len(self.requests)))
         if self.random.random() < 0.1:
-            return Answered(request.token, None, KafkaConnectionError("lost"))
+            return Responded(request.token, None, KafkaConnectionError("lost"))
         if code := self._code():
             body = {"ErrorCode": code, "ErrorMessage": None, "MemberId": "m"}
-            return Answered(request.token, body)
-        return Answered(request.token, self._response(self.random, request))
+            return Responded(request.token, body)
+        return Responded(request.token, self._response(self.random, request))
 
     def _code(self) -> int:
         codes = (0,) * 70 + CODES * 2 + FATAL_CODES * (self.random.random() < 0.15)

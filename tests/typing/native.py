@@ -3,7 +3,13 @@
 from typing import Any
 
 from thalweg import KafkaConsumer, _core
-from thalweg.coordinator.driver._native import Answer, Cluster, ConsumerCore, CoreClient, Request
+from thalweg.coordinator.driver._native import (
+    Cluster,
+    ConsumerCore,
+    CoreClient,
+    Request,
+    ResponseBody,
+)
 from thalweg.coordinator.driver._waits import LongRequest, Work
 
 
@@ -15,7 +21,7 @@ def core_client(client: "_core.Client") -> CoreClient:
     return client
 
 
-def pending_request(request: "_core.PendingRequest") -> Request[Answer]:
+def pending_request(request: "_core.PendingRequest") -> Request[ResponseBody]:
     return request
 
 

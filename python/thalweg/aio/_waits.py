@@ -31,11 +31,11 @@ async def awaited(
             wait = next(steps)
         while True:
             try:
-                answer = await _outcome(wait, calls)
+                found = await _outcome(wait, calls)
             except BaseException as error:  # also a cancellation
                 wait = steps.throw(error)
             else:
-                wait = steps.send(answer)
+                wait = steps.send(found)
     except StopIteration as done:
         result: _T = done.value
         return result

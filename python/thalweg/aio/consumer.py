@@ -66,7 +66,6 @@ __all__ = [
     "AIOKafkaConsumer",
     "AsyncConsumerRebalanceListener",
     "ConsumerRebalanceListener",
-    "ConsumerCoroutine",
     "ConsumerRecord",
     "RecordTable",
 ]

@@ -17,31 +17,31 @@ from thalweg.errors import KafkaError
 from thalweg.structs import TopicPartition
 
 __all__ = [
-    "Answered",
     "Arrived",
     "Assign",
     "AutoCommit",
     "Body",
     "CallbacksDone",
     "Closed",
-    "CommitAnswered",
+    "CommitResponded",
     "Deleted",
     "Fail",
     "Forget",
     "ForgetCoordinator",
     "GroupAction",
     "GroupEvent",
-    "HeartbeatAnswered",
+    "HeartbeatResponded",
     "Heartbeats",
     "Lose",
     "MemberAction",
     "MemberEvent",
-    "OldHeartbeatsAnswered",
+    "OldHeartbeatsResponded",
     "PollExpired",
     "Polled",
     "Publish",
     "Raise",
     "Reply",
+    "Responded",
     "Revoke",
     "Send",
     "SessionExpired",
@@ -107,7 +107,7 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Responded:
     """The response to a Send, or a transport error such as a timeout."""
 
     token: int
@@ -116,7 +116,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatAnswered:
+class HeartbeatResponded:
     """A notable response to a heartbeat that is repeated.
 
     Attributes:
@@ -132,7 +132,7 @@ class HeartbeatAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class OldHeartbeatsAnswered:
+class OldHeartbeatsResponded:
     """No heartbeat is in flight that the heartbeats in force have replaced.
 
     Told once after each Heartbeats. A heartbeat that failed is not in flight either.
@@ -140,7 +140,7 @@ class OldHeartbeatsAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitAnswered:
+class CommitResponded:
     """The group has refused an OffsetCommit of this member.
 
     Attributes:
@@ -174,10 +174,10 @@ MemberEvent = (
     | Unsubscribed
     | TopicsChanged
     | Polled
-    | Answered
-    | HeartbeatAnswered
-    | OldHeartbeatsAnswered
-    | CommitAnswered
+    | Responded
+    | HeartbeatResponded
+    | OldHeartbeatsResponded
+    | CommitResponded
     | PollExpired
     | CallbacksDone
     | Ticked
@@ -211,7 +211,7 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request to the group's coordinator. The response is an Answered(token).
+    """Sends a request to the group's coordinator. The response is an Responded(token).
 
     Attributes:
         heartbeats: For a JoinGroup: heartbeats that replace the current ones. They begin when the

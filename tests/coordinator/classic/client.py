@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     AutoCommit,
     CallbacksDone,
     Closed,
-    CommitAnswered,
+    CommitResponded,
     Fail,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Heartbeats,
     Lose,
     Polled,
     PollExpired,
     Raise,
+    Responded,
     Revoke,
     Send,
     StopHeartbeats,
@@ -223,15 +223,15 @@ class Client:
             def arrive() -> None:
                 if order == self._beat_number:
                     self._admit(action.heartbeats, got)
-                self.tell(Answered(action.token, got))
+                self.tell(Responded(action.token, got))
 
             self.world.deliver(arrive, broken)
 
         def broken() -> None:
-            self.tell(Answered(action.token, None, KafkaConnectionError("gone")))
+            self.tell(Responded(action.token, None, KafkaConnectionError("gone")))
 
         def late() -> None:
-            self.tell(Answered(action.token, None, KafkaTimeoutError("late")))
+            self.tell(Responded(action.token, None, KafkaTimeoutError("late")))
 
         self._deliver(action.api, body, received, broken)
         self.world.later(action.timeout_ms, late)
@@ -267,7 +267,7 @@ class Client:
 
         def received(got: dict[str, Any]) -> None:
             if got["ErrorCode"]:
-                self.tell(CommitAnswered(got["ErrorCode"], said.generation_id))
+                self.tell(CommitResponded(got["ErrorCode"], said.generation_id))
 
         self._deliver("OffsetCommit", body, received, lambda: None)
 
@@ -301,7 +301,7 @@ class Client:
         def received(got: dict[str, Any]) -> None:
             def arrive() -> None:
                 if self._beats is beats and number == self._beat_number and got["ErrorCode"]:
-                    self.tell(HeartbeatAnswered(got))
+                    self.tell(HeartbeatResponded(got))
 
             self.world.deliver(arrive, lambda: None)
 

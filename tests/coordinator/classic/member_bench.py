@@ -8,13 +8,13 @@ from tests.coordinator.assignors import Spread
 from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     AutoCommit,
     CallbacksDone,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Lose,
     Polled,
+    Responded,
     Revoke,
     Send,
     StopHeartbeats,
@@ -56,7 +56,7 @@ class Bench:
         return done
 
     def respond(self, send: Send, **body: Any) -> list[Any]:
-        return self.tell(Answered(send.token, {"ErrorCode": 0, **body}))
+        return self.tell(Responded(send.token, {"ErrorCode": 0, **body}))
 
     def error(self, send: Send, code: int) -> list[Any]:
         return self.respond(send, ErrorCode=code, MemberId="", Assignment=b"")
@@ -86,7 +86,7 @@ class Bench:
         return self.poll()
 
     def beat(self, code: int) -> list[Any]:
-        return self.tell(HeartbeatAnswered({"ErrorCode": code}))
+        return self.tell(HeartbeatResponded({"ErrorCode": code}))
 
 
 def sent(actions: list[Any], api: str) -> Any:

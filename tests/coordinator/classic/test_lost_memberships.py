@@ -24,9 +24,9 @@ from thalweg.coordinator.steps import (
     Assign,
     AutoCommit,
     CallbacksDone,
-    CommitAnswered,
+    CommitResponded,
     ForgetCoordinator,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Lose,
     Polled,
     PollExpired,
@@ -72,9 +72,9 @@ def test_a_reset_in_the_middle_of_a_join_neither_loops_nor_repeats_callbacks():
     send = bench.join()
     # Responses to heartbeats and commits of the old generation arrive while the join waits.
     assert bench.beat(ILLEGAL) == bench.beat(UNKNOWN) == []
-    assert bench.tell(CommitAnswered(ILLEGAL, 1)) == bench.tell(CommitAnswered(UNKNOWN, 1)) == []
+    assert bench.tell(CommitResponded(ILLEGAL, 1)) == bench.tell(CommitResponded(UNKNOWN, 1)) == []
     sync = sent(bench.joined(send, 2), "SyncGroup")
-    assert bench.tell(CommitAnswered(ILLEGAL, 1)) == []
+    assert bench.tell(CommitResponded(ILLEGAL, 1)) == []
     bench.synced(sync, *parts(0))
     assert bench.poll() == [Assign(parts(0), parts(0))]
     assert bench.poll() == []
@@ -131,10 +131,10 @@ def test_a_heartbeat_to_a_coordinator_that_moved_changes_nothing_else(code):
     bench = Bench()
     bench.stable(*parts(0))
     assert bench.beat(code) == [ForgetCoordinator()]
-    assert bench.tell(HeartbeatAnswered(None, KafkaConnectionError("gone"))) == [
+    assert bench.tell(HeartbeatResponded(None, KafkaConnectionError("gone"))) == [
         ForgetCoordinator()
     ]
-    assert bench.tell(HeartbeatAnswered(None, KafkaConnectionError("gone"), False)) == []
+    assert bench.tell(HeartbeatResponded(None, KafkaConnectionError("gone"), False)) == []
     assert bench.beat(LOADING) == []
     assert bench.poll() == []
     assert bench.member.state is MemberState.STABLE
@@ -146,16 +146,16 @@ def test_a_heartbeat_that_is_not_allowed_is_raised():
     [raised] = bench.beat(30)
     assert isinstance(raised.error, GroupAuthorizationFailedError)
     error = KafkaError("no")
-    assert bench.tell(HeartbeatAnswered(None, error)) == [Raise(error)]
+    assert bench.tell(HeartbeatResponded(None, error)) == [Raise(error)]
 
 
 def test_a_refused_commit_tells_of_a_rebalance_or_a_lost_membership():
     bench = Bench()
     bench.stable(*parts(0))
-    assert bench.tell(CommitAnswered(UNKNOWN, 0)) == []
-    assert bench.tell(CommitAnswered(REBALANCING, 1)) == []
+    assert bench.tell(CommitResponded(UNKNOWN, 0)) == []
+    assert bench.tell(CommitResponded(REBALANCING, 1)) == []
     assert wants_poll(bench.member)
-    bench.tell(CommitAnswered(UNKNOWN, 1))
+    bench.tell(CommitResponded(UNKNOWN, 1))
     assert bench.member.generation == -1
 
 

@@ -24,15 +24,15 @@ from tests.coordinator.classic.member_bench import (
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.coordinator.states import MemberState
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     CallbacksDone,
     Closed,
-    CommitAnswered,
+    CommitResponded,
     Fail,
     ForgetCoordinator,
     Lose,
     Raise,
+    Responded,
     Send,
     StopHeartbeats,
     Ticked,
@@ -87,7 +87,7 @@ def test_waits_grow_up_to_their_limit_and_start_anew_after_a_success():
 @pytest.mark.parametrize("error", [KafkaTimeoutError("late"), KafkaConnectionError("gone")])
 def test_no_response_means_another_coordinator_may_be_there(error):
     bench = Bench()
-    assert bench.tell(Answered(bench.join().token, None, error)) == [ForgetCoordinator()]
+    assert bench.tell(Responded(bench.join().token, None, error)) == [ForgetCoordinator()]
     bench.now = 100
     assert sent(bench.tell(Ticked()), "JoinGroup")
 
@@ -185,7 +185,7 @@ def test_a_refusal_names_its_cause_and_the_option(code, text):
 def test_a_request_that_cannot_be_sent_is_raised():
     bench = Bench(group_instance_id="i")
     error = UnsupportedVersionError("GroupInstanceId")
-    assert bench.tell(Answered(bench.join().token, None, error)) == [Raise(error)]
+    assert bench.tell(Responded(bench.join().token, None, error)) == [Raise(error)]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_fenced_member_is_done_for(api):
     if api == "Heartbeat":
         actions = bench.beat(FENCED)
     elif api == "OffsetCommit":
-        actions = bench.tell(CommitAnswered(FENCED, 1))
+        actions = bench.tell(CommitResponded(FENCED, 1))
     else:
         bench.beat(REBALANCING)
         send = bench.join()

@@ -18,10 +18,10 @@ from tests.coordinator.classic.member_bench import (
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.coordinator.states import MemberState
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     Closed,
     Heartbeats,
+    Responded,
     StopHeartbeats,
     Ticked,
     TopicsChanged,
@@ -156,7 +156,7 @@ def test_an_empty_assignment_is_told_too():
 def test_late_responses_are_ignored():
     bench = Bench()
     send = bench.join()
-    bench.tell(Answered(send.token, None, KafkaTimeoutError("late")))
+    bench.tell(Responded(send.token, None, KafkaTimeoutError("late")))
     bench.now = 1_000
     again = bench.join()
     assert bench.joined(send) == []

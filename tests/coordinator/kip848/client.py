@@ -10,7 +10,6 @@ from thalweg.coordinator.kip848.heartbeats import ConsumerMemberSettings
 from thalweg.coordinator.kip848.member import ConsumerMember
 from thalweg.coordinator.kip848.topic_ids import IdPartition
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     AutoCommit,
     CallbacksDone,
@@ -19,9 +18,10 @@ from thalweg.coordinator.steps import (
     Heartbeats,
     Lose,
     MemberAction,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
     Polled,
     PollExpired,
+    Responded,
     Revoke,
     Send,
     StopHeartbeats,
@@ -64,7 +64,7 @@ class Client:
         self.failed: KafkaError | None = None
         self.log: list[MemberAction] = []
         self.lost: list[TopicPartition] = []
-        self._responses: list[Answered] = []
+        self._responses: list[Responded] = []
         self._pause_until = 0.0
         self._is_due = True  # its next poll has something to handle
         self._awaits_old_heartbeats = False
@@ -150,7 +150,7 @@ class Client:
             self._step(current)
         if self._awaits_old_heartbeats and not self.heartbeater.old_is_in_flight:
             self._awaits_old_heartbeats = False
-            self._step(OldHeartbeatsAnswered())
+            self._step(OldHeartbeatsResponded())
         deadline = self.member.next_deadline()
         if deadline is not None and deadline <= self.clock.now:
             self._step(Ticked())
@@ -182,7 +182,7 @@ class Client:
 
     def _send(self, token: int, body: Any, timeout_ms: float) -> None:
         def done(response: dict[str, Any] | None, error: KafkaError | None) -> None:
-            self._responses.append(Answered(token, response, error))
+            self._responses.append(Responded(token, response, error))
             free = not self.busy and self.clock.now >= self._pause_until and self.alive
             if self.waits and free:
                 self.clock.at(self.clock.now + 1, self._woken)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tests.support.codes import COORDINATOR_AWAY
-from thalweg.coordinator.steps import HeartbeatAnswered, Heartbeats
+from thalweg.coordinator.steps import HeartbeatResponded, Heartbeats
 from thalweg.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Heartbeater:
     def old_is_in_flight(self) -> bool:
         return self._in_flight is not None and self._in_flight < self._generation
 
-    def take_notable(self) -> list[HeartbeatAnswered]:
+    def take_notable(self) -> list[HeartbeatResponded]:
         told, self._notable = self._notable, []
-        return [HeartbeatAnswered(a, e, order == self._generation) for a, e, order in told]
+        return [HeartbeatResponded(a, e, order == self._generation) for a, e, order in told]
 
     def start(self, order: Heartbeats) -> None:
         last = None if self.order is None else self._due
@@ -66,9 +66,9 @@ class Heartbeater:
             return
         self._due, self._in_flight = None, self._generation
         body, generation = dict(self.body), self._generation
-        self.client.call(body, lambda a, e: self._answered(body, generation, a, e))
+        self.client.call(body, lambda a, e: self._responded(body, generation, a, e))
 
-    def _answered(
+    def _responded(
         self,
         sent: dict[str, Any],
         generation: int,

@@ -8,14 +8,14 @@ from typing import Any
 from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
-    Answered,
     CallbacksDone,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Heartbeats,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
     Polled,
+    Responded,
     Send,
     StopHeartbeats,
     Subscribed,
@@ -68,7 +68,7 @@ class Talk:
     def step(self, event: MemberEvent) -> list[MemberAction]:
         actions = self.member.step(event, self.now)
         if not self.lingers and any(isinstance(each, Heartbeats) for each in actions):
-            actions += self.member.step(OldHeartbeatsAnswered(), self.now)
+            actions += self.member.step(OldHeartbeatsResponded(), self.now)
         for action in actions:
             if isinstance(action, Send):
                 self.sent = action
@@ -80,11 +80,11 @@ class Talk:
 
     def responds(self, *args: Any, **kwargs: Any) -> list[MemberAction]:
         assert self.sent is not None
-        return self.step(Answered(self.sent.token, response(*args, **kwargs)))
+        return self.step(Responded(self.sent.token, response(*args, **kwargs)))
 
     def hears(self, *args: Any, is_current: bool = True, **kwargs: Any) -> list[MemberAction]:
         """Handles a response to a repeated heartbeat, current or not."""
-        return self.step(HeartbeatAnswered(response(*args, **kwargs), is_current=is_current))
+        return self.step(HeartbeatResponded(response(*args, **kwargs), is_current=is_current))
 
     def polls(self) -> list[MemberAction]:
         return self.step(Polled())

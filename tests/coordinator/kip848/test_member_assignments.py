@@ -6,13 +6,13 @@ from tests.coordinator.kip848.member_bench import Talk, joined, kinds, partition
 from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     AutoCommit,
     CallbacksDone,
     Heartbeats,
     Lose,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
+    Responded,
     Revoke,
     Send,
     StopHeartbeats,
@@ -50,7 +50,7 @@ def test_a_damaged_interval_does_not_silence_it():
     talk.step(Subscribed(frozenset("t")))
     assert talk.sent is not None
     damaged = response(2, "T0") | {"HeartbeatIntervalMs": 2**31 - 1}
-    talk.step(Answered(talk.sent.token, damaged))
+    talk.step(Responded(talk.sent.token, damaged))
     assert talk.repeated is not None
     assert talk.repeated.interval_ms == 60_000
 
@@ -125,7 +125,7 @@ def test_nothing_is_taken_while_a_repeat_of_a_report_is_in_flight():
     assert kinds(talk.responds(3, "T0 T2")) == [Heartbeats]
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING)
     assert talk.polls() == []
-    assert talk.step(OldHeartbeatsAnswered()) == []
+    assert talk.step(OldHeartbeatsResponded()) == []
     assert kinds(talk.polls()) == [Assign]
 
 
@@ -144,7 +144,7 @@ def test_old_heartbeats_with_a_response_do_not_settle_a_report_without_one():
     talk.hears(2, "T0")
     talk.polls()
     talk.step(CallbacksDone())
-    assert talk.step(OldHeartbeatsAnswered()) == []
+    assert talk.step(OldHeartbeatsResponded()) == []
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING)
     assert talk.polls() == []
 
@@ -155,7 +155,7 @@ def test_once_a_report_has_failed_the_response_to_its_repeat_is_as_good():
     talk.polls()
     talk.step(CallbacksDone())
     assert talk.sent is not None
-    talk.step(Answered(talk.sent.token, None, errors.KafkaTimeoutError("silence")))
+    talk.step(Responded(talk.sent.token, None, errors.KafkaTimeoutError("silence")))
     talk.hears(3, "T0 T2", is_current=False)
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING), "that was sent before the report"
     assert kinds(talk.hears(3, "T0 T2")) == [Heartbeats]

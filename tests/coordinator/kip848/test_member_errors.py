@@ -8,18 +8,18 @@ from tests.coordinator.kip848.member_bench import Talk, joined, kinds, partition
 from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     CallbacksDone,
     Closed,
     Fail,
     ForgetCoordinator,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Heartbeats,
     Lose,
     Polled,
     PollExpired,
     Raise,
+    Responded,
     Send,
     StopHeartbeats,
     Subscribed,
@@ -107,7 +107,7 @@ def test_a_broker_without_the_protocol_is_named():
     talk.step(Subscribed(frozenset("t")))
     assert talk.sent is not None
     error = errors.IncompatibleBrokerVersion("no ConsumerGroupHeartbeat")
-    actions = talk.step(Answered(talk.sent.token, None, error))
+    actions = talk.step(Responded(talk.sent.token, None, error))
     assert isinstance(actions[-1], Fail)
     assert "does not support the consumer group protocol" in str(actions[-1].error)
     assert "group_protocol='classic'" in str(actions[-1].error)
@@ -131,7 +131,7 @@ def test_a_coordinator_that_moves_costs_nothing(code, forgets):
 def test_a_lost_response_to_a_replaced_heartbeat_is_requested_again():
     """It may have had an assignment, which the broker says only once unless it gets a report."""
     talk = joined("T0")
-    lost = HeartbeatAnswered(None, errors.KafkaConnectionError("broken"), is_current=False)
+    lost = HeartbeatResponded(None, errors.KafkaConnectionError("broken"), is_current=False)
     assert talk.step(lost) == [ForgetCoordinator()]
     talk.now += 100
     assert kinds(talk.step(Ticked())) == [StopHeartbeats, Send, Heartbeats]
@@ -149,7 +149,7 @@ def test_a_lost_response_from_before_a_fence_changes_nothing():
     talk.polls()
     talk.step(CallbacksDone())
     assert talk.is_in(ConsumerMemberState.JOINING)
-    lost = HeartbeatAnswered(None, errors.KafkaConnectionError("broken"), is_current=False)
+    lost = HeartbeatResponded(None, errors.KafkaConnectionError("broken"), is_current=False)
     assert talk.step(lost) == []
     assert talk.is_in(ConsumerMemberState.JOINING)
 
@@ -165,7 +165,7 @@ def test_tries_are_further_and_further_apart():
         talk.now = deadline
         talk.step(Ticked())
         assert talk.sent is not None
-        talk.step(Answered(talk.sent.token, None, errors.KafkaTimeoutError("silence")))
+        talk.step(Responded(talk.sent.token, None, errors.KafkaTimeoutError("silence")))
     assert waits == [100, 200, 400, 800, 1_000, 1_000]
 
 
@@ -174,12 +174,12 @@ def test_a_lost_join_is_sent_again():
     talk.step(Subscribed(frozenset("t")))
     assert talk.sent is not None
     first = talk.sent
-    actions = talk.step(Answered(first.token, None, errors.KafkaConnectionError("broken")))
+    actions = talk.step(Responded(first.token, None, errors.KafkaConnectionError("broken")))
     assert actions == [ForgetCoordinator()]
     talk.now += 100
     talk.step(Ticked())
     assert talk.body == first.body
-    assert talk.step(Answered(first.token, response(2, "T0"))) == [], "given up"
+    assert talk.step(Responded(first.token, response(2, "T0"))) == [], "given up"
     talk.responds(2, "T0")
     assert talk.is_in(ConsumerMemberState.RECONCILING)
 

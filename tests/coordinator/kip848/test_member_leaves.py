@@ -8,12 +8,12 @@ from tests.coordinator.kip848.member_bench import joined, kinds, partitions
 from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
-    Answered,
     AutoCommit,
     CallbacksDone,
     Closed,
     ForgetCoordinator,
     Lose,
+    Responded,
     Revoke,
     Send,
     StopHeartbeats,
@@ -56,7 +56,7 @@ def test_a_report_whose_response_is_lost_is_sent_again_while_it_leaves():
     said = talk.body
     talk.step(Unsubscribed())
     assert talk.sent is not None
-    lost = Answered(talk.sent.token, None, errors.KafkaConnectionError("gone"))
+    lost = Responded(talk.sent.token, None, errors.KafkaConnectionError("gone"))
     assert talk.step(lost) == [ForgetCoordinator()]
     again_at = talk.member.next_deadline()
     assert again_at is not None

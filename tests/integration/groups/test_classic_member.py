@@ -16,15 +16,15 @@ from thalweg import KafkaConsumer, TopicPartition
 from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
 from thalweg.coordinator.states import MemberState
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     CallbacksDone,
     Closed,
     ForgetCoordinator,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Heartbeats,
     Lose,
     Polled,
+    Responded,
     Revoke,
     Send,
     StopHeartbeats,
@@ -71,7 +71,7 @@ class Runner:
         for token, request in list(self._pending):
             if request.is_done:
                 self._pending.remove((token, request))
-                self._step(self._answered(token, request))
+                self._step(self._responded(token, request))
         self._beat()
         self._step(Ticked())
         self._step(Polled())
@@ -83,18 +83,18 @@ class Runner:
             request.result(10_000)
         self._consumer.close()
 
-    def _answered(self, token: int, request: Any) -> Answered:
+    def _responded(self, token: int, request: Any) -> Responded:
         try:
-            return Answered(token, request.result(0))
+            return Responded(token, request.result(0))
         except KafkaError as error:
-            return Answered(token, None, error)
+            return Responded(token, None, error)
 
     def _beat(self) -> None:
         if self._beats is None or time.monotonic() < self._beat_at:
             return
         self._beat_at = time.monotonic() + self._beats.interval_ms / 1000
         body = self._client.request(self._beats.api, self._beats.body, self._where)
-        self._step(HeartbeatAnswered(body))
+        self._step(HeartbeatResponded(body))
 
     def _step(self, event: Any) -> None:
         actions = self.member.step(event, time.monotonic() * 1000)

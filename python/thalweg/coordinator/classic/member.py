@@ -32,18 +32,18 @@ from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.classic.verdict import Verdict, verdict
 from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, MemberTrigger, move
 from thalweg.coordinator.steps import (
-    Answered,
     CallbacksDone,
     Closed,
-    CommitAnswered,
+    CommitResponded,
     Fail,
     ForgetCoordinator,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     MemberAction,
     MemberEvent,
     Polled,
     PollExpired,
     Raise,
+    Responded,
     Subscribed,
     Ticked,
     TopicsChanged,
@@ -125,13 +125,13 @@ class ClassicMember:
                 self._advance()
             case Ticked():
                 pass  # a retry may be due, see below
-            case Answered():
-                self._answered(event, now)
+            case Responded():
+                self._responded(event, now)
             # A lost response to a replaced heartbeat says nothing: no response has an assignment.
-            case HeartbeatAnswered(body, error, is_current) if is_current or error is None:
-                self._heartbeat_answered(body, error)
-            case CommitAnswered(code, generation):
-                self._commit_answered(code, generation)
+            case HeartbeatResponded(body, error, is_current) if is_current or error is None:
+                self._heartbeat_responded(body, error)
+            case CommitResponded(code, generation):
+                self._commit_responded(code, generation)
             case PollExpired():
                 self._conversation.poll_expired()
                 self._reset("max_poll_interval_ms was exceeded", keep_id=False)
@@ -237,7 +237,7 @@ class ClassicMember:
         else:
             self._actions += self._conversation.join(protocols, self._rebalance.reason or "")
 
-    def _answered(self, event: Answered, now: float) -> None:
+    def _responded(self, event: Responded, now: float) -> None:
         if not self._conversation.takes(event.token):
             return  # it belongs to a rebalance that has ended
         if event.body is None:
@@ -366,7 +366,9 @@ class ClassicMember:
 
     # ------------------------------------------------------------------ heartbeats, commits
 
-    def _heartbeat_answered(self, body: Mapping[str, Any] | None, error: KafkaError | None) -> None:
+    def _heartbeat_responded(
+        self, body: Mapping[str, Any] | None, error: KafkaError | None
+    ) -> None:
         if not self._conversation.is_beating:
             return  # it belongs to an older membership
         if body is not None:
@@ -376,7 +378,7 @@ class ClassicMember:
         elif error is not None:
             self._actions.append(Raise(error))
 
-    def _commit_answered(self, code: int, generation: int) -> None:
+    def _commit_responded(self, code: int, generation: int) -> None:
         # The response to a JoinGroup in flight decides whether this is still a member. A reset
         # before that response would turn each rebalance into another one.
         current = generation == self.generation and self.state is MemberState.STABLE

@@ -14,7 +14,7 @@ This is the only I/O of the package `coordinator`.
     _waits.py       the clock, calls that wait, work in other threads
     _monitoring.py  metrics and log lines
 
-`before_poll` never waits: it sends requests, and the core calls it again when an answer arrives.
+`before_poll` never waits: it sends requests, and the core calls it again when a response arrives.
 `commit`, `fetch`, `seek_to_committed`, `unsubscribe` and `close` wait within their limits. A
 listener runs within the application's poll, close or unsubscribe, and may commit and seek.
 """
@@ -213,9 +213,9 @@ class Driver:
                 self._consumer._hold(False)
 
     async def _told(self, what: str, partitions: list[TopicPartition]) -> None:
-        answer = tell(self._listener, what, partitions, heard)
-        if answer is not None:
-            await answer
+        waiting = tell(self._listener, what, partitions, heard)
+        if waiting is not None:
+            await waiting
 
     def reenter(self, _: object = None) -> None:
         """Makes the core call `before_poll` soon. Any thread may call it."""
@@ -286,7 +286,7 @@ class Driver:
         new.listener = old.listener
         new.replace(sorted(self._consumer.assignment()))
         self._membership = new
-        if not self._topics.is_pattern:  # a pattern's topics are known only after the next answer
+        if not self._topics.is_pattern:  # a pattern's topics are known only after the next response
             new.subscribe(frozenset(self._topics.names() or ()), self._regex)
         self._interruptions.is_broken = False  # last, because this may be interrupted, too
 
@@ -343,13 +343,13 @@ class Driver:
         """Returns why the member cannot commit now, or None."""
         return None if self._member is None else self._member.commit_refusal()
 
-    def commit_answered(self, code: int, generation: int) -> None:
+    def commit_responded(self, code: int, generation: int) -> None:
         """Tells the member that the group has refused a commit."""
         if self._member is not None:
-            self._member.commit_answered(code, generation)
+            self._member.commit_responded(code, generation)
 
     def keep_up(self) -> None:
-        """Handles answers of the group while a call waits. It runs no callback."""
+        """Handles responses of the group while a call waits. It runs no callback."""
         if self._member is not None:
             self._member.keep_up()
 

@@ -24,7 +24,7 @@ from thalweg._client import consuming as _consuming
 from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._marks import Marks
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request, explained
+from thalweg.coordinator.driver._native import ConsumerCore, Group, Request, ResponseBody, explained
 from thalweg.coordinator.driver._waits import (
     LONG,
     CoreCall,
@@ -90,7 +90,7 @@ class GroupMember(Protocol):
 
     def group_metadata(self) -> ConsumerGroupMetadata: ...
     def commit_refusal(self) -> KafkaError | None: ...
-    def commit_answered(self, code: int, generation: int) -> None: ...
+    def commit_responded(self, code: int, generation: int) -> None: ...
     def keep_up(self) -> None: ...
     def reenter(self, _: object = None) -> None: ...
 
@@ -117,26 +117,26 @@ class OffsetRequests:
             raise IllegalStateError("Requires group_id")
         return self._group_id
 
-    def fetch(self, partitions: Collection[TopicPartition]) -> Request[Answer | wire.Fetched]:
+    def fetch(self, partitions: Collection[TopicPartition]) -> Request[ResponseBody | wire.Fetched]:
         """Asks for committed offsets. For many partitions, the result is that of `wire.fetched`."""
         group = self._member.group_metadata()
 
-        def submit() -> Request[Answer]:
+        def submit() -> Request[ResponseBody]:
             bodies = wire.fetch_bodies(group, partitions)
             return self._submit("OffsetFetch", bodies, wire.FETCH_VERSION_MAX)
 
         if len(partitions) < LONG:
             return submit()
-        return LongRequest(submit, lambda answer: wire.fetched(answer, partitions))
+        return LongRequest(submit, lambda response: wire.fetched(response, partitions))
 
     def commit(
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> Request[Answer]:
+    ) -> Request[ResponseBody]:
         """Commits offsets, after all earlier commits were sent."""
         before = self._commit_is_sent
         waits = before is not None and not before.is_set()
 
-        def submit() -> Request[Answer]:
+        def submit() -> Request[ResponseBody]:
             body = wire.commit_body(group, offsets)
             if before is not None:
                 before.wait()
@@ -145,9 +145,9 @@ class OffsetRequests:
         if len(offsets) < LONG and not waits:
             return submit()
         self._commit_is_sent = sent = threading.Event()
-        return LongRequest(_then(submit, sent.set), lambda answer: answer)
+        return LongRequest(_then(submit, sent.set), lambda response: response)
 
-    def _submit(self, api: str, body: Body, max_version: int) -> Request[Answer]:
+    def _submit(self, api: str, body: Body, max_version: int) -> Request[ResponseBody]:
         node: Group = ("coordinator", "group", self.group_id())
         return self._consumer._core_client.submit(api, body, node, max_version=max_version)
 
@@ -157,7 +157,7 @@ class OffsetRequests:
 
     @contextlib.contextmanager
     def noting_a_move(self) -> Iterator[None]:
-        """Forgets the coordinator if an answer says that it has moved."""
+        """Forgets the coordinator if a response says that it has moved."""
         try:
             yield
         except MOVED:
@@ -242,7 +242,9 @@ class CommittedOffsets:
         self._marks = marks
         self._has_group = config["group_id"] is not None
         # The request for new partitions, and these partitions.
-        self._request: tuple[Request[Answer | wire.Fetched], list[TopicPartition]] | None = None
+        self._request: tuple[Request[ResponseBody | wire.Fetched], list[TopicPartition]] | None = (
+            None
+        )
         self._due_ms = 0.0
         self._backoff = retry_backoff(config)
 
@@ -293,7 +295,7 @@ class CommittedOffsets:
         return self.look_up()  # of partitions that were assigned meanwhile
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Ignores the answer about partitions whose assignment has ended: it may be old."""
+        """Ignores the response about partitions whose assignment has ended: it may be old."""
         if self._request is not None and not set(partitions).isdisjoint(self._request[1]):
             self._request = None
 
@@ -306,8 +308,8 @@ class CommittedOffsets:
         def once(until_ms: float) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
             try:
                 with self._requests.noting_a_move():
-                    answer = yield Wait(self._requests.fetch(partitions), until_ms)
-                    return _fetched(answer, partitions)
+                    response = yield Wait(self._requests.fetch(partitions), until_ms)
+                    return _fetched(response, partitions)
             except StaleMemberEpochError as error:
                 raise MovedOnError(str(error)) from error
 
@@ -316,16 +318,16 @@ class CommittedOffsets:
 
 
 def _fetched(
-    answer: Answer | wire.Fetched, partitions: list[TopicPartition]
+    response: ResponseBody | wire.Fetched, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Returns the offsets of an answer, or raises its first error."""
-    offsets, errors = _read(answer, partitions)
+    """Returns the offsets of a response, or raises its first error."""
+    offsets, errors = _read(response, partitions)
     _raise_first(errors)
     return offsets
 
 
-def _read(answer: Answer | wire.Fetched, partitions: list[TopicPartition]) -> wire.Fetched:
-    return answer if isinstance(answer, tuple) else wire.fetched(answer, partitions)
+def _read(response: ResponseBody | wire.Fetched, partitions: list[TopicPartition]) -> wire.Fetched:
+    return response if isinstance(response, tuple) else wire.fetched(response, partitions)
 
 
 def _raise_first(errors: Mapping[TopicPartition, type[BrokerResponseError]]) -> None:

@@ -27,10 +27,10 @@ from thalweg.coordinator.driver._waits import LONG, Work, jitter, now_ms
 from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.steps import (
     Assign,
-    CommitAnswered,
+    CommitResponded,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
     Polled,
     Subscribed,
     Ticked,
@@ -229,7 +229,7 @@ class Stepping:
                 self._topics, self._is_new = len(topics), True
             case TopicsChanged(partitions):
                 self._topics, self._is_new = len(partitions), True
-            case Ticked() | CommitAnswered() | OldHeartbeatsAnswered():
+            case Ticked() | CommitResponded() | OldHeartbeatsResponded():
                 return False
             case Polled():
                 is_new, self._is_new = self._is_new, False

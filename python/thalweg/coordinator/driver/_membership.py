@@ -22,35 +22,35 @@ from thalweg.coordinator.assignors.registry import is_built_in
 from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._machine import Interruptions, Stepping, make_member
 from thalweg.coordinator.driver._monitoring import GroupLog, GroupMetrics
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Group, Request, explained
+from thalweg.coordinator.driver._native import ConsumerCore, Group, Request, ResponseBody, explained
 from thalweg.coordinator.driver._offset_commit import Commits
 from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import (
     Wait,
     Waiting,
     Work,
-    is_long_answer,
+    is_long_response,
     now_ms,
     retry_backoff,
     soonest,
 )
 from thalweg.coordinator.listener import Listener, Spawn
 from thalweg.coordinator.steps import (
-    Answered,
     CallbacksDone,
     Closed,
-    CommitAnswered,
+    CommitResponded,
     Fail,
     ForgetCoordinator,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Heartbeats,
     Lose,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
     Polled,
     PollExpired,
     Raise,
+    Responded,
     Send,
     StopHeartbeats,
     Subscribed,
@@ -83,12 +83,12 @@ class _Sent:
 
     Attributes:
         action: The action of the member that asked for it.
-        retry_at_ms: When to send it again. None while it waits for its answer.
+        retry_at_ms: When to send it again. None while it waits for its response.
         failure: Why it is sent again.
     """
 
     action: Send
-    request: Request[Answer]
+    request: Request[ResponseBody]
     began_ms: float
     retry_at_ms: float | None = None
     failure: KafkaError | None = None
@@ -111,7 +111,7 @@ class Membership:
         assignors: Sequence[AbstractPartitionAssignor],
         topics: Topics,
         commits: Commits,
-        on_answer: Callable[[object], object],
+        on_response: Callable[[object], object],
         blocks: Callable[[], bool],
         metrics: GroupMetrics,
         spawn: Spawn | None,
@@ -121,16 +121,16 @@ class Membership:
         self._consumer = consumer
         self.group_id = group_id
         self._topics = topics
-        self._on_answer = on_answer
+        self._on_response = on_response
         self._steps = Stepping(
             make_member(config, group_id, assignors, member_id),
             self._do,
-            on_answer,
+            on_response,
             may_be_long=all(map(is_built_in, assignors)),
         )
         self._node: Group = ("coordinator", "group", group_id)
         self._requests: dict[int, _Sent] = {}
-        self._notable: deque[HeartbeatAnswered] = deque()
+        self._notable: deque[HeartbeatResponded] = deque()
         self._awaits_old_heartbeats = False
         self._log = GroupLog(config)
         self._leave_backoff = retry_backoff(config)
@@ -225,7 +225,7 @@ class Membership:
         return isinstance(self._steps.commit_refusal, CommitFailedError)
 
     def keep_up(self) -> None:
-        """Handles answers of the coordinator and deadlines. It runs no callback."""
+        """Handles responses of the coordinator and deadlines. It runs no callback."""
         with self._interruptions:
             self._keep_up()
 
@@ -233,14 +233,16 @@ class Membership:
         self._steps.finish()
         if self._consumer._poll_expired():
             self._step(PollExpired())
-        self._notable += (HeartbeatAnswered(*told) for told in self._consumer._notable_heartbeats())
+        self._notable += (
+            HeartbeatResponded(*told) for told in self._consumer._notable_heartbeats()
+        )
         while self._notable and not self._notable[0].is_current:
             self._step(self._notable.popleft())
-        self._take_answers()
+        self._take_responses()
         self._take_notable()
         if self._awaits_old_heartbeats and not self._consumer._old_heartbeat_is_in_flight():
             self._awaits_old_heartbeats = False
-            self._step(OldHeartbeatsAnswered())
+            self._step(OldHeartbeatsResponded())
         due = self._steps.next_deadline
         if due is not None and now_ms() >= due:
             self._step(Ticked())
@@ -250,42 +252,42 @@ class Membership:
         while self._notable and not self._is_reading():
             self._step(self._notable.popleft())
 
-    def _take_answers(self) -> None:
+    def _take_responses(self) -> None:
         for token, sent in list(self._requests.items()):
             if sent.retry_at_ms is not None:
                 if now_ms() >= sent.retry_at_ms:
                     self._send(sent.action)
-            elif sent.request.is_done and is_long_answer(sent.request):
+            elif sent.request.is_done and is_long_response(sent.request):
                 sent.request = self._reading(sent.request)
             elif sent.request.is_done:
-                answer = self._answer(token, sent)
-                if sent.action.leaves and self._leaves_again(sent, answer):
+                response = self._response(token, sent)
+                if sent.action.leaves and self._leaves_again(sent, response):
                     continue
                 del self._requests[token]
-                self._step(answer)
+                self._step(response)
 
-    def _reading(self, request: Request[Answer]) -> Work[Answer]:
-        """Reads a long answer in the background."""
+    def _reading(self, request: Request[ResponseBody]) -> Work[ResponseBody]:
+        """Reads a long response in the background."""
         work = Work(lambda: request.result(0))
-        work.add_done_callback(self._on_answer)
+        work.add_done_callback(self._on_response)
         return work
 
     def _is_reading(self) -> bool:
         return any(isinstance(sent.request, Work) for sent in self._requests.values())
 
-    def _answer(self, token: int, sent: _Sent) -> Answered:
+    def _response(self, token: int, sent: _Sent) -> Responded:
         try:
-            answer = Answered(token, sent.request.result(0))
+            response = Responded(token, sent.request.result(0))
         except KafkaError as error:
-            answer = Answered(token, None, error)
-        self._log.answered(sent.action, answer)
-        if sent.action.api in _REBALANCING and answer.body is not None:
-            code = answer.body["ErrorCode"]
+            response = Responded(token, None, error)
+        self._log.note_response(sent.action, response)
+        if sent.action.api in _REBALANCING and response.body is not None:
+            code = response.body["ErrorCode"]
             if not code:
                 self._metrics.took(sent.action.api, sent.began_ms)
             elif code != MemberIdRequiredError.errno:
                 self._metrics.rebalance_failed()
-        return answer
+        return response
 
     # ------------------------------------------------------------------ actions of the member
 
@@ -336,7 +338,7 @@ class Membership:
         self._requests[action.token] = _Sent(action, request, now_ms())
         if action.api in _REBALANCING:
             self._metrics.rebalance_goes_on()
-        request.add_done_callback(self._on_answer)
+        request.add_done_callback(self._on_response)
 
     # ------------------------------------------------------------------ properties
 
@@ -356,10 +358,10 @@ class Membership:
         """Returns why the member cannot commit now, or None."""
         return self._steps.commit_refusal
 
-    def commit_answered(self, code: int, generation: int) -> None:
+    def commit_responded(self, code: int, generation: int) -> None:
         """Tells the member that the group has refused a commit. The next poll acts on it."""
-        self._step(CommitAnswered(code, generation))
-        self._on_answer(None)  # after a synchronous commit, nothing else causes a before_poll
+        self._step(CommitResponded(code, generation))
+        self._on_response(None)  # after a synchronous commit, nothing else causes a before_poll
 
     # ------------------------------------------------------------------ the end
 
@@ -386,7 +388,7 @@ class Membership:
                     yield Wait(self._steps.unfinished, deadline_ms)
                 self._steps.finish(wait=True)  # it only computes, so it ends soon
             self.keep_up()
-            # Ignore the answer to a JoinGroup. But the answer to a report has an epoch that we
+            # Ignore the response to a JoinGroup. But the response to a report has an epoch that we
             # need.
             self._requests = {
                 token: sent
@@ -429,7 +431,7 @@ class Membership:
         self.is_leaving = self.is_leaving and not self._chores.is_idle
 
     def until_left(self, deadline_ms: float) -> Waiting[None]:
-        """Waits until the group has answered that the member leaves, or the time is over."""
+        """Waits until the group has confirmed that the member leaves, or the time is over."""
         while (found := self._leave_request()) is not None:
             token, sent = found
             if sent.retry_at_ms is not None:
@@ -442,27 +444,27 @@ class Membership:
                 self._leave_is_given_up(token, sent)
 
     def keep_leaving(self) -> float | None:
-        """Handles an answer to a leave that no call waits for. Returns when to call it next."""
+        """Handles a response to a leave that no call waits for. Returns when to call it next."""
         if self._leave_request() is not None:
-            self._take_answers()
+            self._take_responses()
         return self._leave_again_ms()
 
     def _leave_request(self) -> tuple[int, _Sent] | None:
-        """Returns the token and the request that ends the membership, while it has no answer."""
+        """Returns the token and the request that ends the membership, while it has no response."""
         found = (each for each in self._requests.items() if each[1].action.leaves)
         return next(found, None)
 
     def _leave_again_ms(self) -> float | None:
         return soonest(sent.retry_at_ms for sent in self._requests.values())
 
-    def _leaves_again(self, sent: _Sent, answer: Answered) -> bool:
+    def _leaves_again(self, sent: _Sent, response: Responded) -> bool:
         """Plans a retry if the group may not know that the member leaves.
 
         Otherwise the group would keep its partitions until the session times out.
         """
-        error = answer.error
-        if answer.body is not None:
-            error = for_code(answer.body["ErrorCode"])()
+        error = response.error
+        if response.body is not None:
+            error = for_code(response.body["ErrorCode"])()
         if not isinstance(error, RetriableError):
             self._leave_backoff.reset()
             return False
@@ -480,7 +482,7 @@ class Membership:
             sent.failure or "no response in time",
         )
         self._leave_backoff.reset()
-        self._step(Answered(token, None, sent.failure or KafkaTimeoutError("no response in time")))
+        self._step(Responded(token, None, sent.failure or KafkaTimeoutError("no response in time")))
 
     def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
         """Gives up all partitions, with the chores for that."""

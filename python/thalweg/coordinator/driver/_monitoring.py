@@ -1,7 +1,7 @@
 """What the driver reports about its group work: metrics, and log lines about a membership.
 
     requests, callbacks, commits ── took(what, ms) ──> Window of each ──> groups(), from any thread
-    actions, answers of the coordinator ─────────────> GroupLog ──> joins, assignments, leaving
+    actions, responses of the coordinator ─────────────> GroupLog ──> joins, assignments, leaving
 
 The metrics have Kafka's names (consumer-coordinator-metrics). Averages and rates cover
 `metrics_num_samples` windows of `metrics_sample_window_ms`, as in Kafka. The native core sends and
@@ -16,7 +16,7 @@ from typing import Final
 
 from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.driver._waits import now_ms
-from thalweg.coordinator.steps import Answered, Assign, Body, Lose, MemberAction, Revoke, Send
+from thalweg.coordinator.steps import Assign, Body, Lose, MemberAction, Responded, Revoke, Send
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["GroupLog", "GroupMetrics", "Window"]
@@ -200,9 +200,9 @@ class GroupLog:
             case Send(leaves=True):
                 log.info("%s, member %s: leaves the group", self._who, _leaver(action.body))
 
-    def answered(self, action: Send, answer: Answered) -> None:
-        """Logs an answer of the coordinator."""
-        body = answer.body
+    def note_response(self, action: Send, response: Responded) -> None:
+        """Logs a response of the coordinator."""
+        body = response.body
         if body is None or body.get("ErrorCode") or not log.isEnabledFor(logging.INFO):
             return
         if action.api == "JoinGroup":

@@ -1,6 +1,6 @@
 """The native core as the driver sees it: Protocols of what the driver calls.
 
-    ConsumerCore ── _core_client ──> CoreClient ── submit ──> Request ── result ──> an answer
+    ConsumerCore ── _core_client ──> CoreClient ── submit ──> Request ── result ──> a response
                                           ├─ cluster ─> Cluster
                                           └─ explained: says in an error which right is missing
 
@@ -15,12 +15,12 @@ from thalweg.errors import AuthorizationError, GroupAuthorizationFailedError, Ka
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
-    "Answer",
     "Cluster",
     "ConsumerCore",
     "CoreClient",
     "Group",
     "Request",
+    "ResponseBody",
     "explained",
 ]
 
@@ -28,7 +28,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 _Error = TypeVar("_Error", bound=KafkaError)
 
 # The body of a response, with the field names of Kafka's schema.
-Answer: TypeAlias = dict[str, Any]
+ResponseBody: TypeAlias = dict[str, Any]
 # The coordinator of a group, as the receiver of a request.
 Group: TypeAlias = tuple[Literal["coordinator"], str, str]
 
@@ -42,7 +42,7 @@ class Request(Protocol[_T_co]):
 
     @property
     def answer_bytes(self) -> int:
-        """The size of an answer that has arrived and was not read yet, else 0."""
+        """The size of a response that has arrived and was not read yet, else 0."""
 
     def result(self, timeout_ms: int | None = None) -> _T_co:
         """Waits for the result and returns it, or raises the error."""
@@ -73,7 +73,7 @@ class CoreClient(Protocol):
         *,
         timeout_ms: int | None = None,
         max_version: int | None = None,
-    ) -> Request[Answer]:
+    ) -> Request[ResponseBody]:
         """Sends a request, to any broker if no node is given."""
 
     def forget_coordinator(self, kind: Literal["group"], key: str) -> None:
@@ -138,8 +138,8 @@ class ConsumerCore(Protocol):
 
     def _join(
         self, join: Body, timeout_ms: float, heartbeats: Heartbeats, node: Group
-    ) -> Request[Answer]:
-        """Sends a JoinGroup. Its answer starts the heartbeats."""
+    ) -> Request[ResponseBody]:
+        """Sends a JoinGroup. Its response starts the heartbeats."""
 
     def _heartbeat(self, heartbeats: Heartbeats, node: Group) -> None:
         """Starts heartbeats, which replace those before."""
@@ -147,8 +147,8 @@ class ConsumerCore(Protocol):
     def _stop_heartbeat(self) -> None:
         """Stops the heartbeats and the watch of max_poll_interval_ms."""
 
-    def _notable_heartbeats(self) -> list[tuple[Answer | None, KafkaError | None, bool]]:
-        """Takes the answers with news. With each: whether its heartbeats are still in force."""
+    def _notable_heartbeats(self) -> list[tuple[ResponseBody | None, KafkaError | None, bool]]:
+        """Takes the responses with news. With each: whether its heartbeats are still in force."""
 
     def _old_heartbeat_is_in_flight(self) -> bool:
         """Whether a replaced or stopped heartbeat has no response yet."""

@@ -28,7 +28,7 @@ from thalweg.coordinator.driver._committed_offsets import (
 )
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._monitoring import GroupMetrics
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
+from thalweg.coordinator.driver._native import ConsumerCore, Request, ResponseBody
 from thalweg.coordinator.driver._waits import Wait, Waiting, now_ms
 from thalweg.errors import (
     BrokerResponseError,
@@ -50,9 +50,9 @@ log = logging.getLogger("thalweg.coordinator")
 # committed for offsets.retention.minutes, even if a consumer outside the group still uses them.
 _REFRESH_MS: Final = 600_000.0
 
-# It gets the offsets, and the answer or the error.
+# It gets the offsets, and the response or the error.
 CommitCallback = Callable[
-    [dict[TopicPartition, OffsetAndMetadata], Answer | KafkaError | None], object
+    [dict[TopicPartition, OffsetAndMetadata], ResponseBody | KafkaError | None], object
 ]
 # A number that each assignment, seek and reset of a partition changes, if it has returned records.
 _Logs = Mapping[TopicPartition, int | None]
@@ -78,13 +78,13 @@ class _Commit:
     asked_at: int
     logs: _Logs
     callback: CommitCallback | None
-    request: Request[Answer] | None = None
+    request: Request[ResponseBody] | None = None
     began_ms: float = 0.0
     refusal: KafkaError | None = None
     future: CommitFuture = field(default_factory=CommitFuture)
 
     def is_in_flight(self) -> bool:
-        """Whether it waits for its answer."""
+        """Whether it waits for its response."""
         return self.request is not None and not self.request.is_done
 
 
@@ -267,8 +267,8 @@ class Commits:
             if group == stale:
                 raise MovedOnError("the new epoch of the member is not known yet")
             began_ms = now_ms()
-            answer = yield Wait(self._requests.commit(group, chosen), until_ms)
-            error = self._judged(answer, group)
+            response = yield Wait(self._requests.commit(group, chosen), until_ms)
+            error = self._judged(response, group)
             if isinstance(error, MovedOnError):
                 stale = group
             if error is not None:
@@ -318,16 +318,16 @@ class Commits:
             return offsets_given(offsets)
         return self._consumer._positions()
 
-    def _judged(self, answer: Answer, group: ConsumerGroupMetadata) -> KafkaError | None:
+    def _judged(self, response: ResponseBody, group: ConsumerGroupMetadata) -> KafkaError | None:
         """Returns the error that decides the result of a commit. The member gets group errors."""
-        errors = wire.commit_errors(answer)
+        errors = wire.commit_errors(response)
         if not errors:
             return None
         if any(issubclass(kind, MOVED) for kind in errors.values()):
             self._requests.forget_coordinator()
         where, kind = min(errors.items(), key=_urgency)
         if issubclass(kind, (*STALE_MEMBER, RebalanceInProgressError)):
-            self._member.commit_answered(kind.errno, group.generation_id)
+            self._member.commit_responded(kind.errno, group.generation_id)
         if issubclass(kind, StaleMemberEpochError) and group.member_id:
             return MovedOnError("the group has a newer epoch for this member")
         if issubclass(kind, STALE_MEMBER):
@@ -381,7 +381,7 @@ class Commits:
             self._queue.popleft().future.complete(None, error)
 
     def _tell(self, commit: _Commit) -> None:
-        answer, error = self._outcome(commit)
+        response, error = self._outcome(commit)
         if error is not None:
             log.warning(
                 "an asynchronous commit of group %s failed: %s", self._config["group_id"], error
@@ -392,27 +392,27 @@ class Commits:
             if error is None:
                 self._note_committed(commit.offsets, commit.asked_at, commit.logs)
         finally:  # also if an interceptor was interrupted
-            commit.future.complete(answer, error)
+            commit.future.complete(response, error)
         if commit.callback is None:
             return
         try:
-            commit.callback(commit.offsets, answer if error is None else error)
+            commit.callback(commit.offsets, response if error is None else error)
         except Exception:
             log.exception("the callback of a commit raised")
 
-    def _outcome(self, commit: _Commit) -> tuple[Answer | None, KafkaError | None]:
+    def _outcome(self, commit: _Commit) -> tuple[ResponseBody | None, KafkaError | None]:
         if commit.request is None:
             return (None, commit.refusal) if commit.refusal else ({"Topics": []}, None)
         try:
-            answer = commit.request.result(0)
+            response = commit.request.result(0)
         except KafkaError as failed:
             return None, failed
-        error = self._judged(answer, commit.group)
+        error = self._judged(response, commit.group)
         if isinstance(error, MovedOnError):  # only the application can send it again
             error = StaleMemberEpochError(
                 "the group has a newer epoch for this member: commit again"
             )
-        return answer, error
+        return response, error
 
 
 def _commit_failed(kind: type[BrokerResponseError], *, member: bool) -> CommitFailedError:

@@ -4,9 +4,9 @@
                                                      └─ topics.look, in the background if it is long
 
 It sends one request at a time, by name or by topic id. It repeats it after metadata_max_age_ms, and
-sooner while a topic is missing. A topic watched by id is requested until an answer by name has it.
+sooner while a topic is missing. A topic watched by id is requested until a response by name has it.
 
-The native core has its own metadata, of the topics that it reads. From the answers to fetches it
+The native core has its own metadata, of the topics that it reads. From the responses to fetches it
 learns at once that a topic was deleted and created again. So the two are compared.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from thalweg._config.option_types import DriverConfig
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request, explained
-from thalweg.coordinator.driver._waits import Work, is_long_answer, now_ms, retry_backoff, soonest
+from thalweg.coordinator.driver._native import ConsumerCore, Request, ResponseBody, explained
+from thalweg.coordinator.driver._waits import Work, is_long_response, now_ms, retry_backoff, soonest
 from thalweg.coordinator.topics import Found, Known, Look, Wanted, look
 from thalweg.errors import KafkaError, RetriableError, UnsupportedOperationError
 from thalweg.structs import SubscriptionPattern
@@ -43,17 +43,17 @@ class Topics:
         self,
         consumer: ConsumerCore,
         config: DriverConfig,
-        on_answer: Callable[[object], object],
+        on_response: Callable[[object], object],
     ) -> None:
         self._consumer = consumer
         self._config = config
-        self._on_answer = on_answer
+        self._on_response = on_response
         self._pattern: re.Pattern[str] | None = None
         self._named: frozenset[str] = frozenset()
         self._watched: frozenset[str] = frozenset()
         self._nameless: frozenset[str] = frozenset()  # topic ids whose names are not known yet
         self._named_by_id: frozenset[str] = frozenset()
-        self._request: Request[Answer | Look] | None = None
+        self._request: Request[ResponseBody | Look] | None = None
         self._asks_ids = False  # whether the current or last request is by topic id
         self._names_due_ms: float | None = None
         self._ids_due_ms: float | None = None
@@ -85,7 +85,7 @@ class Topics:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the subscription is a pattern. Its topics are known only after an answer."""
+        """Whether the subscription is a pattern. Its topics are known only after a response."""
         return self._pattern is not None
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
@@ -118,7 +118,7 @@ class Topics:
         self.subscribed = False
 
     def look_again(self) -> None:
-        """Forgets what was found, so that the next answer is new."""
+        """Forgets what was found, so that the next response is new."""
         self._request = self._found = self._agrees_with = self._refusal = None
         self._names_due_ms = now_ms()
 
@@ -131,7 +131,7 @@ class Topics:
         return set() if self._found is None else set(self._found.names)
 
     def poll(self) -> Found | None:
-        """Sends a request if it is due. Returns the result of an answer if it is new, else None.
+        """Sends a request if it is due. Returns the result of a response if it is new, else None.
 
         Raises:
             TopicAuthorizationFailedError: For a topic subscribed to by name. It is asked for again.
@@ -148,17 +148,17 @@ class Topics:
         if due_ms is not None and now >= due_ms:
             self._asks_ids = self._ids_due_ms is not None and now >= self._ids_due_ms
             self._request = self._ask()
-            self._request.add_done_callback(self._on_answer)
+            self._request.add_done_callback(self._on_response)
         if self._request is None or not self._request.is_done:
             return None
         request, self._request = self._request, None
-        if is_long_answer(request) and not self._asks_ids:
+        if is_long_response(request) and not self._asks_ids:
             looks = self._looker()
             self._request = Work(lambda: looks(request.result(0)))
-            self._request.add_done_callback(self._on_answer)
+            self._request.add_done_callback(self._on_response)
             return None
         try:
-            answer = request.result(0)
+            response = request.result(0)
         except KafkaError as error:
             self._look_again(self._backoff.failed())
             if not isinstance(error, RetriableError):
@@ -166,17 +166,19 @@ class Topics:
             log.debug("could not look up the subscribed topics: %s; trying again", error)
             return None
         self._backoff.reset()
-        if self._asks_ids and not isinstance(answer, Look):
-            self._take_names(row for row in answer["Topics"] if row["ErrorCode"] == 0)
+        if self._asks_ids and not isinstance(response, Look):
+            self._take_names(row for row in response["Topics"] if row["ErrorCode"] == 0)
             return None
-        return self._taken(self._looker()(answer))
+        return self._taken(self._looker()(response))
 
-    def _looker(self) -> Callable[[Answer | Look], Look]:
+    def _looker(self) -> Callable[[ResponseBody | Look], Look]:
         """Returns `look` with the current wanted and known topics as arguments."""
         hides_internal = self._config["exclude_internal_topics"]
         wanted = Wanted(self._named, self._pattern, self._also(), hides_internal)
         known = Known(self._last, self._doubts, self._found)
-        return lambda answer: answer if isinstance(answer, Look) else look(answer, wanted, known)
+        return lambda response: (
+            response if isinstance(response, Look) else look(response, wanted, known)
+        )
 
     def _compare(self, now: float) -> None:
         """Asks again for topics if the core knows more partitions of one of them."""
@@ -198,7 +200,7 @@ class Topics:
         elif self._nameless:
             self._ids_due_ms = now_ms() + wait_ms
 
-    def _ask(self) -> Request[Answer]:
+    def _ask(self) -> Request[ResponseBody]:
         # Only topics subscribed to by name may be created. A topic that the broker's pattern has
         # found exists, or was deleted.
         create = bool(self._named) and self._config["allow_auto_create_topics"]
@@ -216,10 +218,10 @@ class Topics:
         """Returns the topics to look for that are not subscribed to by name."""
         return self._watched | self._named_by_id
 
-    def _take_names(self, rows: Iterable[Answer]) -> None:
+    def _take_names(self, rows: Iterable[ResponseBody]) -> None:
         """Takes the names of topics watched by id, and looks for these names from now on.
 
-        Any broker may have answered, and one with old metadata knows less. So ids are asked for
+        Any broker may have responded, and one with old metadata knows less. So ids are asked for
         again.
         """
         names = frozenset(row["Name"] for row in rows)
@@ -256,7 +258,7 @@ class Topics:
     def _tell_of_absent(self, absent: frozenset[str]) -> None:
         """Warns once of each topic that does not exist: its name may be misspelled.
 
-        Two answers in a row must lack the topic, because it may just be created.
+        Two responses in a row must lack the topic, because it may just be created.
         """
         to_tell = absent & self._absent
         for name in sorted(to_tell - self._told_absent):

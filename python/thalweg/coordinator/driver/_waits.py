@@ -2,10 +2,10 @@
 
     commit(...) ── Wait ──> run(steps)       KafkaConsumer: in the calling thread
        ^            └─────> aio/_waits.py    AIOKafkaConsumer: its task sleeps
-       └── answer, or error ──┘
+       └── result, or error ──┘
 
     Work(compute)               ──> thread ────────────────────────────────────> result()
-    LongRequest(submit, read)   ──> thread: submit ──> answer ──> thread: read ──> result()
+    LongRequest(submit, read)   ──> thread: submit ──> response ──> thread: read ──> result()
 
 A call that waits is a generator of `Wait`s, so both APIs share one implementation.
 
@@ -28,7 +28,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.driver._native import Answer, ConsumerCore, Request
+from thalweg.coordinator.driver._native import ConsumerCore, Request, ResponseBody
 from thalweg.coordinator.listener import ListenerTask
 from thalweg.errors import KafkaTimeoutError
 from thalweg.structs import TopicPartition
@@ -41,7 +41,7 @@ __all__ = [
     "Wait",
     "Waiting",
     "Work",
-    "is_long_answer",
+    "is_long_response",
     "jitter",
     "now_ms",
     "retry_backoff",
@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 
 # Steps over this many topics or partitions take too long for a short poll: some 10 ms.
 LONG: Final = 1_000
-_LONG_ANSWER_BYTES: Final = 64 * 1024
+_LONG_RESPONSE_BYTES: Final = 64 * 1024
 
 # ---------------------------------------------------------------------- the clock
 
@@ -86,7 +86,7 @@ class Wait:
     """Something to wait for, with a limit.
 
     Attributes:
-        what: Its answer is sent into the generator, or its error thrown. None: wait for the time.
+        what: Its result is sent into the generator, or its error thrown. None: wait for the time.
         until_ms: The limit, on the driver's clock.
         task: With asyncio: wait for this task, for at most the time.
     """
@@ -121,7 +121,7 @@ class CoreCall:
         return call(self.argument, timeout_ms)
 
 
-# What is sent into it is the answer to the last wait, whose type only the generator knows.
+# What is sent into it is the result of the last wait, whose type only the generator knows.
 Waiting = Generator[Wait, Any, _T]
 
 
@@ -131,11 +131,11 @@ def run(steps: Waiting[_T]) -> _T:
         wait = next(steps)
         while True:
             try:
-                answer = _outcome(wait)
+                found = _outcome(wait)
             except BaseException as error:  # also Ctrl-C: let the call clean up
                 wait = steps.throw(error)
             else:
-                wait = steps.send(answer)
+                wait = steps.send(found)
     except StopIteration as done:
         result: _T = done.value
         return result
@@ -151,9 +151,9 @@ def _outcome(wait: Wait) -> object:
 # ---------------------------------------------------------------------- work in other threads
 
 
-def is_long_answer(request: Request[object]) -> bool:
-    """Whether it takes long to read the answer of a request."""
-    return request.answer_bytes >= _LONG_ANSWER_BYTES
+def is_long_response(request: Request[object]) -> bool:
+    """Whether it takes long to read the response of a request."""
+    return request.answer_bytes >= _LONG_RESPONSE_BYTES
 
 
 class Background(Generic[_T]):
@@ -225,27 +225,29 @@ class Work(Background[_T]):
 
 
 class LongRequest(Background[_T]):
-    """A request whose body takes long to create, or whose answer takes long to read.
+    """A request whose body takes long to create, or whose response takes long to read.
 
     Args:
         submit: Creates the body and sends it.
-        read: Converts the answer to the result.
+        read: Converts the response to the result.
     """
 
-    def __init__(self, submit: Callable[[], Request[Answer]], read: Callable[[Answer], _T]) -> None:
+    def __init__(
+        self, submit: Callable[[], Request[ResponseBody]], read: Callable[[ResponseBody], _T]
+    ) -> None:
         super().__init__()
         self._read = read
         _in_thread(lambda: self._begin(submit))
 
-    def _begin(self, submit: Callable[[], Request[Answer]]) -> None:
+    def _begin(self, submit: Callable[[], Request[ResponseBody]]) -> None:
         try:
             request = submit()
         except BaseException as error:
             self._finish(None, error)
             return
-        request.add_done_callback(lambda _: self._answered(request))
+        request.add_done_callback(lambda _: self._responded(request))
 
-    def _answered(self, request: Request[Answer]) -> None:
+    def _responded(self, request: Request[ResponseBody]) -> None:
         # The callback thread calls this. It must not be blocked.
         _in_thread(lambda: self._run(lambda: self._read(request.result(0))))
 

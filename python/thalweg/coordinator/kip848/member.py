@@ -28,20 +28,20 @@ from thalweg.coordinator.states import (
     move,
 )
 from thalweg.coordinator.steps import (
-    Answered,
     Assign,
     AutoCommit,
     CallbacksDone,
     Closed,
     Fail,
-    HeartbeatAnswered,
+    HeartbeatResponded,
     Lose,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsAnswered,
+    OldHeartbeatsResponded,
     Polled,
     PollExpired,
     Raise,
+    Responded,
     Revoke,
     StopHeartbeats,
     Subscribed,
@@ -176,15 +176,15 @@ class ConsumerMember:
                 return self._polled()
             case CallbacksDone():
                 return self._callbacks_done()
-            case Answered(token=token) if token == self._leave_token:
+            case Responded(token=token) if token == self._leave_token:
                 self._leave_token = None
                 return self._outside()
-            case Answered(token=token) if token == self._reports.token:
+            case Responded(token=token) if token == self._reports.token:
                 return self._heard(event, now)
-            case HeartbeatAnswered():
+            case HeartbeatResponded():
                 return self._heard(event, now)
-            case OldHeartbeatsAnswered():
-                return self._repeats_answered()
+            case OldHeartbeatsResponded():
+                return self._repeats_responded()
             case Ticked() if self._reports.is_due(now) and self.state in _MEMBER:
                 return self._report()
             case Ticked() if self._reports.is_due(now) and self.state is _S.PREPARE_LEAVING:
@@ -225,9 +225,9 @@ class ConsumerMember:
 
     # ------------------------------------------------------------------ responses
 
-    def _heard(self, response: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
-        is_report = isinstance(response, Answered)
-        is_current = isinstance(response, HeartbeatAnswered) and response.is_current
+    def _heard(self, response: Responded | HeartbeatResponded, now: float) -> list[MemberAction]:
+        is_report = isinstance(response, Responded)
+        is_current = isinstance(response, HeartbeatResponded) and response.is_current
         if self.state is _S.PREPARE_LEAVING:
             return self._heard_last(response, now)
         if self.state not in _MEMBER:
@@ -253,7 +253,9 @@ class ConsumerMember:
                 return [*self._reports.failed(now), Raise(error)]
         return self._reports.failed(now)
 
-    def _heard_last(self, response: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
+    def _heard_last(
+        self, response: Responded | HeartbeatResponded, now: float
+    ) -> list[MemberAction]:
         """Handles a response while leaving: the last commits need the newest epoch."""
         error = heartbeats.reason(response.body, response.error)
         verdict = heartbeats.verdict(error)
@@ -262,7 +264,7 @@ class ConsumerMember:
                 self._reports.epoch = max(self._reports.epoch, response.body["MemberEpoch"])
             case Verdict.REJOIN | Verdict.FATAL:
                 self._reports.leave()
-            case Verdict.RETRY | Verdict.LOOK_UP if isinstance(response, Answered):
+            case Verdict.RETRY | Verdict.LOOK_UP if isinstance(response, Responded):
                 return self._reports.failed(now, look_up=verdict is Verdict.LOOK_UP)
         return []
 
@@ -277,8 +279,8 @@ class ConsumerMember:
         actions = self._reports.took(body, is_report=is_report, is_current=is_current)
         return actions + self._settle_if_clean()
 
-    def _repeats_answered(self) -> list[MemberAction]:
-        settles = self._reports.repeats_answered() and self.state in _MEMBER
+    def _repeats_responded(self) -> list[MemberAction]:
+        settles = self._reports.repeats_responded() and self.state in _MEMBER
         return self._settle_if_clean() if settles else []
 
     def _settle_if_clean(self) -> list[MemberAction]:
