@@ -12,8 +12,8 @@ Conventions of this module:
   `flush` and `close` are seconds, as in kafka-python.
 - A partition is `(topic, partition)`, so every call accepts a `TopicPartition`. Calls return the
   tuples of `thalweg.structs`.
-- Where the native module has a docstring, the docstring here begins with its text. It may say more,
-  for the callers in this package. tests/unit/test_native_docs.py compares them.
+- The signatures are written by hand. The docstrings are generated from the doc comments in
+  crates/python/src: change those, then run `make build` and tools/generate_stub_docs.py.
 - Every call that may wait releases the GIL, wakes at once on a signal (Ctrl-C raises
   KeyboardInterrupt), and raises `IllegalStateError` after `close()` or in a forked child.
 """
@@ -116,15 +116,18 @@ def set_log_level(logger: str, level: int) -> None:
     """Sets the lowest level that Rust passes on for the logger `thalweg.<name>`.
 
     The level is one of `logging`. An event below it costs one atomic comparison. Other events go
-    through a bounded queue to the callback thread, which calls `thalweg._logging.emit(logger,
-    level, message)`. `thalweg._logging` calls this when a client is created and in `refresh()`."""
+    through a bounded queue to the callback thread, which calls
+    `thalweg._logging.emit(logger, level, message)`. `thalweg._logging` calls this when a client is
+    created and in `refresh()`.
+    """
 
 def begin_exit() -> None:
     """Prevents other threads from starting application code within our calls.
 
     It is called first at exit. From now on, calls that would run a deserializer, serializer,
-    listener or interceptor raise `IllegalStateError`. Functions that supply tokens or passwords
-    can still be called until `stop_threads`."""
+    listener or interceptor raise `IllegalStateError`. Functions that supply tokens or passwords can
+    still be called until `stop_threads`.
+    """
 
 def stop_threads(timeout: float = 1.0) -> int:
     """Stops the runtime's threads, and returns the number of callbacks that did not run in time.
@@ -148,25 +151,38 @@ def wait_for_callbacks(timeout: float) -> None:
 class ClusterMetadata:
     """An immutable snapshot of the client's metadata of the cluster.
 
-    Its methods are those of kafka.cluster."""
+    Its methods are those of kafka.cluster.
+    """
 
     @property
-    def cluster_id(self) -> str | None: ...
+    def cluster_id(self) -> str | None:
+        """The cluster's ID. None: no broker has sent it yet."""
+
     @property
-    def controller(self) -> BrokerMetadata | None: ...
+    def controller(self) -> BrokerMetadata | None:
+        """The controller. None: it is not known."""
+
     @property
     def update_version(self) -> int:
         """A version that grows by one with each metadata response that changes something."""
 
-    def topics(self, exclude_internal_topics: bool = True) -> set[str]: ...
-    def brokers(self) -> set[BrokerMetadata]: ...
-    def broker_metadata(self, broker_id: int) -> BrokerMetadata | None: ...
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
+        """Returns the names of the topics, with or without Kafka's internal topics."""
+
+    def brokers(self) -> set[BrokerMetadata]:
+        """Returns all brokers."""
+
+    def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
+        """Returns the broker with this node ID, or None if it is not known."""
+
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Returns all partition ids, or None if the topic is not known, as in kafka-python."""
 
     def has_more_partitions(self, known: dict[str, int]) -> bool:
-        """Whether a topic of {topic: number of partitions} now has more partitions; for the
-        driver."""
+        """Whether a topic of {topic: number of partitions} now has more partitions.
+
+        The driver calls it.
+        """
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
         """Returns the partitions that have a leader."""
@@ -180,13 +196,15 @@ class ClusterMetadata:
 class Timer:
     """A function that the callback thread calls repeatedly, until `cancel`."""
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """Stops the calls. A call that already runs continues."""
 
 def call_every(seconds: float, f: Callable[[], object]) -> Timer:
-    """Calls f() on the callback thread every `seconds`. Logs what it raises.
+    """Calls `f()` on the callback thread every `seconds`. Logs what it raises.
 
     Calls that would come too late are skipped. Do not call it at exit. A forked child has none of
-    its parent's timers."""
+    its parent's timers.
+    """
 
 # ---------------------------------------------------------------- producing/producer.rs
 
@@ -224,20 +242,21 @@ class ProducerHooks(Protocol):
 
 @disjoint_base
 class Producer(Generic[_K, _V]):
-    """The producer core. `thalweg.producer.KafkaProducer` is its public subclass."""
+    """The producer core. `thalweg.producer.KafkaProducer` is its public subclass.
+
+    The constructor accepts and ignores all arguments, so that a user's subclass may have its own
+    `__init__`. Before `_open`, every method except `_open` and `close` raises `IllegalStateError`.
+    """
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Accepts and ignores all arguments, so that a user's subclass may have its own __init__.
-
-        Before `_open`, every method except `_open` and `close` raises IllegalStateError."""
-
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _open(self, config: Mapping[str, Any], hooks: ProducerHooks | None = None) -> None:
         """Bootstraps within `bootstrap_timeout_ms`. Call it once.
 
-        NoBrokersAvailable names each address and its cause. If it raises, it closes what it has
-        opened."""
+        `NoBrokersAvailable` names each address and its cause. If it raises, it closes what it has
+        opened.
+        """
 
     def send(
         self,
@@ -251,23 +270,23 @@ class Producer(Generic[_K, _V]):
         """Sends a record, and returns a future of its `RecordMetadata`.
 
         It waits at most `max_block_ms` for metadata and buffer memory, then raises
-        KafkaTimeoutError or BufferExhaustedError. Without a serializer, value and key are bytes.
-        headers is a list of (str, bytes or None). It also raises RecordTooLargeError, ValueError,
-        TypeError, and IllegalStateError after close.
+        `KafkaTimeoutError` or `BufferExhaustedError`. Without a serializer, value and key are
+        bytes. headers is a list of (str, bytes or None). It also raises `RecordTooLargeError`,
+        `ValueError`, `TypeError`, and `IllegalStateError` after close.
 
         The steps, in order:
         1. Interceptors.
-        2. Checks. TypeError: the topic is not a str, or headers is not a list of (str, bytes or
-           None) tuples. InvalidTopicError: the topic name is not valid. ValueError: `value` and
+        2. Checks. `TypeError`: the topic is not a str, or headers is not a list of (str, bytes or
+           None) tuples. `InvalidTopicError`: the topic name is not valid. `ValueError`: `value` and
            `key` are both None, or `timestamp_ms` is negative.
-        3. Metadata. It waits at most `max_block_ms`, then raises KafkaTimeoutError. If a broker
-           refuses the topic, for example with TopicAuthorizationFailedError, the returned future
+        3. Metadata. It waits at most `max_block_ms`, then raises `KafkaTimeoutError`. If a broker
+           refuses the topic, for example with `TopicAuthorizationFailedError`, the returned future
            has failed with that error.
-        4. Serializers. The result must be bytes, bytearray, memoryview or None, else TypeError.
-        5. Partition. ValueError if it is negative, or does not exist after a metadata refresh.
-        6. Size: RecordTooLargeError.
-        7. Buffer memory. It waits for the rest of `max_block_ms`, then raises BufferExhaustedError.
-
+        4. Serializers. The result must be bytes, bytearray, memoryview or None, else `TypeError`.
+        5. Partition. `ValueError` if it is negative, or does not exist after a metadata refresh.
+        6. Size: `RecordTooLargeError`.
+        7. Buffer memory. It waits for the rest of `max_block_ms`, then raises
+           `BufferExhaustedError`.
         """
 
     def send_many(
@@ -282,13 +301,14 @@ class Producer(Generic[_K, _V]):
         """Sends a list of records in one call, and returns a future of their `BatchMetadata`.
 
         Each argument is a sequence as long as `values`; partition may also be one number for all.
-        If rows are not written, the future raises a BatchSendError with the error of each row
+        If rows are not written, the future raises a `BatchSendError` with the error of each row
         (docs/columns.md).
 
-        The hooks apply to each record. Before it sends anything, it raises ValueError for sequences
-        of different length or a negative timestamp. Without a serializer, it also raises TypeError
-        for an element that is not bytes, and names its row. `max_block_ms` limits the wait for each
-        part of the list."""
+        The hooks apply to each record. Before it sends anything, it raises `ValueError` for
+        sequences of different length or a negative timestamp. Without a serializer, it also raises
+        `TypeError` for an element that is not bytes, and names its row. `max_block_ms` limits the
+        wait for each part of the list.
+        """
 
     def send_arrow(
         self, topic: str, data: object, partition: int | None = None
@@ -296,31 +316,35 @@ class Producer(Generic[_K, _V]):
         """Sends the rows of an Arrow table, data frame or stream.
 
         It returns a future of their `BatchMetadata`. The columns are found by name: value, key,
-        partition, timestamp and headers. It ignores topic, offset, timestamp_type and leader_epoch.
-        Any other column raises ValueError. `partition` is one partition for all rows, in place of
-        the column. See docs/columns.md.
+        partition, timestamp and headers. It ignores topic, offset, `timestamp_type` and
+        `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
+        rows, in place of the column. See docs/columns.md.
 
-        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. ValueError names the column that is
-        not known. A timestamp before 1970 or a negative partition raises it too. IllegalStateError:
-        a Python serializer is set."""
+        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. `ValueError` names the column that
+        is not known. A timestamp before 1970 or a negative partition raises it too.
+        `IllegalStateError`: a Python serializer is set.
+        """
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every record sent before has its result.
 
-        KafkaTimeoutError after `timeout` seconds. None: without limit."""
+        `KafkaTimeoutError` after `timeout` seconds. None: without limit.
+        """
 
     def close(self, timeout: float | None = None) -> None:
         """Sends the remaining records for at most `timeout` seconds, then closes. None: no limit.
 
-        The other records fail with a KafkaTimeoutError, and a warning is logged with their number.
-        A second call does nothing."""
+        The other records fail with a `KafkaTimeoutError`, and a warning is logged with their
+        number. A second call does nothing.
+        """
 
     def init_transactions(self) -> None:
         """Prepares the producer for transactions.
 
-        All calls on transactions wait at most `max_block_ms`, then raise KafkaTimeoutError. Call
-        again to continue the same operation. IllegalStateError names the state. The messages of
-        AbortableTransactionError and FatalTransactionError say what to do."""
+        All calls on transactions wait at most `max_block_ms`, then raise `KafkaTimeoutError`. Call
+        again to continue the same operation. `IllegalStateError` names the state. The messages of
+        `AbortableTransactionError` and `FatalTransactionError` say what to do.
+        """
 
     def begin_transaction(self) -> None:
         """Begins a transaction. It sends no request."""
@@ -333,17 +357,26 @@ class Producer(Generic[_K, _V]):
         """Commits a group's offsets with the transaction.
 
         The rows of `offsets` are (topic, partition, offset, metadata, leader epoch). `group` is
-        (group id, generation, member id, instance id)."""
+        (group id, generation, member id, instance id).
+        """
 
     def _prepare_transaction(self) -> tuple[int, int] | None:
         """Returns the producer id and epoch. None if nothing was sent in the transaction."""
 
-    def commit_transaction(self) -> None: ...
-    def abort_transaction(self) -> None: ...
+    def commit_transaction(self) -> None:
+        """Waits for all records of the transaction, then commits it.
+
+        Errors as in `init_transactions`.
+        """
+
+    def abort_transaction(self) -> None:
+        """Aborts the transaction. Errors as in `init_transactions`."""
+
     def partitions_for(self, topic: str) -> set[int]:
         """Returns the partition ids of a topic.
 
-        It waits for metadata at most `max_block_ms`, then raises KafkaTimeoutError."""
+        It waits for metadata at most `max_block_ms`, then raises `KafkaTimeoutError`.
+        """
 
     def bootstrap_connected(self) -> bool:
         """Whether a broker is connected."""
@@ -352,7 +385,8 @@ class Producer(Generic[_K, _V]):
         """Returns {group: {name: value}} under Kafka's names, also of a closed producer.
 
         For example ('producer-metrics', 'record-send-total'). The name of a group for one node or
-        topic ends in '.node-1' or in the topic's name."""
+        topic ends in '.node-1' or in the topic's name.
+        """
 
     @property
     def _core_client(self) -> Client:
@@ -368,25 +402,27 @@ class Producer(Generic[_K, _V]):
 class AsyncProducer(Generic[_K, _V]):
     """The producer core for one event loop.
 
-    `thalweg.aio.AIOKafkaProducer` is its public subclass. Its coroutines are `ProducerCoroutine`
-    objects. A call does nothing before it is awaited. A cancelled call stops waiting. It raises
-    IllegalStateError in a loop other than that of `_open`, after the close, and in a forked child.
-    It never blocks its thread.
+    `thalweg.aio.AIOKafkaProducer` is its public subclass. The constructor accepts and ignores all
+    arguments, as that of `Producer`. Before `_open`, calls raise `IllegalStateError`.
+
+    Its coroutines are `ProducerCoroutine` objects. A call does nothing before it is awaited. A
+    cancelled call stops waiting. It raises `IllegalStateError` in a loop other than that of
+    `_open`, after the close, and in a forked child. It never blocks its thread.
     """
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Accepts and ignores all arguments, as `Producer`. IllegalStateError before `_open`."""
-
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _open(
         self,
         completions: Completions,
         config: Mapping[str, Any],
         hooks: ProducerHooks | None = None,
     ) -> Coroutine[Any, Any, None]:
-        """Opens the producer, as `Producer._open`. After a failure or cancellation, call it
-        again."""
+        """Opens the producer, as `Producer._open`.
+
+        After a failure or cancellation, call it again.
+        """
 
     def send(
         self,
@@ -400,9 +436,9 @@ class AsyncProducer(Generic[_K, _V]):
         """Adds a record to its batch, and returns a future of its result (aiokafka).
 
         If it need not wait, it appends the record without a task switch. After some hundred such
-        sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`; the
-        errors are raised by the await. If it is cancelled before the append, the record is not
-        sent. Cancelling the returned future does not cancel the record.
+        sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`. The
+        await raises the errors. If it is cancelled before the append, the record is not sent.
+        Cancelling the returned future does not cancel the record.
         """
 
     def _send_many(
@@ -420,42 +456,63 @@ class AsyncProducer(Generic[_K, _V]):
 
     def _send_arrow(
         self, topic: str, data: object, partition: int | None = None
-    ) -> Coroutine[Any, Any, Future[BatchMetadata]]: ...
+    ) -> Coroutine[Any, Any, Future[BatchMetadata]]:
+        """Sends the rows of an Arrow table, data frame or stream, as `Producer.send_arrow`."""
+
     def _flush(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """Waits until the futures of all records sent before have their result."""
 
-    def _partitions_for(self, topic: str) -> Coroutine[Any, Any, set[int]]: ...
+    def _partitions_for(self, topic: str) -> Coroutine[Any, Any, set[int]]:
+        """Returns the partition IDs of a topic, as `Producer.partitions_for`."""
+
     def _init_transactions(self) -> Coroutine[Any, Any, None]:
         """Prepares the producer for transactions.
 
         The calls on transactions are as in `Producer`. If one is cancelled, its operation
-        continues."""
+        continues.
+        """
 
-    def _begin_transaction(self) -> Coroutine[Any, Any, None]: ...
+    def _begin_transaction(self) -> Coroutine[Any, Any, None]:
+        """Begins a transaction. It sends no request."""
+
     def _send_offsets(
         self,
         offsets: Sequence[tuple[str, int, int, str, int]],
         group: tuple[str, int, str, str | None],
-    ) -> Coroutine[Any, Any, None]: ...
-    def _prepare_transaction(self) -> Coroutine[Any, Any, tuple[int, int] | None]: ...
-    def _commit_transaction(self) -> Coroutine[Any, Any, None]: ...
-    def _abort_transaction(self) -> Coroutine[Any, Any, None]: ...
-    def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Closes the producer within `timeout` seconds. None waits for all acknowledgements.
+    ) -> Coroutine[Any, Any, None]:
+        """Commits a group's offsets with the transaction, as `Producer._send_offsets`."""
 
-        If it is cancelled, closing continues in the background. A second call waits for its end."""
+    def _prepare_transaction(self) -> Coroutine[Any, Any, tuple[int, int] | None]:
+        """Returns the producer ID and epoch, as `Producer._prepare_transaction`."""
+
+    def _commit_transaction(self) -> Coroutine[Any, Any, None]:
+        """Waits for all records of the transaction, then commits it."""
+
+    def _abort_transaction(self) -> Coroutine[Any, Any, None]:
+        """Aborts the transaction."""
+
+    def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
+        """Closes the producer within `timeout` seconds. `None` waits for all acknowledgements.
+
+        If it is cancelled, closing continues in the background. A second call waits for its end.
+        """
 
     def _close_blocking(self, timeout: float) -> None:
         """Closes the producer at exit, when no loop runs."""
 
-    def metrics(self) -> dict[str, dict[str, float]]: ...
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Returns {group: {name: value}}, as `Producer.metrics`."""
+
     @property
-    def _core_client(self) -> Client: ...
+    def _core_client(self) -> Client:
+        """A client for requests by name, as `Producer._core_client`."""
+
     @property
     def closed(self) -> bool:
         """Whether it was stopped, or belongs to the parent of this process.
 
-        False before the start."""
+        False before the start.
+        """
 
 # ---------------------------------------------------------------- asyncio/coroutine.rs
 
@@ -463,29 +520,39 @@ class AsyncProducer(Generic[_K, _V]):
 class ProducerCoroutine:
     """A coroutine of a producer.
 
-    The method that creates it documents its result."""
+    The method that creates it documents its result.
+    """
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __next__(self) -> Any: ...
-    def send(self, value: Any) -> Any: ...
-    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any: ...
-    def close(self) -> None: ...
+    def send(self, value: Any) -> Any:
+        """Resumes the coroutine. The value is ignored. `StopIteration` has the result."""
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        """Ends the coroutine with this exception, and raises it."""
+
+    def close(self) -> None:
+        """Ends the coroutine, as if it was cancelled."""
 
 @final
 class ConsumerCoroutine:
     """A coroutine of a consumer.
 
-    It may sleep as long as its consumer lives, in a reference cycle through its task, so the
-    garbage collector must be able to traverse it. A producer makes too many calls for that, and
-    they end soon."""
+    The method that creates it documents its result.
+    """
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __next__(self) -> Any: ...
-    def send(self, value: Any) -> Any: ...
-    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any: ...
-    def close(self) -> None: ...
+    def send(self, value: Any) -> Any:
+        """Resumes the coroutine. The value is ignored. `StopIteration` has the result."""
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        """Ends the coroutine with this exception, and raises it."""
+
+    def close(self) -> None:
+        """Ends the coroutine, as if it was cancelled."""
 
 # ---------------------------------------------------------------- asyncio/record_future.rs
 
@@ -495,9 +562,15 @@ class RecordFuture(Awaitable[RecordMetadata]):
 
     You can also pass it to `gather`, `wait`, `shield` and `wait_for`. It completes when the batch
     of the record completes. Cancelling it does not cancel the record. If no code asks for its
-    error, the loop's exception handler gets it."""
+    error, the loop's exception handler gets it.
+    """
 
-    _asyncio_future_blocking: bool
+    @property
+    def _asyncio_future_blocking(self) -> bool:
+        """Whether a task of asyncio waits for the future. Only asyncio uses it."""
+
+    @_asyncio_future_blocking.setter
+    def _asyncio_future_blocking(self, blocking: bool) -> None: ...
     @property
     def _cancel_message(self) -> Any | None:
         """`asyncio.gather` uses this, and `_make_cancelled_error`, for a cancelled future."""
@@ -511,8 +584,9 @@ class RecordFuture(Awaitable[RecordMetadata]):
     def result(self) -> RecordMetadata:
         """Returns where the record was written.
 
-        Raises the error of the record, CancelledError, or asyncio.InvalidStateError before it is
-        done."""
+        Raises the error of the record, `CancelledError`, or `asyncio.InvalidStateError` before it
+        is done.
+        """
 
     def exception(self) -> BaseException | None:
         """Returns the error of the record, or None if it was written. Raises as `result`."""
@@ -531,7 +605,9 @@ class RecordFuture(Awaitable[RecordMetadata]):
     def remove_done_callback(self, function: Callable[[RecordFuture], object]) -> int:
         """Removes a callback, and returns how often it was there."""
 
-    def _make_cancelled_error(self) -> BaseException: ...
+    def _make_cancelled_error(self) -> BaseException:
+        """Returns the `CancelledError` of a cancelled future, with its message."""
+
     def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
     def __iter__(self) -> Generator[Any, None, RecordMetadata]: ...
     def __next__(self) -> RecordFuture: ...
@@ -540,27 +616,29 @@ class RecordFuture(Awaitable[RecordMetadata]):
 
 @final
 class Completions:
-    """The completions of one event loop. `thalweg.aio._completions` creates and watches it."""
+    """The completions of one event loop. `thalweg.aio._completions` creates and watches it.
+
+    Without `notify` it has a file descriptor to watch. With `notify`, the callback thread calls
+    that when there is something to drain. `len()` is the number of awaited futures and waiting
+    calls.
+    """
 
     def __new__(
         cls, event_loop: AbstractEventLoop, notify: Callable[[], None] | None = None
-    ) -> Self:
-        """Without `notify` it has a file descriptor to watch. With `notify`, the callback thread
-        calls that when there is something to drain."""
-
+    ) -> Self: ...
     def fileno(self) -> int:
-        """Returns the file descriptor to watch. OSError if there is none."""
+        """Returns the file descriptor to watch. `OSError` if there is none."""
 
     def drain(self) -> None:
         """Delivers completions. If there are many, it lets the loop run other callbacks in between.
 
-        It runs in the loop's thread."""
+        It runs in the loop's thread.
+        """
 
     def wake(self, key: int) -> None:
         """Resumes the call that waits under this key, if there is one, because its time is over."""
 
-    def __len__(self) -> int:
-        """The number of awaited futures and waiting calls."""
+    def __len__(self) -> int: ...
 
 # ---------------------------------------------------------------- producing/futures.rs
 
@@ -568,13 +646,15 @@ class Completions:
 class FutureRecordMetadata:
     """The result of one `send`. It completes with the record's batch.
 
-    Its methods are those of kafka.producer.future."""
+    Its methods are those of kafka.producer.future.
+    """
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Waits for the result, at most `timeout` seconds. None: without limit.
 
-        Raises the error of the record, or KafkaTimeoutError after the timeout. The record may still
-        be written then: call `get` again to keep waiting."""
+        Raises the error of the record, or `KafkaTimeoutError` after the timeout. The record may
+        still be written then: call `get` again to keep waiting.
+        """
 
     @property
     def is_done(self) -> bool:
@@ -598,31 +678,35 @@ class FutureRecordMetadata:
         """Whether it failed, and sending the record again may succeed."""
 
     def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Calls f(*args, value, **kwargs) when the record is written.
+        """Calls `f(*args, value, **kwargs)` when the record is written.
 
         The callback thread calls it, after the callbacks that are already due. If the result is
         known and no callback is due, it is called at once in this thread. If f raises, the error is
         logged.
 
         Raises:
-            TypeError: If f is not callable.
+            `TypeError`: If f is not callable.
         """
 
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Calls f(*args, exception, **kwargs) if the record fails. See `add_callback`."""
+        """Calls `f(*args, exception, **kwargs)` if the record fails. See `add_callback`."""
 
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Calls f(*args, value or exception, **kwargs) in both cases. See `add_callback`."""
+        """Calls `f(*args, value or exception, **kwargs)` in both cases. See `add_callback`."""
 
 @final
 class FutureBatchMetadata:
-    """The result of `send_many` or `send_arrow`. It is done when every row has its result."""
+    """The result of `send_many` or `send_arrow`. It is done when every row has its result.
+
+    `len()` is the number of rows given to the call.
+    """
 
     def get(self, timeout: float | None = None) -> BatchMetadata:
         """Waits for all rows, at most `timeout` seconds. None: without limit.
 
-        Raises BatchSendError(errors=[(row, exception)], metadata=...) if any row failed, or
-        KafkaTimeoutError after the timeout."""
+        Raises `BatchSendError(errors=[(row, exception)], metadata=...)` if any row failed, or
+        `KafkaTimeoutError` after the timeout.
+        """
 
     @property
     def is_done(self) -> bool:
@@ -634,7 +718,7 @@ class FutureBatchMetadata:
 
     @property
     def exception(self) -> BaseException | None:
-        """The BatchSendError, if it is done and a row failed."""
+        """The `BatchSendError`, if it is done and a row failed."""
 
     def succeeded(self) -> bool:
         """Whether it is done and every row was written."""
@@ -646,26 +730,27 @@ class FutureBatchMetadata:
         """Whether it failed, and sending the failed rows again may succeed for each of them."""
 
     def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Calls f(*args, BatchMetadata, **kwargs) if no row fails. See FutureRecordMetadata."""
+        """Calls `f(*args, BatchMetadata, **kwargs)` if no row fails. See `FutureRecordMetadata`."""
 
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Calls f(*args, BatchSendError, **kwargs) if a row fails. See FutureRecordMetadata."""
+        """Calls `f(*args, BatchSendError, **kwargs)` if a row fails. See `FutureRecordMetadata`."""
 
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Calls f(*args, BatchMetadata or BatchSendError, **kwargs) in both cases."""
+        """Calls `f(*args, BatchMetadata or BatchSendError, **kwargs)` in both cases."""
 
-    def __len__(self) -> int:
-        """The number of rows given to the call."""
+    def __len__(self) -> int: ...
 
 @final
 class BatchMetadata:
-    """Where the rows of a `send_many` or `send_arrow` were written. It can be pickled."""
+    """Where the rows of a `send_many` or `send_arrow` were written. It can be pickled.
+
+    `len()` is the number of rows given to the call, written or not. The constructor's `offsets` is
+    a sequence of little-endian int64. It raises `ValueError` if its length is wrong.
+    """
 
     def __new__(
         cls, partitions: dict[TopicPartition, tuple[int, int, int]], offsets: bytes
-    ) -> Self:
-        """`offsets` is a sequence of little-endian int64. ValueError if its length is wrong."""
-
+    ) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def count(self) -> int:
@@ -673,16 +758,16 @@ class BatchMetadata:
 
     @property
     def partitions(self) -> dict[TopicPartition, tuple[int, int, int]]:
-        """{TopicPartition: (count, first offset, last offset)}."""
+        """`{TopicPartition: (count, first offset, last offset)}`."""
 
     @property
     def offsets(self) -> memoryview:
         """The offset of each row, as int64 (format 'q'). -1: not written, or unknown as acks=0.
 
-        It is created on first access."""
+        It is created on first access.
+        """
 
-    def __len__(self) -> int:
-        """The number of rows given to the call, written or not."""
+    def __len__(self) -> int: ...
 
 # ---------------------------------------------------------------- convert/records.rs
 
@@ -690,10 +775,9 @@ class BatchMetadata:
 class ConsumerRecord(Generic[_K_co, _V_co]):
     """One consumed record. It behaves as kafka-python's namedtuple, but is not a tuple subclass.
 
-    (tests/unit/consumer/test_records.py runs the same assertions on both.) It keeps the raw bytes
-    of the headers and parses them on first access. All arguments are required, by position or
-    keyword. It compares, orders and hashes as the tuple of its fields, also with plain tuples. You
-    can pickle and copy it.
+    It keeps the raw bytes of the headers and parses them on first access. All arguments are
+    required, by position or keyword. It compares, orders and hashes as the tuple of its fields,
+    also with plain tuples. You can pickle and copy it.
     """
 
     __match_args__: ClassVar[tuple[str, ...]]
@@ -717,41 +801,76 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
         serialized_header_size: int,
     ) -> Self: ...
     @property
-    def topic(self) -> str: ...
+    def topic(self) -> str:
+        """The name of the topic."""
+
     @property
-    def partition(self) -> int: ...
+    def partition(self) -> int:
+        """The number of the partition."""
+
     @property
-    def leader_epoch(self) -> int | None: ...
+    def leader_epoch(self) -> int | None:
+        """The leader epoch of the record's batch. None: the batch has none."""
+
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """The offset of the record in its partition."""
+
     @property
     def timestamp(self) -> int:
-        """Unix milliseconds."""
+        """The timestamp in Unix milliseconds."""
 
     @property
     def timestamp_type(self) -> int:
-        """0 CreateTime, 1 LogAppendTime."""
+        """What the timestamp is: 0 `CreateTime`, 1 `LogAppendTime`."""
 
     @property
-    def key(self) -> _K_co: ...
+    def key(self) -> _K_co:
+        """The key, as the deserializer returns it. Without a deserializer it is bytes or None."""
+
     @property
-    def value(self) -> _V_co: ...
+    def value(self) -> _V_co:
+        """The value, as the deserializer returns it. Without a deserializer it is bytes or None."""
+
     @property
-    def headers(self) -> list[tuple[str, bytes | None]]: ...
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """The headers, as a list of (str, bytes or None) in the order of the record."""
+
     @property
-    def checksum(self) -> int | None: ...
+    def checksum(self) -> int | None:
+        """Always None in a record that a consumer returns. kafka-python has this field."""
+
     @property
-    def serialized_key_size(self) -> int: ...
+    def serialized_key_size(self) -> int:
+        """The size of the key in bytes, before it was deserialized. -1: there is no key."""
+
     @property
-    def serialized_value_size(self) -> int: ...
+    def serialized_value_size(self) -> int:
+        """The size of the value in bytes, before it was deserialized. -1: there is no value."""
+
     @property
-    def serialized_header_size(self) -> int: ...
-    def _asdict(self) -> dict[str, Any]: ...
-    def _replace(self, **kwargs: Any) -> Self: ...
+    def serialized_header_size(self) -> int:
+        """The total size of the headers' names and values in bytes. -1: there are no headers."""
+
+    def _asdict(self) -> dict[str, Any]:
+        """Returns a dict of the field names and values, as a namedtuple does."""
+
+    def _replace(self, **kwargs: Any) -> Self:
+        """Returns a record with other values of these fields.
+
+        `ValueError` names a field that is unknown.
+        """
+
     @classmethod
-    def _make(cls, iterable: Any) -> Self: ...
-    def count(self, value: Any, /) -> int: ...
-    def index(self, value: Any, start: SupportsIndex = 0, stop: SupportsIndex = ..., /) -> int: ...
+    def _make(cls, iterable: Any) -> Self:
+        """Creates a record from an iterable of all fields. `TypeError` if their number is wrong."""
+
+    def count(self, value: Any, /) -> int:
+        """Returns how many fields have this value, as a tuple does."""
+
+    def index(self, value: Any, start: SupportsIndex = 0, stop: SupportsIndex = ..., /) -> int:
+        """Returns the index of the first field with this value. `ValueError` if there is none."""
+
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __contains__(self, value: object, /) -> bool: ...
@@ -817,29 +936,36 @@ class ConsumerHooks(Protocol):
 class Consumer(Generic[_K_co, _V_co]):
     """The consumer core. `thalweg.consumer.KafkaConsumer` is its public subclass.
 
-    Only one thread at a time may use it. A second thread gets an IllegalStateError at once: polls
+    The constructor accepts and ignores all arguments, as that of `Producer`.
+
+    Only one thread at a time may use it. A second thread gets an `IllegalStateError` at once: polls
     check it themselves, other calls use `_begin_use`. Any thread may call `wakeup` and `_reenter`.
+
+    Iteration returns the next record, and moves the position record by record. It ends after
+    `consumer_timeout_ms` without a record, or when the consumer is closed. You can use the iterator
+    again after that. It skips buffered records of a partition that was revoked, paused or sought
+    since.
     """
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Accepts and ignores all arguments, as `Producer`."""
-
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _open(self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None) -> None:
         """Bootstraps as `Producer._open`.
 
         With a `group_id`, an assigned partition without a position waits for `_set_committed`
-        before the reset policy applies. Without a `group_id`, the policy applies at once."""
+        before the reset policy applies. Without a `group_id`, the policy applies at once.
+        """
 
     def _assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replaces the assignment. Partitions that stay keep position, buffer and pause."""
 
     def _set_subscribed(self, subscribed: bool) -> None:
-        """Sets whether there is a subscription; for the driver.
+        """Sets whether there is a subscription. The driver calls it.
 
         Without a subscription and without an assignment, `poll`, `poll_arrow` and iteration raise
-        IllegalStateError, because no record can arrive."""
+        `IllegalStateError`, because no record can arrive.
+        """
 
     def assignment(self) -> set[TopicPartition]:
         """Returns the assigned partitions."""
@@ -847,70 +973,74 @@ class Consumer(Generic[_K_co, _V_co]):
     def poll(
         self, timeout_ms: float | None = ..., max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]:
-        """Returns at most `max_records` records (None: max_poll_records).
+        """Returns at most `max_records` records (None: `max_poll_records`).
 
-        The result is {} if none arrived in time: an empty poll never raises KafkaTimeoutError. The
-        error of a partition (OffsetOutOfRangeError, NoOffsetForPartitionError, CorruptRecordError,
-        TopicAuthorizationFailedError, ...) is raised after all good records before it."""
+        The result is {} if none arrived in time: an empty poll never raises `KafkaTimeoutError`.
+        The error of a partition (`OffsetOutOfRangeError`, `NoOffsetForPartitionError`,
+        `CorruptRecordError`, `TopicAuthorizationFailedError`, ...) is raised after all good records
+        before it.
+        """
 
     def __iter__(self) -> Self: ...
-    def __next__(self) -> ConsumerRecord[_K_co, _V_co]:
-        """Returns the next record. The position moves record by record.
-
-        StopIteration after `consumer_timeout_ms` without a record, or when the consumer is closed.
-        You can use the iterator again after that. It skips buffered records of a partition that was
-        revoked, paused or sought since."""
-
+    def __next__(self) -> ConsumerRecord[_K_co, _V_co]: ...
     def poll_arrow(
         self,
         timeout_ms: float | None = ...,
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> RecordTable:
-        """Returns the buffered records as a RecordTable, at most `max_bytes`.
+        """Returns the buffered records as a `RecordTable`, at most `max_bytes`.
 
-        None: poll_arrow_max_bytes. It waits only for the first record."""
+        None: `poll_arrow_max_bytes`. It waits only for the first record.
+        """
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = ...) -> None:
         """Sets the position of an assigned partition.
 
-        IllegalStateError if it is not assigned, or another thread uses the consumer."""
+        `IllegalStateError` if it is not assigned, or another thread uses the consumer.
+        """
 
     def _seek_to(
         self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
         """Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
 
-        A later call looks the offsets up. Errors as in `seek`."""
+        A later call looks the offsets up. Errors as in `seek`.
+        """
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Returns the offset of the next record, and waits until it is known.
 
-        While it waits, it runs `before_poll` with False. KafkaTimeoutError after the timeout,
-        IllegalStateError if the partition is not assigned. It also raises the error that prevents
-        the lookup, as `poll` does."""
+        While it waits, it runs `before_poll` with False. `KafkaTimeoutError` after the timeout,
+        `IllegalStateError` if the partition is not assigned. It also raises the error that prevents
+        the lookup, as `poll` does.
+        """
 
     def _positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns what a commit would write for each assigned partition with a position.
 
         That is the next offset, and the leader epoch of the last batch before it, with or without
-        records. It never waits."""
+        records. It never waits.
+        """
 
     def _awaiting_committed(self) -> list[TopicPartition]:
-        """Returns the partitions that wait for their committed offset; for the driver.
+        """Returns the partitions that wait for their committed offset.
 
-        They are assigned, have no position, and wait for `_set_committed`."""
+        They are assigned, have no position, and wait for `_set_committed`. The driver calls it.
+        """
 
     def _set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Sets the committed offsets that were found. None: nothing is committed; for the driver.
+        """Sets the committed offsets that were found. None: nothing is committed.
 
         A partition without a committed offset follows the reset policy. The call ignores partitions
-        that got a position by a seek, or were revoked, since."""
+        that got a position by a seek, or were revoked, since. The driver calls it.
+        """
 
     def _pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Pauses partitions as `pause`, without its checks.
 
-        It keeps the buffered records. IllegalStateError if a partition is not assigned."""
+        It keeps the buffered records. `IllegalStateError` if a partition is not assigned.
+        """
 
     def _resume_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Resumes partitions as `resume`, without its checks."""
@@ -924,7 +1054,8 @@ class Consumer(Generic[_K_co, _V_co]):
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset before which every transaction has ended, as of the last fetch.
 
-        None before the first fetch, and with brokers that have no transactions."""
+        None before the first fetch, and with brokers that have no transactions.
+        """
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """Returns the time of the last fetch response for the partition, in Unix ms."""
@@ -932,7 +1063,8 @@ class Consumer(Generic[_K_co, _V_co]):
     def lag(self, partition: TopicPartition) -> int | None:
         """Returns the number of offsets between the position and the end, as of the last fetch.
 
-        With read_committed the end is the last stable offset. None before the first fetch."""
+        With `read_committed` the end is the last stable offset. None before the first fetch.
+        """
 
     def _list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: int | None = None
@@ -945,12 +1077,14 @@ class Consumer(Generic[_K_co, _V_co]):
 
         The rows are in the order of the targets, with the offset -1 if there is no such record. The
         timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp.
-        KafkaTimeoutError."""
+        `KafkaTimeoutError`.
+        """
 
     def _reenter(self) -> None:
         """Makes a waiting call run the driver's work now. Any thread may call it.
 
-        The call then runs `before_poll`."""
+        The call then runs `before_poll`.
+        """
 
     def _heartbeat(self, heartbeats: Heartbeats, node: _Node) -> None:
         """Makes the I/O thread send heartbeats to the node every `interval_ms`.
@@ -960,64 +1094,73 @@ class Consumer(Generic[_K_co, _V_co]):
         in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
         whichever is less, its connection is closed, and the coordinator is looked up again.
 
-        Responses that contain nothing new are dropped: ErrorCode 0, the MemberEpoch that was sent
-        (if the API has one), and a null Assignment. The HeartbeatIntervalMs of a response becomes
-        the interval, and later heartbeats contain its MemberEpoch if that is higher. All other
-        responses go to `_notable_heartbeats`:
-        - After REBALANCE_IN_PROGRESS, heartbeats continue at the interval, because the group keeps
-          only members that send them.
-        - After COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, a lost
-          connection or a timeout, they continue after a growing retry_backoff_ms, and the
+        Responses that contain nothing new are dropped: `ErrorCode` 0, the `MemberEpoch` that was
+        sent (if the API has one), and a null Assignment. The `HeartbeatIntervalMs` of a response
+        becomes the interval, and later heartbeats contain its `MemberEpoch` if that is higher. All
+        other responses go to `_notable_heartbeats`:
+        - After `REBALANCE_IN_PROGRESS`, heartbeats continue at the interval, because the group
+          keeps only members that send them.
+        - After `COORDINATOR_LOAD_IN_PROGRESS`, `NOT_COORDINATOR`, `COORDINATOR_NOT_AVAILABLE`, a
+          lost connection or a timeout, they continue after a growing `retry_backoff_ms`, and the
           coordinator is looked up again.
         - Any other error code, or an error that no retry cures, pauses them until the next call of
           this method.
 
-        If no poll, poll_arrow or iteration begins or ends for `max_poll_interval_ms` (time inside
+        If no poll, `poll_arrow` or iteration begins or ends for `max_poll_interval_ms` (time inside
         one of them does not count), `leave` (API, body) is sent once, heartbeats stop, and
         `_poll_expired` reports it. To send the same API with `_core_client`, stop the heartbeats
-        first. ValueError as in `Client.request`, and for intervals below 1. A TypeError names the
-        field."""
+        first. `ValueError` as in `Client.request`, and for intervals below 1. A `TypeError` names
+        the field.
+        """
 
     def _join(
         self, join: _Body, timeout_ms: float, heartbeats: Heartbeats, node: _Node
     ) -> PendingRequest:
-        """Ends the heartbeats, then sends a JoinGroup to the node as `Client.submit` does.
+        """Ends the heartbeats, then sends a `JoinGroup` to the node as `Client.submit` does.
 
-        When the response has ErrorCode 0, the new heartbeats begin as in `_heartbeat`, with the
-        response's GenerationId and MemberId in the body, without Python. They do not begin if
+        When the response has `ErrorCode` 0, the new heartbeats begin as in `_heartbeat`, with the
+        response's `GenerationId` and `MemberId` in the body, without Python. They do not begin if
         `_heartbeat`, `_stop_heartbeat` or this method was called since.
 
-        `timeout_ms` is that of `Client.submit`. ValueError as in `Client.submit` and
-        `_heartbeat`."""
+        `timeout_ms` is that of `Client.submit`. `ValueError` as in `Client.submit` and
+        `_heartbeat`.
+        """
 
     def _stop_heartbeat(self) -> None:
-        """Ends the heartbeats and the watch of max_poll_interval_ms.
+        """Ends the heartbeats and the watch of `max_poll_interval_ms`.
 
         The response to a heartbeat in flight is reported only if it is a success that contains
-        something new. The same applies if another `_heartbeat` has replaced it."""
+        something new. The same applies if another `_heartbeat` has replaced it.
+        """
 
     def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, KafkaError | None, bool]]:
         """Takes the responses that contain something new, and the errors of heartbeats.
 
         It returns the newest 16, and the newest Assignment. With each: whether it belongs to the
         current heartbeats, and not to heartbeats that were replaced or stopped. When one of them
-        arrives, a waiting call runs `before_poll`, as after `_reenter`."""
+        arrives, a waiting call runs `before_poll`, as after `_reenter`.
+        """
 
     def _old_heartbeat_is_in_flight(self) -> bool:
-        """Whether a heartbeat from before the last `_heartbeat`, `_join` or `_stop_heartbeat` is
-        still in flight. After these calls, no such heartbeat is sent. When it is not in flight any
-        more, a waiting call runs `before_poll`."""
+        """Whether a heartbeat that was replaced or stopped is still in flight.
+
+        It is from before the last `_heartbeat`, `_join` or `_stop_heartbeat`. After these calls, no
+        such heartbeat is sent. When it is not in flight any more, a waiting call runs
+        `before_poll`.
+        """
 
     def _poll_expired(self) -> bool:
-        """Takes the flag that max_poll_interval_ms has passed without a poll."""
+        """Takes the flag that `max_poll_interval_ms` has passed without a poll."""
 
     def _handed_out(
         self, partitions: Sequence[tuple[str, int]]
     ) -> list[tuple[int, int, int, int] | None]:
-        """Returns (since, from, to, count) of each partition's returned records; for marks.
+        """Returns (since, from, to, count) of each partition's returned records.
 
-        `since` is a number that each assignment, seek or reset changes. `from` and `to` are the
-        positions before the first record and after the last one. None: no record was returned."""
+        Marks use it. `since` is a number that each assignment, seek or reset changes. `from` and
+        `to` are the positions before the first record and after the last one. None: no record was
+        returned.
+        """
 
     def _records_handed_out(self) -> int:
         """Returns the number of records that all polls and iterations have returned so far."""
@@ -1026,27 +1169,35 @@ class Consumer(Generic[_K_co, _V_co]):
         """Reserves the consumer for the calling thread: only one at a time is in a call or a poll.
 
         It ends with `_end_use`. Calls may be nested. A poll that waits, or does the coordinator's
-        work, reserves it too. IllegalStateError if another thread uses the consumer."""
+        work, reserves it too. `IllegalStateError` if another thread uses the consumer.
+        """
 
-    def _end_use(self) -> None: ...
+    def _end_use(self) -> None:
+        """Ends the innermost `_begin_use` of the calling thread."""
+
     def _hold(self, held: bool) -> None:
         """Sets whether polls return no records, so that positions stay as they were committed."""
 
     def wakeup(self) -> None:
-        """Makes the waiting call, or the next one, raise WakeupError. Any thread may call it."""
+        """Makes the waiting call, or the next one, raise `WakeupError`. Any thread may call it."""
 
     def bootstrap_connected(self) -> bool:
         """Whether a broker is connected."""
 
-    def metrics(self) -> dict[str, dict[str, float]]: ...
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Returns {group: {name: value}} under Kafka's names, also of a closed consumer."""
+
     def _shutdown(self, timeout_ms: int | None = None) -> None:
         """Closes connections and buffers. It commits nothing: use `close`.
 
         A second call does nothing. It does not leave the group (`KafkaConsumer.close` does):
-        heartbeats only stop."""
+        heartbeats only stop.
+        """
 
     @property
-    def _core_client(self) -> Client: ...
+    def _core_client(self) -> Client:
+        """A client for requests by name, on this consumer's connections and metadata."""
+
     @property
     def closed(self) -> bool:
         """Whether it was never opened, was closed, or belongs to the parent of this process."""
@@ -1056,7 +1207,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     """The waiting calls of a consumer for one event loop.
 
     Each returns a `ConsumerCoroutine`. Several calls may wait at the same time. A poll that is
-    cancelled while it waits loses no record. After the close, calls raise ConsumerStoppedError."""
+    cancelled while it waits loses no record. After the close, calls raise `ConsumerStoppedError`.
+    """
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
@@ -1064,8 +1216,10 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def open(
         self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None
     ) -> Coroutine[Any, Any, None]:
-        """Opens the consumer, as `Consumer._open`. After a failure or cancellation, call it
-        again."""
+        """Opens the consumer, as `Consumer._open`.
+
+        After a failure or cancellation, call it again.
+        """
 
     def getone(
         self, partitions: Sequence[TopicPartition] = ..., iterating: bool = False
@@ -1073,7 +1227,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         """Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
 
         It takes records of these partitions. Without any: of all assigned ones. The iteration ends
-        with StopAsyncIteration."""
+        with `StopAsyncIteration`.
+        """
 
     def getmany(
         self,
@@ -1081,15 +1236,19 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         timeout_ms: float | None,
         max_records: int | None = None,
     ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]]:
-        """Returns records, as `Consumer.poll`. Without records, other tasks get at least one
-        turn."""
+        """Returns records, as `Consumer.poll`.
+
+        Without records, other tasks get at least one turn.
+        """
 
     def poll_arrow(
         self,
         timeout_ms: float | None,
         max_records: int | None = None,
         max_bytes: int | None = None,
-    ) -> Coroutine[Any, Any, RecordTable]: ...
+    ) -> Coroutine[Any, Any, RecordTable]:
+        """Returns the buffered records as a `RecordTable`, as `Consumer.poll_arrow`."""
+
     def position(
         self, partition: TopicPartition, timeout_ms: float | None
     ) -> Coroutine[Any, Any, int]:
@@ -1098,12 +1257,16 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def until(
         self, condition: Callable[[], object], timeout_ms: float | None
     ) -> Coroutine[Any, Any, bool]:
-        """Runs the coordinator's work until `condition()` is true. False: the time was over
-        first."""
+        """Runs the coordinator's work until `condition()` is true.
+
+        `False`: the time was over first.
+        """
 
     def _list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: float | None
-    ) -> Coroutine[Any, Any, list[tuple[str, int, int, int, int]]]: ...
+    ) -> Coroutine[Any, Any, list[tuple[str, int, int, int, int]]]:
+        """Looks up offsets by timestamp, as `Consumer._list_offsets`."""
+
     def result(
         self, request: PendingRequest, timeout_ms: float | None = None
     ) -> Coroutine[Any, Any, dict[str, Any]]:
@@ -1112,8 +1275,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def close(self, timeout: float) -> Coroutine[Any, Any, None]:
         """Closes the connections within `timeout` seconds.
 
-        It works as `Consumer._shutdown`. If it is cancelled, closing continues in the
-        background."""
+        It works as `Consumer._shutdown`. If it is cancelled, closing continues in the background.
+        """
 
 # ---------------------------------------------------------------- convert/tables.rs
 
@@ -1122,16 +1285,23 @@ class RecordTable:
     """Consumed records as Arrow columns. It is immutable.
 
     You can export it several times without a copy. The columns, also of an empty table: topic
-    string, partition int32, offset int64, timestamp timestamp[ms, UTC], timestamp_type int32,
-    leader_epoch int32, key binary, value binary, headers list<struct<key: string, value: binary>>.
-    key, value and headers may be null."""
+    string, partition int32, offset int64, timestamp timestamp[ms, UTC], `timestamp_type` int32,
+    `leader_epoch` int32, key binary, value binary, headers
+    `list<struct<key: string, value: binary>>`. key, value and headers may be null.
+    """
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """The number of records."""
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The size of the columns in bytes."""
+
     @property
-    def column_names(self) -> list[str]: ...
+    def column_names(self) -> list[str]:
+        """The names of the columns, in their order."""
+
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -1142,7 +1312,8 @@ class RecordTable:
 class PasswordReply:
     """Takes the answer of a function that supplies passwords, once.
 
-    Dropping it without an answer fails the authentication, too."""
+    Dropping it without an answer fails the authentication, too.
+    """
 
     def password(self, value: str) -> None:
         """Answers with the password."""
@@ -1156,7 +1327,8 @@ def check_kerberos(config: Mapping[str, Any]) -> None:
     """Loads the Kerberos library, and looks for the keytab.
 
     Both may wait for the disk. The clients of asyncio do it outside of their event loop. Other
-    clients do not need it: they do it when they open."""
+    clients do not need it: they do it when they open.
+    """
 
 # ---------------------------------------------------------------- convert/signing.rs
 
@@ -1164,7 +1336,8 @@ def sign_jwt(algorithm: str, pem: str, passphrase: str | None, message: bytes) -
     """Returns the signature of a JSON Web Token.
 
     `pem` has the private key, and `message` the header and the payload. The text of a `ValueError`
-    follows the name of an option and a colon."""
+    follows the name of an option and a colon.
+    """
 
 # ---------------------------------------------------------------- convert/tls.rs
 
@@ -1172,15 +1345,15 @@ def sign_jwt(algorithm: str, pem: str, passphrase: str | None, message: bytes) -
 class PreparedTls:
     """The certificates and keys of a client, read from their files.
 
-    Reading them may take seconds, because a private key may be encrypted. The clients of asyncio do
-    it outside of their event loop. Other clients do not need it: they read the files when they
-    open."""
+    The constructor reads the files. It may take seconds, because a private key may be encrypted.
+    The clients of asyncio do it outside of their event loop. Other clients do not need it: they
+    read the files when they open.
 
-    def __new__(cls, config: Mapping[str, Any]) -> PreparedTls:
-        """Reads the files.
+    Raises:
+        `KafkaConfigurationError`: If some of the files cannot be used.
+    """
 
-        Raises:
-            KafkaConfigurationError: If some of them cannot be used."""
+    def __new__(cls, config: Mapping[str, Any]) -> PreparedTls: ...
 
 # ---------------------------------------------------------------- convert/tokens.rs
 
@@ -1188,7 +1361,8 @@ class PreparedTls:
 class TokenReply:
     """Takes the answer of a token provider, once.
 
-    Dropping it without an answer fails the authentication, too."""
+    Dropping it without an answer fails the authentication, too.
+    """
 
     def token(
         self,
@@ -1211,12 +1385,12 @@ _Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinat
 class Client:
     """Sends requests of any Kafka API by name.
 
-    A body is a dict with the field names of Kafka's JSON schemas ("TopicName"): structs are dicts,
-    arrays lists, bytes and records bytes, and null is None. UUIDs are str in Kafka's URL-safe
-    base64 ("AAAAAAAAAAAAAAAAAAAAAA" is the zero id). A missing field gets the schema's default. An
-    unknown field raises a ValueError that names it. A field with a non-default value that the
-    negotiated version does not have raises UnsupportedVersionError. If the fields differ by
-    version, the body is a list of (min version, fields), and the last one that the negotiated
+    A body is a dict with the field names of Kafka's JSON schemas ("`TopicName`"): structs are
+    dicts, arrays lists, bytes and records bytes, and null is None. UUIDs are str in Kafka's
+    URL-safe base64 ("AAAAAAAAAAAAAAAAAAAAAA" is the zero ID). A missing field gets the schema's
+    default. An unknown field raises a `ValueError` that names it. A field with a non-default value
+    that the negotiated version does not have raises `UnsupportedVersionError`. If the fields differ
+    by version, the body is a list of (min version, fields), and the last one that the negotiated
     version supports is sent. The caller must check the error codes inside a response.
     """
 
@@ -1239,17 +1413,17 @@ class Client:
                 coordinator, ("coordinator", "group" | "transaction", key), which is looked up and
                 cached. `forget_coordinator` drops it from the cache.
             version: None: the highest version that both sides support, up to `max_version`.
-            timeout_ms: None: request_timeout_ms.
-            max_version: The highest version to use.
+            `timeout_ms`: None: `request_timeout_ms`.
+            `max_version`: The highest version to use.
 
         It retries only to reach the node. Requests to a coordinator use the group connection.
-        JoinGroup and SyncGroup wait at the coordinator, so they use a connection of their own. All
-        other requests use the general connection.
+        `JoinGroup` and `SyncGroup` wait at the coordinator, so they use a connection of their own.
+        All other requests use the general connection.
 
         Raises:
-            IncompatibleBrokerVersion: If there is no common version.
-            KafkaTimeoutError: After timeout_ms.
-            KafkaConnectionError: If the connection was lost.
+            `IncompatibleBrokerVersion`: If there is no common version.
+            `KafkaTimeoutError`: After `timeout_ms`.
+            `KafkaConnectionError`: If the connection was lost.
         """
 
     def submit(
@@ -1266,52 +1440,72 @@ class Client:
     def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
         """Returns the version that `request` would use, for bodies that differ by version.
 
-        It connects if necessary. IncompatibleBrokerVersion if there is no common version."""
+        It connects if necessary. `IncompatibleBrokerVersion` if there is no common version.
+        """
 
-    def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None: ...
+    def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None:
+        """Drops a coordinator from the cache, so that the next request looks it up again."""
+
     def metadata(
         self, topics: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> dict[str, Any]:
         """Requests metadata and returns the response as `request` does. It creates no topic.
 
-        None: all topics, []: no topics."""
+        None: all topics, []: no topics.
+        """
 
-    def cluster(self) -> ClusterMetadata: ...
+    def cluster(self) -> ClusterMetadata:
+        """Returns a snapshot of the metadata that the client has now. It sends no request."""
+
     def watch_cluster_id(self, f: Callable[[str], object]) -> None:
-        """Calls f(cluster_id) on the callback thread when the id becomes known or changes.
+        """Calls `f(cluster_id)` on the callback thread when the ID becomes known or changes.
 
         If it is already known, the first call is at once. It ends when the client is closed. Errors
-        of f are logged."""
+        of f are logged.
+        """
 
-    def nodes(self) -> list[BrokerMetadata]: ...
+    def nodes(self) -> list[BrokerMetadata]:
+        """Returns the brokers that the client knows now. It sends no request."""
+
     def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
-        """Returns {API name: (min version, max version)} of a node. Unknown APIs have their
-        number as the name."""
+        """Returns {API name: (min version, max version)} of a node.
 
-    def bootstrap_connected(self) -> bool: ...
+        Unknown APIs have their number as the name.
+        """
+
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker is connected."""
+
     def set_sasl_credentials(self, username: str, password: Secret) -> None:
         """Changes the credentials of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. KafkaConfigurationError if the client has another mechanism."""
+        Connections that exist stay. `KafkaConfigurationError` if the client has another mechanism.
+        """
 
     def explained(self, text: str, api: str, code: int, resource: str) -> str:
-        """Returns the text of an error, with the right to grant if the code is about rights.
+        """Returns the text of an error, with the permission to grant.
 
-        The resource may be "" if the text names it."""
+        It adds the permission only if the code is about permissions. The resource may be "" if the
+        text names it.
+        """
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Closes the client. IllegalStateError if it belongs to a producer or consumer."""
+        """Closes the client. `IllegalStateError` if it belongs to a producer or consumer."""
 
     @property
     def closed(self) -> bool:
         """Whether it was closed, or belongs to the parent of this process."""
+
+# ---------------------------------------------------------------- client/pending.rs
 
 @final
 class PendingRequest:
     """A request that waits for its response."""
 
     @property
-    def is_done(self) -> bool: ...
+    def is_done(self) -> bool:
+        """Whether the response or an error has arrived."""
+
     @property
     def answer_bytes(self) -> int:
         """The size of a response that has arrived and was not read yet, otherwise 0."""
@@ -1320,8 +1514,10 @@ class PendingRequest:
         """Waits for the response. Raises as `Client.request`."""
 
     def add_done_callback(self, f: Callable[[Self], object]) -> None:
-        """Calls f(self) on the callback thread when done. If it is done already, it calls f at once
-        in this thread."""
+        """Calls `f(self)` on the callback thread when done.
+
+        If it is done already, it calls f at once in this thread.
+        """
 
 # ---------------------------------------------------------------- broker/mod.rs
 
@@ -1380,7 +1576,19 @@ _GroupEvent: TypeAlias = (
 
 @final
 class EmbeddedBroker:
-    """The core of the embedded broker. `thalweg.broker.EmbeddedBroker` wraps it."""
+    """The core of the embedded broker. `thalweg.broker.EmbeddedBroker` wraps it.
+
+    The constructor takes the options, which `start` checks. It opens nothing. `configs` are Kafka's
+    broker options under their dotted names. Port 0 means any free ports. With another port, the
+    nodes use port, port + 1, ... `users` are names and passwords. `tls` are PEM texts: the chain,
+    the key, and the authorities of clients. `jwks` is a JSON Web Key Set.
+
+    The calls about topics, ports, nodes, requests and faults raise `IllegalStateError` unless the
+    broker runs.
+
+    Raises:
+        `ValueError`: If nodes < 1, or the broker does not have the protocol or the mechanism.
+    """
 
     def __new__(
         cls,
@@ -1393,36 +1601,50 @@ class EmbeddedBroker:
         users: Mapping[str, str] | None = None,
         tls: tuple[str, str, str | None] | None = None,
         jwks: str | None = None,
-    ) -> Self:
-        """Takes the options, which `start` checks. It opens nothing.
+    ) -> Self: ...
+    def faults(self) -> BrokerFaults:
+        """Returns the object that adds and removes faults."""
 
-        `configs` are Kafka's broker options under their dotted names. Port 0 means any free ports,
-        else the nodes use port, port + 1, ... ValueError if nodes < 1, or the broker does not
-        have the protocol or the mechanism. `users` are names and passwords. `tls` are PEM texts:
-        the chain, the key, and the authorities of clients. `jwks` is a JSON Web Key Set."""
+    def security(self) -> BrokerSecurity:
+        """Returns the object for users, ACLs, certificates and sessions."""
 
-    def faults(self) -> BrokerFaults: ...
-    def security(self) -> BrokerSecurity: ...
-    def groups(self) -> BrokerGroups: ...
+    def groups(self) -> BrokerGroups:
+        """Returns the object for the coordinator of groups."""
+
     def start(self) -> None:
         """Starts the broker. Returns when all nodes accept connections.
 
-        OSError (EADDRINUSE) names the port. KafkaConfigurationError: an unknown option, a wrong
-        value, or ports above 65535. IllegalStateError after close(). A second call does nothing."""
+        `OSError` (`EADDRINUSE`) names the port. `KafkaConfigurationError`: an unknown option, a
+        wrong value, or ports above 65535. `IllegalStateError` after `close()`. A second call does
+        nothing.
+        """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stops all nodes. A second call does nothing."""
+
     @property
-    def host(self) -> str: ...
+    def host(self) -> str:
+        """The address that the nodes listen on."""
+
     @property
-    def nodes(self) -> list[int]: ...
+    def nodes(self) -> list[int]:
+        """The node IDs."""
+
     @property
-    def ports(self) -> list[int]: ...
+    def ports(self) -> list[int]:
+        """The port of each node. `IllegalStateError` before `start()`."""
+
     @property
     def bootstrap_servers(self) -> str:
-        """'host:port,host:port'. IllegalStateError before start()."""
+        """The addresses of all nodes: 'host:port,host:port'.
+
+        `IllegalStateError` before `start()`.
+        """
 
     @property
-    def running(self) -> bool: ...
+    def running(self) -> bool:
+        """Whether the broker runs: between `start()` and `close()`."""
+
     def create_topic(
         self,
         name: str,
@@ -1430,22 +1652,45 @@ class EmbeddedBroker:
         replication_factor: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Creates a topic. TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError,
-        ..."""
+        """Creates a topic.
 
-    def delete_topic(self, name: str) -> None: ...
+        `TopicAlreadyExistsError`, `InvalidTopicError`, `InvalidPartitionsError`, ...
+        """
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic. `UnknownTopicOrPartitionError` if it does not exist."""
+
     def topics(self) -> dict[str, int]:
         """Returns {name: number of partitions}."""
 
-    def leader(self, partition: tuple[str, int]) -> int: ...
-    def move_leader(self, partition: tuple[str, int], node: int) -> None: ...
+    def leader(self, partition: tuple[str, int]) -> int:
+        """Returns the node ID of a partition's leader, or -1 if no node runs.
+
+        `UnknownTopicOrPartitionError` if the partition does not exist.
+        """
+
+    def move_leader(self, partition: tuple[str, int], node: int) -> None:
+        """Makes a node the leader of a partition, with a higher leader epoch.
+
+        `ValueError`: there is no such node. `BrokerNotAvailableError`: the node is stopped.
+        `UnknownTopicOrPartitionError`: the partition does not exist.
+        """
+
     def move_coordinator(self, key: str, node: int) -> None:
         """Makes a node the coordinator of the group and the transactional id with this name.
 
-        ValueError if there is no such node."""
+        `ValueError` if there is no such node.
+        """
 
-    def stop_node(self, node: int) -> None: ...
-    def start_node(self, node: int) -> None: ...
+    def stop_node(self, node: int) -> None:
+        """Stops a node: closes its port and connections, and moves its partitions' leaders.
+
+        `ValueError` if there is no such node.
+        """
+
+    def start_node(self, node: int) -> None:
+        """Starts a stopped node on its old port. `ValueError` if there is no such node."""
+
     @staticmethod
     def api_names() -> list[str]:
         """Returns the names of all Kafka APIs, for faults and `requests`."""
@@ -1464,13 +1709,13 @@ class BrokerSecurity:
     """The users, ACLs, certificates and sessions of an embedded broker."""
 
     def set_user(self, user: str, password: str) -> None:
-        """Adds a user, or changes its password. KafkaConfigurationError if one is not valid."""
+        """Adds a user, or changes its password. `KafkaConfigurationError` if one is not valid."""
 
     def remove_user(self, user: str) -> bool:
         """Removes a user. Returns whether it existed."""
 
     def set_jwks(self, jwks: str) -> None:
-        """Replaces the keys that verify tokens. ValueError: not a JSON Web Key Set."""
+        """Replaces the keys that verify tokens. `ValueError`: not a JSON Web Key Set."""
 
     def create_acl(
         self,
@@ -1482,23 +1727,25 @@ class BrokerSecurity:
         operation: str,
         permission: str,
     ) -> None:
-        """Creates an ACL with Kafka's words in upper case. ValueError: an unknown word.
+        """Creates an ACL with Kafka's words in upper case. `ValueError`: an unknown word.
 
-        KafkaConfigurationError without an authorizer."""
+        `KafkaConfigurationError` without an authorizer.
+        """
 
     def authority_pem(self) -> str | None:
         """Returns the certificate of the broker's own authority. None: it has no such one."""
 
     def client_certificate(self, name: str) -> tuple[str, str]:
-        """Returns a certificate and its key. KafkaConfigurationError without an authority."""
+        """Returns a certificate and its key. `KafkaConfigurationError` without an authority."""
 
     def revoke_certificate(self, certificate: str) -> None:
         """Refuses a client certificate from now on.
 
-        KafkaConfigurationError if the broker has not made it, or looks at no certificates."""
+        `KafkaConfigurationError` if the broker has not made it, or looks at no certificates.
+        """
 
     def expire_sessions(self) -> None:
-        """Ends all SASL sessions. KafkaConfigurationError without SASL."""
+        """Ends all SASL sessions. `KafkaConfigurationError` without SASL."""
 
 # ---------------------------------------------------------------- broker/faults.rs
 
@@ -1520,10 +1767,15 @@ class BrokerFaults:
         """Adds a fault and returns its id.
 
         `api` None: any API. `times` None: until it is removed. A request is hit by at most one
-        fault: the first that matches, in the order in which they were added."""
+        fault: the first that matches, in the order in which they were added.
+        """
 
-    def remove(self, fault: int) -> None: ...
-    def clear(self) -> None: ...
+    def remove(self, fault: int) -> None:
+        """Removes a fault. If there is no fault with this ID, it does nothing."""
+
+    def clear(self) -> None:
+        """Removes all faults."""
+
     def hits(self, fault: int) -> int:
         """Returns how many requests the fault has hit, also after it is used up."""
 
@@ -1536,8 +1788,9 @@ class BrokerGroups:
     def serve(self) -> None:
         """Makes the broker announce the APIs of groups and pass on their requests.
 
-        A second call does nothing. IllegalStateError unless the broker runs. The methods below
-        raise IllegalStateError before this call."""
+        A second call does nothing. `IllegalStateError` unless the broker runs. The methods below
+        raise `IllegalStateError` before this call.
+        """
 
     def options(self) -> dict[str, str]:
         """Returns Kafka's broker options that begin with 'group.', given or default."""
@@ -1545,18 +1798,21 @@ class BrokerGroups:
     def next_events(self, timeout_ms: float | None = None) -> list[_GroupEvent] | None:
         """Waits without the GIL, and returns the oldest events, at most 500, in order.
 
-        An empty list: the time is over. None: the broker is closed. Only one thread may wait."""
+        An empty list: the time is over. None: the broker is closed. Only one thread may wait.
+        """
 
     def answer(self, token: int, body: Mapping[str, Any]) -> bool:
         """Answers a request. Returns False if the client no longer waits.
 
-        ValueError, TypeError: the body does not fit the schema or version of the response. The
-        client then gets UNKNOWN_SERVER_ERROR."""
+        `ValueError`, `TypeError`: the body does not fit the schema or version of the response. The
+        client then gets `UNKNOWN_SERVER_ERROR`.
+        """
 
     def publish(self, view: _GroupView, at_ms: float) -> None:
         """Sets the broker's view of a group, as of the event at `at_ms`.
 
-        The session of a member begins now if it was not watched before, or has a new timeout."""
+        The session of a member begins now if it was not watched before, or has a new timeout.
+        """
 
     def forget(self, group_id: str) -> None:
         """Removes the broker's view of a group. Its committed offsets stay."""
@@ -1568,7 +1824,7 @@ class BrokerGroups:
         """Returns those of the topics that a user may describe from a host."""
 
     def now_ms(self) -> float:
-        """Returns the time on the clock of events: milliseconds since start()."""
+        """Returns the time on the clock of events: milliseconds since `start()`."""
 
 # ---------------------------------------------------------------- consuming/reader.rs
 
@@ -1576,7 +1832,8 @@ class BrokerGroups:
 class RangeReader:
     """Reads ranges of offsets as Arrow batches, with one client.
 
-    It is for Spark's executors."""
+    It is for Spark's executors.
+    """
 
     def __new__(cls, config: Mapping[str, Any], /) -> Self: ...
     def start(
@@ -1595,10 +1852,14 @@ class RangeReader:
     def __next__(self) -> ArrowBatch: ...
     @property
     def lost(self) -> list[tuple[str, int, int, int]]:
-        """The skipped offsets that the logs no longer have, of the ranges that were started
-        last. Empty after close."""
+        """The skipped offsets that the logs no longer have.
 
-    def close(self) -> None: ...
+        They belong to the ranges that were started last. Empty after close.
+        """
+
+    def close(self) -> None:
+        """Closes the connections. A second call does nothing."""
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -1613,7 +1874,9 @@ class ArrowBatch:
     """One record batch with the schema of the Spark connector."""
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """The number of rows."""
+
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(

@@ -53,7 +53,11 @@ enum MakeFuture {
     Method(Py<PyAny>),
 }
 
-/// The completions of one event loop.
+/// The completions of one event loop. `thalweg.aio._completions` creates and watches it.
+///
+/// Without `notify` it has a file descriptor to watch. With `notify`, the callback thread calls
+/// that when there is something to drain. `len()` is the number of awaited futures and waiting
+/// calls.
 #[pyclass(frozen, weakref, module = "thalweg._core")]
 pub(crate) struct Completions {
     queue: Arc<Queue>,
@@ -84,13 +88,15 @@ impl Completions {
         })
     }
 
-    /// Returns the file descriptor to watch.
+    /// Returns the file descriptor to watch. `OSError` if there is none.
     fn fileno(&self) -> PyResult<i32> {
         let found = self.queue.descriptor();
         found.ok_or_else(|| PyOSError::new_err("there is no descriptor to watch"))
     }
 
     /// Delivers completions. If there are many, it lets the loop run other callbacks in between.
+    ///
+    /// It runs in the loop's thread.
     fn drain(&self, py: Python<'_>) {
         self.queue.silence();
         let mut delivered = 0;

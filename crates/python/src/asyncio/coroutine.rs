@@ -69,6 +69,8 @@ struct Coroutine {
 }
 
 /// A coroutine of a producer.
+///
+/// The method that creates it documents its result.
 #[pyclass(freelist = 256, module = "thalweg._core")]
 pub(crate) struct ProducerCoroutine(Coroutine);
 
@@ -106,11 +108,13 @@ impl ProducerCoroutine {
         self.0.resume(py)?.iterated()
     }
 
+    /// Resumes the coroutine. The value is ignored. `StopIteration` has the result.
     fn send(&mut self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let _ = value;
         self.__next__(py)
     }
 
+    /// Ends the coroutine with this exception, and raises it.
     #[pyo3(signature = (kind, value = None, traceback = None))]
     fn throw(
         &mut self,
@@ -123,14 +127,18 @@ impl ProducerCoroutine {
         Err(self.0.throw(py, kind, value))
     }
 
+    /// Ends the coroutine, as if it was cancelled.
     fn close(&mut self, py: Python<'_>) {
         self.0.give_up(py, &PyGeneratorExit::new_err(()));
     }
 }
 
-/// A coroutine of a consumer. It may sleep as long as its consumer lives, in a reference cycle
-/// through its task, so the garbage collector must be able to traverse it. A producer makes
-/// too many calls for that, and they end soon.
+/// A coroutine of a consumer.
+///
+/// The method that creates it documents its result.
+// It may sleep as long as its consumer lives, in a reference cycle through its task, so the garbage
+// collector must be able to traverse it. A producer makes too many calls for that, and they end
+// soon.
 #[pyclass(module = "thalweg._core")]
 pub(crate) struct ConsumerCoroutine(Coroutine);
 
@@ -158,11 +166,13 @@ impl ConsumerCoroutine {
         self.0.resume(py)?.iterated()
     }
 
+    /// Resumes the coroutine. The value is ignored. `StopIteration` has the result.
     fn send(&mut self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let _ = value;
         self.__next__(py)
     }
 
+    /// Ends the coroutine with this exception, and raises it.
     #[pyo3(signature = (kind, value = None, traceback = None))]
     fn throw(
         &mut self,
@@ -175,6 +185,7 @@ impl ConsumerCoroutine {
         Err(self.0.throw(py, kind, value))
     }
 
+    /// Ends the coroutine, as if it was cancelled.
     fn close(&mut self, py: Python<'_>) {
         self.0.give_up(py, &PyGeneratorExit::new_err(()));
     }

@@ -137,6 +137,13 @@ impl<O: PyOperation<Output = ()>> PyOperation for Finishing<O> {
 }
 
 /// The producer core for one event loop.
+///
+/// `thalweg.aio.AIOKafkaProducer` is its public subclass. The constructor accepts and ignores all
+/// arguments, as that of `Producer`. Before `_open`, calls raise `IllegalStateError`.
+///
+/// Its coroutines are `ProducerCoroutine` objects. A call does nothing before it is awaited. A
+/// cancelled call stops waiting. It raises `IllegalStateError` in a loop other than that of
+/// `_open`, after the close, and in a forked child. It never blocks its thread.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncProducer(OnceLock<Opened>);
 
@@ -180,6 +187,9 @@ impl AsyncProducer {
         Self(OnceLock::new())
     }
 
+    /// Opens the producer, as `Producer._open`.
+    ///
+    /// After a failure or cancellation, call it again.
     #[pyo3(signature = (completions, config, hooks = None))]
     fn _open(
         slf: Py<Self>,
@@ -202,6 +212,12 @@ impl AsyncProducer {
         }))
     }
 
+    /// Adds a record to its batch, and returns a future of its result (aiokafka).
+    ///
+    /// If it need not wait, it appends the record without a task switch. After some hundred such
+    /// sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`. The
+    /// await raises the errors. If it is cancelled before the append, the record is not sent.
+    /// Cancelling the returned future does not cancel the record.
     #[pyo3(signature = (topic, value = None, key = None, partition = None, timestamp_ms = None, headers = None))]
     #[allow(clippy::too_many_arguments)]
     fn send<'py>(
@@ -227,6 +243,7 @@ impl AsyncProducer {
         Ok(ProducerCoroutine::of_send(core, completions, given))
     }
 
+    /// Sends a list of records, as `Producer.send_many`. `serialized` skips the Python steps.
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None, *, serialized = false))]
     #[allow(clippy::too_many_arguments)]
     fn _send_many<'py>(
@@ -250,6 +267,7 @@ impl AsyncProducer {
         Ok(opened.coroutine_of_rows(py, sending))
     }
 
+    /// Sends the rows of an Arrow table, data frame or stream, as `Producer.send_arrow`.
     #[pyo3(signature = (topic, data, partition = None))]
     fn _send_arrow<'py>(
         &self,
@@ -265,12 +283,14 @@ impl AsyncProducer {
         Ok(opened.coroutine_of_rows(py, sending))
     }
 
+    /// Waits until the futures of all records sent before have their result.
     #[pyo3(signature = (timeout = None))]
     fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<ProducerCoroutine> {
         let client = &self.opened(py)?.core.client;
         self.finish(py, client.flush(gil::given_seconds(timeout)?), false)
     }
 
+    /// Returns the partition IDs of a topic, as `Producer.partitions_for`.
     fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
         let waiting = opened.core.partitions_for(topic);
@@ -280,18 +300,24 @@ impl AsyncProducer {
         }))
     }
 
+    /// Prepares the producer for transactions.
+    ///
+    /// The calls on transactions are as in `Producer`. If one is cancelled, its operation
+    /// continues.
     fn _init_transactions(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
         let core = &opened.core;
         Ok(opened.coroutine_of_none(py, core.client.init_transactions(core.max_block)))
     }
 
+    /// Begins a transaction. It sends no request.
     fn _begin_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
         let core = &opened.core;
         Ok(opened.coroutine_of_none(py, core.client.begin_transaction(core.max_block)))
     }
 
+    /// Commits a group's offsets with the transaction, as `Producer._send_offsets`.
     fn _send_offsets(
         &self,
         py: Python<'_>,
@@ -305,6 +331,7 @@ impl AsyncProducer {
         Ok(opened.coroutine_of_none(py, call))
     }
 
+    /// Returns the producer ID and epoch, as `Producer._prepare_transaction`.
     fn _prepare_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
         let core = &opened.core;
@@ -314,12 +341,14 @@ impl AsyncProducer {
         }))
     }
 
+    /// Waits for all records of the transaction, then commits it.
     fn _commit_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
         let core = &opened.core;
         Ok(opened.coroutine_of_none(py, core.client.commit_transaction(core.max_block)))
     }
 
+    /// Aborts the transaction.
     fn _abort_transaction(&self, py: Python<'_>) -> PyResult<ProducerCoroutine> {
         let opened = self.opened(py)?;
         let core = &opened.core;
@@ -327,6 +356,8 @@ impl AsyncProducer {
     }
 
     /// Closes the producer within `timeout` seconds. `None` waits for all acknowledgements.
+    ///
+    /// If it is cancelled, closing continues in the background. A second call waits for its end.
     #[pyo3(signature = (timeout = None))]
     fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<ProducerCoroutine> {
         let view = self.opened(py)?.core.view();
@@ -344,10 +375,12 @@ impl AsyncProducer {
         )
     }
 
+    /// Returns {group: {name: value}}, as `Producer.metrics`.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.opened(py)?.core.metrics(py)
     }
 
+    /// A client for requests by name, as `Producer._core_client`.
     #[getter]
     fn _core_client(&self, py: Python<'_>) -> PyResult<Client> {
         let core = &self.opened(py)?.core;
@@ -355,7 +388,9 @@ impl AsyncProducer {
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
     }
 
-    /// Whether it was stopped, or belongs to the parent of this process. False before the start.
+    /// Whether it was stopped, or belongs to the parent of this process.
+    ///
+    /// False before the start.
     #[getter]
     fn closed(&self) -> bool {
         self.0

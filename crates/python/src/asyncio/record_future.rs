@@ -21,6 +21,10 @@ use crate::interpreter::untracked::NotTraversed;
 use crate::producing::futures::{Awaited, Outcome, SentRecord};
 
 /// The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
+///
+/// You can also pass it to `gather`, `wait`, `shield` and `wait_for`. It completes when the batch
+/// of the record completes. Cancelling it does not cancel the record. If no code asks for its
+/// error, the loop's exception handler gets it.
 #[pyclass(frozen, weakref, module = "thalweg._core")]
 pub(crate) struct RecordFuture {
     state: State,
@@ -186,6 +190,7 @@ impl RecordFuture {
         }
     }
 
+    /// Whether a task of asyncio waits for the future. Only asyncio uses it.
     #[getter(_asyncio_future_blocking)]
     fn blocking(&self) -> bool {
         self.blocking.load(Ordering::Relaxed)
@@ -203,6 +208,7 @@ impl RecordFuture {
         message.map(|message| message.clone_ref(py))
     }
 
+    /// Returns the `CancelledError` of a cancelled future, with its message.
     #[pyo3(name = "_make_cancelled_error")]
     fn cancelled_error(&self, py: Python<'_>) -> PyErr {
         match self.cancel_message.get() {

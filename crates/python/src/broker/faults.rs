@@ -17,6 +17,10 @@ pub(crate) struct BrokerFaults(pub(super) Arc<Shared>);
 
 #[pymethods]
 impl BrokerFaults {
+    /// Adds a fault and returns its id.
+    ///
+    /// `api` None: any API. `times` None: until it is removed. A request is hit by at most one
+    /// fault: the first that matches, in the order in which they were added.
     #[pyo3(signature = (api, action, node = None, topic = None, error_code = 0, delay_ms = 0, times = Some(1), iterations = 0))]
     #[allow(clippy::too_many_arguments)]
     fn add(
@@ -57,6 +61,7 @@ impl BrokerFaults {
             .ask(py, |core| Ok(core.faults().add(matches, action, times).0))
     }
 
+    /// Removes a fault. If there is no fault with this ID, it does nothing.
     fn remove(&self, py: Python<'_>, fault: u64) -> PyResult<()> {
         self.0.ask(py, |core| {
             core.faults().remove(thalweg_broker::FaultId(fault));
@@ -64,6 +69,7 @@ impl BrokerFaults {
         })
     }
 
+    /// Removes all faults.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.0.ask(py, |core| {
             core.faults().clear();
@@ -71,6 +77,7 @@ impl BrokerFaults {
         })
     }
 
+    /// Returns how many requests the fault has hit, also after it is used up.
     fn hits(&self, py: Python<'_>, fault: u64) -> PyResult<u64> {
         self.0.ask(py, |core| {
             Ok(core

@@ -42,6 +42,10 @@ impl BrokerGroups {
 
 #[pymethods]
 impl BrokerGroups {
+    /// Makes the broker announce the APIs of groups and pass on their requests.
+    ///
+    /// A second call does nothing. `IllegalStateError` unless the broker runs. The methods below
+    /// raise `IllegalStateError` before this call.
     fn serve(&self, py: Python<'_>) -> PyResult<()> {
         let service = self.0.ask(py, RunningBroker::serve_groups)?;
         let clock = service.clock();
@@ -52,10 +56,14 @@ impl BrokerGroups {
         Ok(())
     }
 
+    /// Returns Kafka's broker options that begin with 'group.', given or default.
     fn options(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
         self.0.ask(py, |core| Ok(core.group_options()))
     }
 
+    /// Waits without the GIL, and returns the oldest events, at most 500, in order.
+    ///
+    /// An empty list: the time is over. None: the broker is closed. Only one thread may wait.
     #[pyo3(signature = (timeout_ms = None))]
     fn next_events<'py>(
         &self,
@@ -68,6 +76,10 @@ impl BrokerGroups {
         }
     }
 
+    /// Answers a request. Returns False if the client no longer waits.
+    ///
+    /// `ValueError`, `TypeError`: the body does not fit the schema or version of the response. The
+    /// client then gets `UNKNOWN_SERVER_ERROR`.
     fn answer(&self, py: Python<'_>, token: u64, body: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.service(py)? {
             Some(groups) => answer(py, &groups, GroupTicket(token), body),
@@ -75,6 +87,9 @@ impl BrokerGroups {
         }
     }
 
+    /// Sets the broker's view of a group, as of the event at `at_ms`.
+    ///
+    /// The session of a member begins now if it was not watched before, or has a new timeout.
     fn publish(&self, py: Python<'_>, view: &Bound<'_, PyDict>, at_ms: f64) -> PyResult<()> {
         let (group, view) = view_from_py(view)?;
         if let Some(groups) = self.service(py)? {
@@ -83,6 +98,7 @@ impl BrokerGroups {
         Ok(())
     }
 
+    /// Removes the broker's view of a group. Its committed offsets stay.
     fn forget(&self, py: Python<'_>, group_id: &str) -> PyResult<()> {
         if let Some(groups) = self.service(py)? {
             py.detach(|| groups.forget(group_id));
@@ -90,6 +106,7 @@ impl BrokerGroups {
         Ok(())
     }
 
+    /// Returns (name, id, number of partitions) of all topics.
     fn topics(&self, py: Python<'_>) -> PyResult<Vec<(String, String, i32)>> {
         let Some(service) = self.service(py)? else {
             return Ok(Vec::new());
@@ -97,6 +114,7 @@ impl BrokerGroups {
         Ok(py.detach(|| service.topics()))
     }
 
+    /// Returns those of the topics that a user may describe from a host.
     fn visible_topics(
         &self,
         py: Python<'_>,
@@ -110,6 +128,7 @@ impl BrokerGroups {
         Ok(py.detach(|| service.visible_topics(principal, host, names)))
     }
 
+    /// Returns the time on the clock of events: milliseconds since `start()`.
     fn now_ms(&self, py: Python<'_>) -> PyResult<f64> {
         self.service(py)?;
         Ok(self.0.groups_clock.get().map_or(0.0, GroupClock::now_ms))

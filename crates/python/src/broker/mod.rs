@@ -29,7 +29,18 @@ use state::{Shared, State};
 /// The value of `EADDRINUSE` differs between Linux, macOS and Windows. Python knows it.
 const ADDRESS_IN_USE: &str = "EADDRINUSE";
 
-/// The core of the embedded broker.
+/// The core of the embedded broker. `thalweg.broker.EmbeddedBroker` wraps it.
+///
+/// The constructor takes the options, which `start` checks. It opens nothing. `configs` are Kafka's
+/// broker options under their dotted names. Port 0 means any free ports. With another port, the
+/// nodes use port, port + 1, ... `users` are names and passwords. `tls` are PEM texts: the chain,
+/// the key, and the authorities of clients. `jwks` is a JSON Web Key Set.
+///
+/// The calls about topics, ports, nodes, requests and faults raise `IllegalStateError` unless the
+/// broker runs.
+///
+/// Raises:
+///     `ValueError`: If nodes < 1, or the broker does not have the protocol or the mechanism.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct EmbeddedBroker(Arc<Shared>);
 
@@ -68,18 +79,26 @@ impl EmbeddedBroker {
         Ok(Self(Arc::new(Shared::new(config))))
     }
 
+    /// Returns the object that adds and removes faults.
     fn faults(&self) -> BrokerFaults {
         BrokerFaults(Arc::clone(&self.0))
     }
 
+    /// Returns the object for users, ACLs, certificates and sessions.
     fn security(&self) -> BrokerSecurity {
         BrokerSecurity(Arc::clone(&self.0))
     }
 
+    /// Returns the object for the coordinator of groups.
     fn groups(&self) -> BrokerGroups {
         BrokerGroups(Arc::clone(&self.0))
     }
 
+    /// Starts the broker. Returns when all nodes accept connections.
+    ///
+    /// `OSError` (`EADDRINUSE`) names the port. `KafkaConfigurationError`: an unknown option, a
+    /// wrong value, or ports above 65535. `IllegalStateError` after `close()`. A second call does
+    /// nothing.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         let started = self.0.with_state(py, |state| match state {
             State::Running(_) => Ok(()),
@@ -92,6 +111,7 @@ impl EmbeddedBroker {
         started.map_err(|error| broker_error(py, &error))
     }
 
+    /// Stops all nodes. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.0.with_state(py, |state| {
             if let State::Running(core) = std::mem::replace(state, State::Closed) {
@@ -102,11 +122,13 @@ impl EmbeddedBroker {
         })
     }
 
+    /// The address that the nodes listen on.
     #[getter]
     fn host(&self) -> &str {
         &self.0.config.host
     }
 
+    /// The node IDs.
     #[getter]
     fn nodes(&self, py: Python<'_>) -> PyResult<Vec<i32>> {
         self.0.with_state(py, |state| match state {
@@ -115,16 +137,21 @@ impl EmbeddedBroker {
         })
     }
 
+    /// The port of each node. `IllegalStateError` before `start()`.
     #[getter]
     fn ports(&self, py: Python<'_>) -> PyResult<Vec<u16>> {
         self.0.ask(py, |core| Ok(core.ports()))
     }
 
+    /// The addresses of all nodes: 'host:port,host:port'.
+    ///
+    /// `IllegalStateError` before `start()`.
     #[getter]
     fn bootstrap_servers(&self, py: Python<'_>) -> PyResult<String> {
         self.0.ask(py, |core| Ok(core.bootstrap_servers()))
     }
 
+    /// Whether the broker runs: between `start()` and `close()`.
     #[getter]
     fn running(&self, py: Python<'_>) -> PyResult<bool> {
         self.0.with_state(
@@ -133,6 +160,9 @@ impl EmbeddedBroker {
         )
     }
 
+    /// Creates a topic.
+    ///
+    /// `TopicAlreadyExistsError`, `InvalidTopicError`, `InvalidPartitionsError`, ...
     #[pyo3(signature = (name, num_partitions = 1, replication_factor = 1, configs = None))]
     fn create_topic(
         &self,
@@ -148,36 +178,53 @@ impl EmbeddedBroker {
         })
     }
 
+    /// Deletes a topic. `UnknownTopicOrPartitionError` if it does not exist.
     fn delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.0.ask(py, |core| core.delete_topic(name))
     }
 
+    /// Returns {name: number of partitions}.
     fn topics(&self, py: Python<'_>) -> PyResult<BTreeMap<String, i32>> {
         self.0.ask(py, |core| Ok(core.topics()))
     }
 
+    /// Returns the node ID of a partition's leader, or -1 if no node runs.
+    ///
+    /// `UnknownTopicOrPartitionError` if the partition does not exist.
     fn leader(&self, py: Python<'_>, partition: (String, i32)) -> PyResult<i32> {
         self.0
             .ask(py, |core| core.leader(&partition.0, partition.1))
     }
 
+    /// Makes a node the leader of a partition, with a higher leader epoch.
+    ///
+    /// `ValueError`: there is no such node. `BrokerNotAvailableError`: the node is stopped.
+    /// `UnknownTopicOrPartitionError`: the partition does not exist.
     fn move_leader(&self, py: Python<'_>, partition: (String, i32), node: i32) -> PyResult<()> {
         self.0
             .ask(py, |core| core.move_leader(&partition.0, partition.1, node))
     }
 
+    /// Makes a node the coordinator of the group and the transactional id with this name.
+    ///
+    /// `ValueError` if there is no such node.
     fn move_coordinator(&self, py: Python<'_>, key: &str, node: i32) -> PyResult<()> {
         self.0.ask(py, |core| core.move_coordinator(key, node))
     }
 
+    /// Stops a node: closes its port and connections, and moves its partitions' leaders.
+    ///
+    /// `ValueError` if there is no such node.
     fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         self.0.ask(py, |core| core.stop_node(node))
     }
 
+    /// Starts a stopped node on its old port. `ValueError` if there is no such node.
     fn start_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         self.0.ask(py, |core| core.start_node(node))
     }
 
+    /// Returns the names of all Kafka APIs, for faults and `requests`.
     #[staticmethod]
     fn api_names() -> Vec<&'static str> {
         thalweg_protocol::dynamic::schemas()
@@ -186,11 +233,13 @@ impl EmbeddedBroker {
             .collect()
     }
 
+    /// Returns the names of the options that `configs` may have.
     #[staticmethod]
     fn option_names() -> Vec<&'static str> {
         thalweg_broker::options::broker_option_names().collect()
     }
 
+    /// Returns {API name: number of requests since start, answered or not}.
     #[pyo3(signature = (api = None))]
     fn requests(&self, py: Python<'_>, api: Option<&str>) -> PyResult<BTreeMap<String, u64>> {
         let key = api.map(api_key).transpose()?;

@@ -13,6 +13,8 @@ use crate::convert::types;
 use crate::interpreter::callbacks;
 
 /// An immutable snapshot of the client's metadata of the cluster.
+///
+/// Its methods are those of kafka.cluster.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct ClusterMetadata(Arc<Metadata>);
 
@@ -64,11 +66,13 @@ fn tell_id(py: Python<'_>, view: ClientView, f: Py<PyAny>, mut told: Option<Str>
 
 #[pymethods]
 impl ClusterMetadata {
+    /// The cluster's ID. None: no broker has sent it yet.
     #[getter]
     fn cluster_id(&self) -> Option<&str> {
         self.0.cluster_id.as_deref()
     }
 
+    /// The controller. None: it is not known.
     #[getter]
     fn controller<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let id = self.0.controller;
@@ -77,11 +81,13 @@ impl ClusterMetadata {
             .transpose()
     }
 
+    /// A version that grows by one with each metadata response that changes something.
     #[getter]
     fn update_version(&self) -> u64 {
         self.0.version
     }
 
+    /// Returns the names of the topics, with or without Kafka's internal topics.
     #[pyo3(signature = (exclude_internal_topics = true))]
     fn topics(&self, exclude_internal_topics: bool) -> BTreeSet<String> {
         self.0
@@ -91,6 +97,7 @@ impl ClusterMetadata {
             .collect()
     }
 
+    /// Returns all brokers.
     fn brokers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         let set = PySet::empty(py)?;
         for node in self.0.nodes() {
@@ -99,6 +106,7 @@ impl ClusterMetadata {
         Ok(set)
     }
 
+    /// Returns the broker with this node ID, or None if it is not known.
     fn broker_metadata<'py>(
         &self,
         py: Python<'py>,
@@ -110,6 +118,7 @@ impl ClusterMetadata {
             .transpose()
     }
 
+    /// Returns all partition ids, or None if the topic is not known, as in kafka-python.
     fn partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
         let known = self.0.topic(topic)?;
         Some(
@@ -121,7 +130,9 @@ impl ClusterMetadata {
         )
     }
 
-    /// Whether a topic of {topic: number of partitions} now has more partitions; for the driver.
+    /// Whether a topic of {topic: number of partitions} now has more partitions.
+    ///
+    /// The driver calls it.
     fn has_more_partitions(&self, py: Python<'_>, known: &Bound<'_, PyDict>) -> PyResult<bool> {
         for topic in self.0.topics() {
             if let Some(count) = known.get_item(pyo3::types::PyString::new(py, &topic.name))?
@@ -133,6 +144,7 @@ impl ClusterMetadata {
         Ok(false)
     }
 
+    /// Returns the partitions that have a leader.
     fn available_partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
         let known = self.0.topic(topic)?;
         let led = known
@@ -142,6 +154,7 @@ impl ClusterMetadata {
         Some(led.map(|partition| partition.index).collect())
     }
 
+    /// Returns the leader's node id. None: unknown partition. -1: no leader.
     fn leader_for_partition(&self, partition: (String, i32)) -> Option<i32> {
         let found = self.0.partition(&partition.0, partition.1)?;
         Some(found.leader.unwrap_or(-1))

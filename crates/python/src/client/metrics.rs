@@ -29,12 +29,16 @@ pub(crate) struct Timer(TimerId);
 
 #[pymethods]
 impl Timer {
+    /// Stops the calls. A call that already runs continues.
     fn cancel(&self) {
         callbacks::current().cancel(self.0);
     }
 }
 
 /// Calls `f()` on the callback thread every `seconds`. Logs what it raises.
+///
+/// Calls that would come too late are skipped. Do not call it at exit. A forked child has none of
+/// its parent's timers.
 #[pyfunction]
 pub(crate) fn call_every(seconds: f64, f: Py<PyAny>) -> PyResult<Timer> {
     let every = duration_ms(seconds * 1_000.0);

@@ -3,14 +3,15 @@
 //! ```text
 //! cluster.rs   a snapshot of its metadata
 //! metrics.rs   metrics as dicts, and calls that repeat
+//! pending.rs   requests that wait for their response
 //! ```
 
 pub(crate) mod cluster;
 pub(crate) mod metrics;
+mod pending;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,18 +21,16 @@ use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::sasl::Secret;
-use thalweg_network::{
-    ClientError, ClientView, Generation, NamedRequest, RequestTarget, Response, Ticket,
-    VersionChoice,
-};
-use thalweg_protocol::dynamic::{self, Value};
+use thalweg_network::{ClientView, NamedRequest, RequestTarget, VersionChoice};
+use thalweg_protocol::dynamic;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::client::cluster::ClusterMetadata;
 use crate::convert::options::{self, Options};
 use crate::convert::{errors, settings, tls, values};
-use crate::interpreter::{callbacks, gil};
-use crate::operation::{PyOperation, is_over, run};
+use crate::interpreter::gil;
+use crate::operation::run;
+pub(crate) use pending::{Answer, PendingRequest};
 
 /// The client whose connections are used. The handle keeps it open.
 #[derive(Clone)]
@@ -52,6 +51,14 @@ impl Handle {
 }
 
 /// Sends requests of any Kafka API by name.
+///
+/// A body is a dict with the field names of Kafka's JSON schemas ("`TopicName`"): structs are
+/// dicts, arrays lists, bytes and records bytes, and null is None. UUIDs are str in Kafka's
+/// URL-safe base64 ("AAAAAAAAAAAAAAAAAAAAAA" is the zero ID). A missing field gets the schema's
+/// default. An unknown field raises a `ValueError` that names it. A field with a non-default value
+/// that the negotiated version does not have raises `UnsupportedVersionError`. If the fields differ
+/// by version, the body is a list of (min version, fields), and the last one that the negotiated
+/// version supports is sent. The caller must check the error codes inside a response.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct Client(Handle);
 
@@ -87,6 +94,26 @@ impl Client {
         Ok(Self(Handle::Own(Arc::new(client))))
     }
 
+    /// Sends one request and waits for the response.
+    ///
+    /// Args:
+    ///     api: Kafka's name of the API.
+    ///     body: The fields.
+    ///     node: A node id, "controller", or the least loaded broker (None, "any"). Or a
+    ///         coordinator, ("coordinator", "group" | "transaction", key), which is looked up and
+    ///         cached. `forget_coordinator` drops it from the cache.
+    ///     version: None: the highest version that both sides support, up to `max_version`.
+    ///     `timeout_ms`: None: `request_timeout_ms`.
+    ///     `max_version`: The highest version to use.
+    ///
+    /// It retries only to reach the node. Requests to a coordinator use the group connection.
+    /// `JoinGroup` and `SyncGroup` wait at the coordinator, so they use a connection of their own.
+    /// All other requests use the general connection.
+    ///
+    /// Raises:
+    ///     `IncompatibleBrokerVersion`: If there is no common version.
+    ///     `KafkaTimeoutError`: After `timeout_ms`.
+    ///     `KafkaConnectionError`: If the connection was lost.
     #[pyo3(signature = (api, body, node = None, version = None, timeout_ms = None, max_version = None))]
     #[allow(clippy::too_many_arguments)]
     fn request<'py>(
@@ -103,6 +130,7 @@ impl Client {
         pending.result(py, None)
     }
 
+    /// Sends one request, as `request`, without waiting for the response.
     #[pyo3(signature = (api, body, node = None, version = None, timeout_ms = None, max_version = None))]
     #[allow(clippy::too_many_arguments)]
     fn submit(
@@ -133,6 +161,9 @@ impl Client {
         Ok(PendingRequest::of(self.view().request(request)))
     }
 
+    /// Returns the version that `request` would use, for bodies that differ by version.
+    ///
+    /// It connects if necessary. `IncompatibleBrokerVersion` if there is no common version.
     #[pyo3(signature = (api, node = None, max_version = None))]
     fn negotiate(
         &self,
@@ -148,11 +179,15 @@ impl Client {
         )
     }
 
+    /// Drops a coordinator from the cache, so that the next request looks it up again.
     fn forget_coordinator(&self, kind: &str, key: &str) -> PyResult<()> {
         self.view().forget_coordinator(coordinator_type(kind)?, key);
         Ok(())
     }
 
+    /// Requests metadata and returns the response as `request` does. It creates no topic.
+    ///
+    /// None: all topics, []: no topics.
     #[pyo3(signature = (topics = None, timeout_ms = None))]
     fn metadata<'py>(
         &self,
@@ -178,14 +213,20 @@ impl Client {
         self.request(py, "Metadata", body.as_any(), None, None, timeout_ms, None)
     }
 
+    /// Returns a snapshot of the metadata that the client has now. It sends no request.
     fn cluster(&self) -> ClusterMetadata {
         ClusterMetadata::new(self.view().metadata().snapshot())
     }
 
+    /// Calls `f(cluster_id)` on the callback thread when the ID becomes known or changes.
+    ///
+    /// If it is already known, the first call is at once. It ends when the client is closed. Errors
+    /// of f are logged.
     fn watch_cluster_id(&self, f: Py<PyAny>) {
         cluster::watch_id(self.view().clone(), f);
     }
 
+    /// Returns the brokers that the client knows now. It sends no request.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let snapshot = self.view().metadata().snapshot();
         snapshot
@@ -194,6 +235,9 @@ impl Client {
             .collect()
     }
 
+    /// Returns {API name: (min version, max version)} of a node.
+    ///
+    /// Unknown APIs have their number as the name.
     #[pyo3(signature = (node = None))]
     fn api_versions<'py>(
         &self,
@@ -221,10 +265,14 @@ impl Client {
         Ok(versions)
     }
 
+    /// Whether a broker is connected.
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
         run(py, &mut self.view().is_connected())
     }
 
+    /// Changes the credentials of PLAIN or SCRAM for the next authentication.
+    ///
+    /// Connections that exist stay. `KafkaConfigurationError` if the client has another mechanism.
     fn set_sasl_credentials(
         &self,
         py: Python<'_>,
@@ -237,11 +285,16 @@ impl Client {
             .map_err(|error| errors::client(py, &error))
     }
 
+    /// Returns the text of an error, with the permission to grant.
+    ///
+    /// It adds the permission only if the code is about permissions. The resource may be "" if the
+    /// text names it.
     fn explained(&self, text: &str, api: &str, code: i16, resource: &str) -> PyResult<String> {
         let principal = self.view().principal();
         Ok(principal.explained(text, api_key(api)?, ErrorCode(code), resource))
     }
 
+    /// Closes the client. `IllegalStateError` if it belongs to a producer or consumer.
     #[pyo3(signature = (timeout_ms = None))]
     fn close(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Handle::Own(client) = &self.0 else {
@@ -331,151 +384,4 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
         }
     })?;
     Ok(RequestTarget::Node(id))
-}
-
-struct RequestState {
-    ticket: Ticket<Response>,
-    generation: Generation,
-    /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
-    /// finds it in one of the two.
-    moving: Mutex<()>,
-    /// The decoded response, kept so that it can be read several times.
-    answer: OnceLock<Result<Value, ClientError>>,
-}
-
-impl RequestState {
-    /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
-    fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
-        if self.generation.is_inherited() {
-            // Checked first: in a child, threads that do not exist may hold the locks below.
-            return Some(self.keep(Err(ClientError::Forked)));
-        }
-        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = self.answer.get() {
-            return Some(answer);
-        }
-        self.ticket.poll(waker).map(|outcome| self.keep(outcome))
-    }
-
-    fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
-        self.answer.get_or_init(|| outcome?.decode_by_name())
-    }
-
-    fn is_done(&self) -> bool {
-        self.answer.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
-    }
-
-    /// Returns the size of a response that has arrived and was not read yet, otherwise 0.
-    fn answer_bytes(&self) -> usize {
-        if self.generation.is_inherited() {
-            return 0;
-        }
-        self.ticket.peek(|outcome| match outcome {
-            Some(Ok(response)) => response.reader.remaining(),
-            _ => 0,
-        })
-    }
-}
-
-/// A request that waits for its response.
-#[pyclass(frozen, module = "thalweg._core")]
-pub(crate) struct PendingRequest(Arc<RequestState>);
-
-impl PendingRequest {
-    pub(crate) fn of(ticket: Ticket<Response>) -> Self {
-        Self(Arc::new(RequestState {
-            ticket,
-            generation: Generation::current(),
-            moving: Mutex::default(),
-            answer: OnceLock::new(),
-        }))
-    }
-
-    /// Returns the wait for the response.
-    pub(crate) fn answer(&self, timeout_ms: Option<f64>) -> Answer {
-        Answer {
-            pending: Arc::clone(&self.0),
-            deadline: gil::deadline_ms(timeout_ms),
-        }
-    }
-}
-
-/// Waits until a request has its response or its error.
-pub(crate) struct Answer {
-    pending: Arc<RequestState>,
-    deadline: Option<Instant>,
-}
-
-impl PyOperation for Answer {
-    type Output = ();
-
-    fn attempt(&mut self, _: Python<'_>) -> PyResult<Option<()>> {
-        Ok(self.pending.answer.get().is_some().then_some(()))
-    }
-
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<()>> {
-        // Without the GIL, because this decodes the response, which may be long.
-        let has_answer = py.detach(|| self.pending.poll(waker).is_some());
-        if !has_answer && is_over(self.deadline) {
-            let text = "the request is still in flight";
-            return Err(errors::raise(py, "KafkaTimeoutError", text));
-        }
-        Ok(has_answer.then_some(()))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-}
-
-impl Answer {
-    fn known(&self, py: Python<'_>) -> PyResult<&Value> {
-        let answer = self.pending.answer.get();
-        let answer = answer.expect("read only once the wait is over");
-        answer.as_ref().map_err(|error| errors::client(py, error))
-    }
-
-    /// Converts the response to Python, or raises its error. Call it only once the wait is over.
-    pub(crate) fn to_py<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        values::to_py(py, self.known(py)?)
-    }
-}
-
-#[pymethods]
-impl PendingRequest {
-    #[getter]
-    fn is_done(&self) -> bool {
-        self.0.is_done()
-    }
-
-    #[getter]
-    fn answer_bytes(&self) -> usize {
-        self.0.answer_bytes()
-    }
-
-    #[pyo3(signature = (timeout_ms = None))]
-    fn result<'py>(&self, py: Python<'py>, timeout_ms: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        let mut answer = self.answer(timeout_ms);
-        run(py, &mut answer)?;
-        // Long responses are read in the background, see `coordinator/driver/_waits.py`.
-        values::to_py_in_background(py, answer.known(py)?)
-    }
-
-    fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {
-        let py = slf.py();
-        let this = slf.clone().unbind();
-        let call = move |py: Python<'_>| {
-            if let Err(error) = f.call1(py, (this.clone_ref(py),)) {
-                callbacks::report(py, "done callback of a request", error);
-            }
-        };
-        if slf.get().0.is_done() {
-            call(py);
-            return;
-        }
-        let thread = callbacks::current();
-        let token = thread.new_token();
-        thread.register(token, Box::new(call));
-        slf.get().0.ticket.on_done(callbacks::waker(token));
-    }
 }

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PySet;
 use thalweg_columns::TableLimits;
-use thalweg_consumer::{FetchPosition, TopicPartition};
+use thalweg_consumer::{FetchPosition, OffsetReset, TopicPartition};
 
 use crate::consuming::polling::OpenConsumer;
 use crate::convert::types;
@@ -20,6 +20,32 @@ pub(crate) fn partition_of((topic, partition): Pair) -> TopicPartition {
 
 pub(crate) fn partitions_of(pairs: Vec<Pair>) -> Vec<TopicPartition> {
     pairs.into_iter().map(partition_of).collect()
+}
+
+/// Returns the partitions of any iterable.
+pub(crate) fn each_partition(iterable: &Bound<'_, PyAny>) -> PyResult<Vec<TopicPartition>> {
+    let pairs = iterable.try_iter()?.map(|item| item?.extract::<Pair>());
+    pairs.map(|pair| pair.map(partition_of)).collect()
+}
+
+/// Checks the offset of a seek.
+pub(crate) fn offset_of(offset: i64) -> PyResult<i64> {
+    if offset < 0 {
+        let text = format!("offset {offset}: an offset is 0 or more");
+        return Err(PyValueError::new_err(text));
+    }
+    Ok(offset)
+}
+
+/// Returns the end of the log that a word names.
+pub(crate) fn reset_of(word: &str) -> PyResult<OffsetReset> {
+    match word {
+        "earliest" => Ok(OffsetReset::Earliest),
+        "latest" => Ok(OffsetReset::Latest),
+        other => Err(PyValueError::new_err(format!(
+            "where is 'earliest' or 'latest', not {other:?}"
+        ))),
+    }
 }
 
 pub(crate) fn partition_set(

@@ -4,79 +4,48 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyTuple};
-use thalweg_consumer::{HandedOut, OffsetReset};
+use thalweg_consumer::{HandedOut, Partitions};
 
 use crate::client::metrics::groups_dict;
-use crate::client::{self, Client, Handle, PendingRequest};
+use crate::client::{Client, Handle, PendingRequest};
 use crate::consuming::arguments::{
-    Pair, at_least_one, committed_of, partition_of, partition_set, partitions_of, table_limits,
+    Pair, at_least_one, committed_of, each_partition, offset_of, partition_of, partition_set,
+    partitions_of, reset_of, table_limits,
 };
 use crate::consuming::heartbeats::Heartbeats;
-use crate::consuming::lookups::{Listed, Target, listed, look_up};
-use crate::consuming::polling::{OpenConsumer, forked, not_open, offset_object};
+use crate::consuming::lookups::{Listed, Target, listed, look_up, of_partition};
+use crate::consuming::polling::{OpenConsumer, offset_object};
 use crate::consuming::{heartbeats, opening};
-use crate::convert::options::{duration_ms, now_ms};
+use crate::convert::options::now_ms;
 use crate::convert::tables::RecordTable;
 use crate::convert::{errors, types};
 use crate::interpreter::gil;
 use crate::operation::run;
 
-/// The consumer core.
+/// The consumer core. `thalweg.consumer.KafkaConsumer` is its public subclass.
+///
+/// The constructor accepts and ignores all arguments, as that of `Producer`.
+///
+/// Only one thread at a time may use it. A second thread gets an `IllegalStateError` at once: polls
+/// check it themselves, other calls use `_begin_use`. Any thread may call `wakeup` and `_reenter`.
+///
+/// Iteration returns the next record, and moves the position record by record. It ends after
+/// `consumer_timeout_ms` without a record, or when the consumer is closed. You can use the iterator
+/// again after that. It skips buffered records of a partition that was revoked, paused or sought
+/// since.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
-pub(crate) struct Consumer(OnceLock<OpenConsumer>);
-
-impl Consumer {
-    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&OpenConsumer> {
-        match self.0.get() {
-            Some(core) if !core.client.view().is_inherited() => {
-                core.client
-                    .view()
-                    .check()
-                    .map_err(|error| errors::client(py, &error))?;
-                Ok(core)
-            }
-            Some(_) => Err(forked(py)),
-            None => Err(not_open(py)),
-        }
-    }
-
-    /// Returns the core of a consumer that was opened, even if it is closed now.
-    pub(crate) fn opened(&self) -> Option<&OpenConsumer> {
-        self.0.get()
-    }
-
-    /// Whether the consumer was opened and then closed. A call checks this only after an error, to
-    /// explain it: another thread may close the consumer at any moment, also after a check.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.opened()
-            .is_some_and(|core| core.client.view().is_closed())
-    }
-
-    /// Stores the core, once a bootstrap server has responded.
-    pub(crate) fn open_with(&self, py: Python<'_>, core: OpenConsumer) -> PyResult<()> {
-        self.0
-            .set(core)
-            .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))
-    }
-}
+pub(crate) struct Consumer(pub(super) OnceLock<OpenConsumer>);
 
 #[pymethods]
 impl Consumer {
-    /// Shows the hooks to the garbage collector: listeners, deserializers and interceptors often
-    /// refer to their consumer, which forms a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let Some(core) = self.0.get() else {
-            return Ok(());
-        };
-        let hooks = &core.hooks;
-        visit.call(hooks.before_poll.as_ref())?;
-        visit.call(hooks.on_consume.as_ref())?;
-        visit.call(hooks.deserializers.key.as_ref())?;
-        visit.call(hooks.deserializers.value.as_ref())
+        self.0
+            .get()
+            .map_or(Ok(()), |core| core.hooks.traverse(&visit))
     }
 
     #[new]
@@ -86,6 +55,10 @@ impl Consumer {
         Self(OnceLock::new())
     }
 
+    /// Bootstraps as `Producer._open`.
+    ///
+    /// With a `group_id`, an assigned partition without a position waits for `_set_committed`
+    /// before the reset policy applies. Without a `group_id`, the policy applies at once.
     #[pyo3(signature = (config, hooks = None))]
     fn _open(
         &self,
@@ -98,17 +71,18 @@ impl Consumer {
         self.open_with(py, core)
     }
 
+    /// Replaces the assignment. Partitions that stay keep position, buffer and pause.
     #[pyo3(name = "_assign")]
     fn assign(&self, py: Python<'_>, partitions: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut pairs = Vec::new();
-        for item in partitions.try_iter()? {
-            pairs.push(item?.extract::<Pair>()?);
-        }
-        self.core(py)?.consumer().assign(&partitions_of(pairs));
+        let partitions = each_partition(partitions)?;
+        self.core(py)?.consumer().assign(&partitions);
         Ok(())
     }
 
-    /// Sets whether there is a subscription; for the driver.
+    /// Sets whether there is a subscription. The driver calls it.
+    ///
+    /// Without a subscription and without an assignment, `poll`, `poll_arrow` and iteration raise
+    /// `IllegalStateError`, because no record can arrive.
     fn _set_subscribed(&self, py: Python<'_>, subscribed: bool) -> PyResult<()> {
         self.core(py)?.consumer().set_subscribed(subscribed);
         Ok(())
@@ -119,6 +93,12 @@ impl Consumer {
         partition_set(py, self.core(py)?.consumer().partitions().assignment())
     }
 
+    /// Returns at most `max_records` records (None: `max_poll_records`).
+    ///
+    /// The result is {} if none arrived in time: an empty poll never raises `KafkaTimeoutError`.
+    /// The error of a partition (`OffsetOutOfRangeError`, `NoOffsetForPartitionError`,
+    /// `CorruptRecordError`, `TopicAuthorizationFailedError`, ...) is raised after all good records
+    /// before it.
     #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None))]
     fn poll<'py>(
         &self,
@@ -149,6 +129,9 @@ impl Consumer {
             .ok_or_else(|| PyStopIteration::new_err(()))
     }
 
+    /// Returns the buffered records as a `RecordTable`, at most `max_bytes`.
+    ///
+    /// None: `poll_arrow_max_bytes`. It waits only for the first record.
     #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None, max_bytes = None))]
     fn poll_arrow(
         &self,
@@ -163,6 +146,9 @@ impl Consumer {
             .map(RecordTable::new)
     }
 
+    /// Sets the position of an assigned partition.
+    ///
+    /// `IllegalStateError` if it is not assigned, or another thread uses the consumer.
     #[pyo3(signature = (partition, offset, leader_epoch = -1))]
     fn seek(
         &self,
@@ -171,11 +157,7 @@ impl Consumer {
         offset: i64,
         leader_epoch: i32,
     ) -> PyResult<()> {
-        if offset < 0 {
-            return Err(PyValueError::new_err(format!(
-                "offset {offset}: an offset is 0 or more"
-            )));
-        }
+        let offset = offset_of(offset)?;
         let core = self.core(py)?;
         let _using = core.usage.enter(py)?;
         core.consumer()
@@ -184,16 +166,10 @@ impl Consumer {
     }
 
     /// Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
+    ///
+    /// A later call looks the offsets up. Errors as in `seek`.
     fn _seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
-        let reset = match r#where {
-            "earliest" => OffsetReset::Earliest,
-            "latest" => OffsetReset::Latest,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "where is 'earliest' or 'latest', not {other:?}"
-                )));
-            }
-        };
+        let reset = reset_of(r#where)?;
         let core = self.core(py)?;
         let _using = core.usage.enter(py)?;
         core.consumer()
@@ -201,6 +177,11 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    /// Returns the offset of the next record, and waits until it is known.
+    ///
+    /// While it waits, it runs `before_poll` with False. `KafkaTimeoutError` after the timeout,
+    /// `IllegalStateError` if the partition is not assigned. It also raises the error that prevents
+    /// the lookup, as `poll` does.
     #[pyo3(signature = (partition, timeout_ms = None))]
     fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> PyResult<i64> {
         let core = self.core(py)?;
@@ -210,6 +191,9 @@ impl Consumer {
     }
 
     /// Returns what a commit would write for each assigned partition with a position.
+    ///
+    /// That is the next offset, and the leader epoch of the last batch before it, with or without
+    /// records. It never waits.
     fn _positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (tp, position) in self.core(py)?.consumer().partitions().all_consumed() {
@@ -221,7 +205,9 @@ impl Consumer {
         Ok(dict)
     }
 
-    /// Returns the partitions that wait for their committed offset; for the driver.
+    /// Returns the partitions that wait for their committed offset.
+    ///
+    /// They are assigned, have no position, and wait for `_set_committed`. The driver calls it.
     fn _awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let waiting = self.core(py)?.consumer().awaiting_committed();
         waiting
@@ -230,7 +216,10 @@ impl Consumer {
             .collect()
     }
 
-    /// Sets the committed offsets that were found. None: nothing is committed; for the driver.
+    /// Sets the committed offsets that were found. None: nothing is committed.
+    ///
+    /// A partition without a committed offset follows the reset policy. The call ignores partitions
+    /// that got a position by a seek, or were revoked, since. The driver calls it.
     fn _set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
         let found = committed_of(offsets)?;
         self.core(py)?.consumer().set_committed(&found);
@@ -238,6 +227,8 @@ impl Consumer {
     }
 
     /// Pauses partitions as `pause`, without its checks.
+    ///
+    /// It keeps the buffered records. `IllegalStateError` if a partition is not assigned.
     fn _pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
@@ -258,33 +249,26 @@ impl Consumer {
         partition_set(py, self.core(py)?.consumer().partitions().paused())
     }
 
+    /// Returns the high watermark as of the last fetch, or None before the first fetch.
     fn highwater(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
-        self.core(py)?
-            .consumer()
-            .partitions()
-            .high_watermark(&partition_of(partition))
-            .map_err(|error| errors::consumer(py, &error))
+        of_partition(py, self.core(py)?, partition, Partitions::high_watermark)
     }
 
     /// Returns the offset before which every transaction has ended, as of the last fetch.
     ///
     /// None before the first fetch, and with brokers that have no transactions.
     fn last_stable_offset(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
-        self.core(py)?
-            .consumer()
-            .partitions()
-            .last_stable_offset(&partition_of(partition))
-            .map_err(|error| errors::consumer(py, &error))
+        of_partition(
+            py,
+            self.core(py)?,
+            partition,
+            Partitions::last_stable_offset,
+        )
     }
 
     /// Returns the time of the last fetch response for the partition, in Unix ms.
     fn last_poll_timestamp(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
-        let fetched_at = self
-            .core(py)?
-            .consumer()
-            .partitions()
-            .fetched_at(&partition_of(partition))
-            .map_err(|error| errors::consumer(py, &error))?;
+        let fetched_at = of_partition(py, self.core(py)?, partition, Partitions::fetched_at)?;
         Ok(fetched_at.map(|at| now_ms() - at.elapsed().as_millis() as i64))
     }
 
@@ -292,11 +276,9 @@ impl Consumer {
     ///
     /// With `read_committed` the end is the last stable offset. None before the first fetch.
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
-        let consumer = self.core(py)?.consumer();
-        consumer
-            .partitions()
-            .lag(&partition_of(partition), consumer.config().isolation_level)
-            .map_err(|error| errors::consumer(py, &error))
+        let core = self.core(py)?;
+        let isolation = core.consumer().config().isolation_level;
+        of_partition(py, core, partition, |all, one| all.lag(one, isolation))
     }
 
     /// Looks up offsets by timestamp.
@@ -304,6 +286,10 @@ impl Consumer {
     /// A target is (topic, partition, timestamp). A row of the result is (topic, partition, offset,
     /// timestamp, leader epoch). The public calls are `beginning_offsets`, `end_offsets` and
     /// `offsets_for_times`.
+    ///
+    /// The rows are in the order of the targets, with the offset -1 if there is no such record. The
+    /// timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp.
+    /// `KafkaTimeoutError`.
     #[pyo3(signature = (targets, timeout_ms = None))]
     fn _list_offsets(
         &self,
@@ -316,11 +302,37 @@ impl Consumer {
     }
 
     /// Makes a waiting call run the driver's work now. Any thread may call it.
+    ///
+    /// The call then runs `before_poll`.
     fn _reenter(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.client.reenter();
         Ok(())
     }
 
+    /// Makes the I/O thread send heartbeats to the node every `interval_ms`.
+    ///
+    /// They replace the heartbeats of earlier calls, and need no Python thread. The first one is
+    /// sent after one interval, counted from now or from the last earlier heartbeat. At most one is
+    /// in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
+    /// whichever is less, its connection is closed, and the coordinator is looked up again.
+    ///
+    /// Responses that contain nothing new are dropped: `ErrorCode` 0, the `MemberEpoch` that was
+    /// sent (if the API has one), and a null Assignment. The `HeartbeatIntervalMs` of a response
+    /// becomes the interval, and later heartbeats contain its `MemberEpoch` if that is higher. All
+    /// other responses go to `_notable_heartbeats`:
+    /// - After `REBALANCE_IN_PROGRESS`, heartbeats continue at the interval, because the group
+    ///   keeps only members that send them.
+    /// - After `COORDINATOR_LOAD_IN_PROGRESS`, `NOT_COORDINATOR`, `COORDINATOR_NOT_AVAILABLE`, a
+    ///   lost connection or a timeout, they continue after a growing `retry_backoff_ms`, and the
+    ///   coordinator is looked up again.
+    /// - Any other error code, or an error that no retry cures, pauses them until the next call of
+    ///   this method.
+    ///
+    /// If no poll, `poll_arrow` or iteration begins or ends for `max_poll_interval_ms` (time inside
+    /// one of them does not count), `leave` (API, body) is sent once, heartbeats stop, and
+    /// `_poll_expired` reports it. To send the same API with `_core_client`, stop the heartbeats
+    /// first. `ValueError` as in `Client.request`, and for intervals below 1. A `TypeError` names
+    /// the field.
     fn _heartbeat(
         &self,
         py: Python<'_>,
@@ -332,6 +344,14 @@ impl Consumer {
         Ok(())
     }
 
+    /// Ends the heartbeats, then sends a `JoinGroup` to the node as `Client.submit` does.
+    ///
+    /// When the response has `ErrorCode` 0, the new heartbeats begin as in `_heartbeat`, with the
+    /// response's `GenerationId` and `MemberId` in the body, without Python. They do not begin if
+    /// `_heartbeat`, `_stop_heartbeat` or this method was called since.
+    ///
+    /// `timeout_ms` is that of `Client.submit`. `ValueError` as in `Client.submit` and
+    /// `_heartbeat`.
     fn _join(
         &self,
         py: Python<'_>,
@@ -340,69 +360,82 @@ impl Consumer {
         heartbeats: Heartbeats<'_>,
         node: &Bound<'_, PyAny>,
     ) -> PyResult<PendingRequest> {
-        let core = self.core(py)?;
-        let plan = heartbeats.plan(node)?;
-        let named = client::named_request("JoinGroup", join)?;
-        let mut request = named.into_request(plan.target.clone());
-        request.timeout = Some(duration_ms(timeout_ms));
-        Ok(PendingRequest::of(core.client.join(request, plan)))
+        let client = &self.core(py)?.client;
+        let (request, plan) = heartbeats.after(join, timeout_ms, node)?;
+        Ok(PendingRequest::of(client.join(request, plan)))
     }
 
+    /// Ends the heartbeats and the watch of `max_poll_interval_ms`.
+    ///
+    /// The response to a heartbeat in flight is reported only if it is a success that contains
+    /// something new. The same applies if another `_heartbeat` has replaced it.
     fn _stop_heartbeat(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.client.stop_heartbeats();
         Ok(())
     }
 
+    /// Takes the responses that contain something new, and the errors of heartbeats.
+    ///
+    /// It returns the newest 16, and the newest Assignment. With each: whether it belongs to the
+    /// current heartbeats, and not to heartbeats that were replaced or stopped. When one of them
+    /// arrives, a waiting call runs `before_poll`, as after `_reenter`.
     fn _notable_heartbeats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let taken = self.core(py)?.client.take_notable_heartbeats();
-        let list = PyList::empty(py);
-        for news in taken {
-            list.append(heartbeats::notable(py, news)?)?;
-        }
-        Ok(list)
+        heartbeats::notable(py, self.core(py)?.client.take_notable_heartbeats())
     }
 
+    /// Whether a heartbeat that was replaced or stopped is still in flight.
+    ///
+    /// It is from before the last `_heartbeat`, `_join` or `_stop_heartbeat`. After these calls, no
+    /// such heartbeat is sent. When it is not in flight any more, a waiting call runs
+    /// `before_poll`.
     fn _old_heartbeat_is_in_flight(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.core(py)?.client.old_heartbeat_is_in_flight())
     }
 
+    /// Takes the flag that `max_poll_interval_ms` has passed without a poll.
     fn _poll_expired(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.core(py)?.client.take_poll_expired())
     }
 
     /// Reserves the consumer for the calling thread: only one at a time is in a call or a poll.
+    ///
+    /// It ends with `_end_use`. Calls may be nested. A poll that waits, or does the coordinator's
+    /// work, reserves it too. `IllegalStateError` if another thread uses the consumer.
     fn _begin_use(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.begin_use(py)
     }
 
+    /// Ends the innermost `_begin_use` of the calling thread.
     fn _end_use(&self) {
         if let Some(core) = self.0.get() {
             core.usage.end();
         }
     }
 
+    /// Sets whether polls return no records, so that positions stay as they were committed.
     fn _hold(&self, py: Python<'_>, held: bool) -> PyResult<()> {
         self.core(py)?.hold(held);
         Ok(())
     }
 
+    /// Returns the number of records that all polls and iterations have returned so far.
     fn _records_handed_out(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.core(py)?.consumer().records_handed_out())
     }
 
-    /// Returns (since, from, to, count) of each partition's returned records; for marks.
+    /// Returns (since, from, to, count) of each partition's returned records.
+    ///
+    /// Marks use it. `since` is a number that each assignment, seek or reset changes. `from` and
+    /// `to` are the positions before the first record and after the last one. None: no record was
+    /// returned.
     #[allow(clippy::type_complexity)]
     fn _handed_out(
         &self,
         py: Python<'_>,
         partitions: Vec<Pair>,
     ) -> PyResult<Vec<Option<(u64, i64, i64, u64)>>> {
-        let partitions = partitions_of(partitions);
-        let found = self
-            .core(py)?
-            .consumer()
-            .partitions()
-            .handed_out(&partitions);
+        let (core, partitions) = (self.core(py)?, partitions_of(partitions));
+        let found = core.consumer().partitions().handed_out(&partitions);
         let of_one = |out: HandedOut| (out.since, out.from, out.to, out.records);
         Ok(found.into_iter().map(|out| out.map(of_one)).collect())
     }
@@ -418,6 +451,7 @@ impl Consumer {
         run(py, &mut self.core(py)?.client.view().is_connected())
     }
 
+    /// Returns {group: {name: value}} under Kafka's names, also of a closed consumer.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         // This does not use `core`, because the last metrics of a closed consumer are still
         // useful.
@@ -429,6 +463,9 @@ impl Consumer {
     }
 
     /// Closes connections and buffers. It commits nothing: use `close`.
+    ///
+    /// A second call does nothing. It does not leave the group (`KafkaConsumer.close` does):
+    /// heartbeats only stop.
     #[pyo3(signature = (timeout_ms = None))]
     fn _shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Some(core) = self.0.get() else {
@@ -440,6 +477,7 @@ impl Consumer {
         run(py, &mut core.client.view().close(gil::limit_ms(timeout_ms)))
     }
 
+    /// A client for requests by name, on this consumer's connections and metadata.
     #[getter]
     fn _core_client(&self, py: Python<'_>) -> PyResult<Client> {
         Ok(Client::of(Handle::Consumer(Arc::clone(

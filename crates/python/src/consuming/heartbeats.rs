@@ -2,7 +2,8 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use thalweg_network::{HeartbeatNews, HeartbeatPlan};
+use pyo3::types::PyList;
+use thalweg_network::{HeartbeatNews, HeartbeatPlan, Request};
 
 use crate::client;
 use crate::convert::options::duration_ms;
@@ -50,9 +51,35 @@ impl Heartbeats<'_> {
             max_poll_interval: duration_ms(self.max_poll_interval_ms),
         })
     }
+
+    /// Returns a `JoinGroup` for the node, and the heartbeats that follow it.
+    pub(crate) fn after(
+        &self,
+        join: &Bound<'_, PyAny>,
+        timeout_ms: f64,
+        node: &Bound<'_, PyAny>,
+    ) -> PyResult<(Request, HeartbeatPlan)> {
+        let plan = self.plan(node)?;
+        let named = client::named_request("JoinGroup", join)?;
+        let mut request = named.into_request(plan.target.clone());
+        request.timeout = Some(duration_ms(timeout_ms));
+        Ok((request, plan))
+    }
 }
 
-pub(crate) fn notable(py: Python<'_>, news: HeartbeatNews) -> PyResult<Notable<'_>> {
+/// Converts the results that contain something new.
+pub(crate) fn notable(
+    py: Python<'_>,
+    taken: impl IntoIterator<Item = HeartbeatNews>,
+) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for news in taken {
+        list.append(converted(py, news)?)?;
+    }
+    Ok(list)
+}
+
+fn converted(py: Python<'_>, news: HeartbeatNews) -> PyResult<Notable<'_>> {
     Ok(match news.outcome {
         Ok(body) => (Some(values::to_py(py, &body)?), None, news.is_current),
         Err(error) => (None, Some(errors::client(py, &error)), news.is_current),

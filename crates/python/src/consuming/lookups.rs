@@ -1,12 +1,13 @@
-//! Converts the arguments and results of offset lookups.
+//! Converts the arguments and results of offset lookups, and reads what is known of a partition.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use thalweg_consumer::{ListedOffset, OffsetSpec, TopicPartition};
+use thalweg_consumer::{ConsumerError, ListedOffset, OffsetSpec, Partitions, TopicPartition};
 use thalweg_network::consumer::OffsetLookup;
 
-use crate::consuming::arguments::partition_of;
+use crate::consuming::arguments::{Pair, partition_of};
 use crate::consuming::polling::OpenConsumer;
+use crate::convert::errors;
 use crate::interpreter::gil;
 
 /// Topic, partition, timestamp.
@@ -14,6 +15,17 @@ pub(crate) type Target = (String, i32, i64);
 
 /// Topic, partition, offset, timestamp, leader epoch.
 pub(crate) type Listed = (String, i32, i64, i64, i32);
+
+/// Reads what is known of an assigned partition, without a request.
+pub(crate) fn of_partition<T>(
+    py: Python<'_>,
+    core: &OpenConsumer,
+    partition: Pair,
+    read: impl FnOnce(&Partitions, &TopicPartition) -> Result<T, ConsumerError>,
+) -> PyResult<T> {
+    let found = read(core.consumer().partitions(), &partition_of(partition));
+    found.map_err(|error| errors::consumer(py, &error))
+}
 
 /// Starts a lookup.
 pub(crate) fn look_up(

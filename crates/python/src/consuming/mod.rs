@@ -1,7 +1,7 @@
 //! The consumer of both APIs: polls, lookups, heartbeats and bounded reads.
 //!
 //! ```text
-//! consumer.rs     the class that `KafkaConsumer` extends. opening.rs: creates its core
+//! consumer.rs     the class that `KafkaConsumer` extends. opening.rs: creates and checks its core
 //!   arguments.rs  arguments and results of both APIs
 //!   usage.rs      only one thread at a time
 //! polling/        the core: takes records, waits for them

@@ -1,4 +1,5 @@
-//! Creates the core of a `Consumer` or an `AsyncConsumer` from its configuration.
+//! Creates the core of a `Consumer` or an `AsyncConsumer` from its configuration, and checks that a
+//! `Consumer` is open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use thalweg_network::consumer::ConsumerClient;
 
-use crate::consuming::polling::{ConsumerHooks, OpenConsumer};
+use crate::consuming::consumer::Consumer;
+use crate::consuming::polling::{ConsumerHooks, OpenConsumer, forked, not_open};
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::{errors, settings, tls};
 
@@ -44,4 +46,40 @@ pub(crate) fn start(
         timeout,
     );
     Ok((core, client_config.bootstrap_timeout))
+}
+
+impl Consumer {
+    /// Returns the core, if it is open and belongs to this process.
+    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&OpenConsumer> {
+        match self.0.get() {
+            Some(core) if !core.client.view().is_inherited() => {
+                core.client
+                    .view()
+                    .check()
+                    .map_err(|error| errors::client(py, &error))?;
+                Ok(core)
+            }
+            Some(_) => Err(forked(py)),
+            None => Err(not_open(py)),
+        }
+    }
+
+    /// Returns the core of a consumer that was opened, even if it is closed now.
+    pub(crate) fn opened(&self) -> Option<&OpenConsumer> {
+        self.0.get()
+    }
+
+    /// Whether the consumer was opened and then closed. A call checks this only after an error, to
+    /// explain it: another thread may close the consumer at any moment, also after a check.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.opened()
+            .is_some_and(|core| core.client.view().is_closed())
+    }
+
+    /// Stores the core, once a bootstrap server has responded.
+    pub(crate) fn open_with(&self, py: Python<'_>, core: OpenConsumer) -> PyResult<()> {
+        self.0
+            .set(core)
+            .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))
+    }
 }

@@ -41,6 +41,8 @@ struct Connected {
 }
 
 /// Reads ranges of offsets as Arrow batches, with one client.
+///
+/// It is for Spark's executors.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct RangeReader(Mutex<Option<Connected>>);
 
@@ -232,8 +234,9 @@ impl RangeReader {
         }
     }
 
-    /// The skipped offsets that the logs no longer have, of the ranges that were started last.
-    /// Empty after close.
+    /// The skipped offsets that the logs no longer have.
+    ///
+    /// They belong to the ranges that were started last. Empty after close.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<Vec<Lost>> {
         let guard = self.enter(py)?;
@@ -249,6 +252,7 @@ impl RangeReader {
             .collect())
     }
 
+    /// Closes the connections. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let connected = self.enter(py)?.take();
         let Some(Connected { reading, client }) = connected else {

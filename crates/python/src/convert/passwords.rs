@@ -77,6 +77,8 @@ impl PasswordProvider for PythonPasswords {
 }
 
 /// Takes the answer of a function that supplies passwords, once.
+///
+/// Dropping it without an answer fails the authentication, too.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PasswordReply(Mutex<Option<sasl::PasswordReply>>);
 

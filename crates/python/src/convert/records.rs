@@ -66,7 +66,12 @@ pub(crate) struct RecordRun {
     pub(crate) timestamp_type: i8,
 }
 
-/// One consumed record.
+/// One consumed record. It behaves as kafka-python's namedtuple, but is not a tuple subclass.
+///
+/// It keeps the raw bytes of the headers and parses them on first access. All arguments are
+/// required, by position or keyword. It compares, orders and hashes as the tuple of its fields,
+/// also with plain tuples. You can pickle and copy it.
+// tests/unit/consumer/test_records.py runs the same assertions on both.
 #[pyclass(frozen, generic, module = "thalweg._core")]
 pub(crate) struct ConsumerRecord {
     pub(crate) run: Arc<RecordRun>,
@@ -140,46 +145,55 @@ impl ConsumerRecord {
         PyDict::new(py).unbind()
     }
 
+    /// The name of the topic.
     #[getter]
     fn topic(&self, py: Python<'_>) -> Py<PyString> {
         self.run.topic.clone_ref(py)
     }
 
+    /// The number of the partition.
     #[getter]
     fn partition(&self) -> i32 {
         self.run.partition
     }
 
+    /// The leader epoch of the record's batch. None: the batch has none.
     #[getter]
     fn leader_epoch(&self) -> Option<i32> {
         optional_epoch(self.run.leader_epoch)
     }
 
+    /// The offset of the record in its partition.
     #[getter]
     fn offset(&self) -> i64 {
         self.offset
     }
 
+    /// The timestamp in Unix milliseconds.
     #[getter]
     fn timestamp(&self) -> i64 {
         self.timestamp
     }
 
+    /// What the timestamp is: 0 `CreateTime`, 1 `LogAppendTime`.
     #[getter]
     fn timestamp_type(&self) -> i8 {
         self.run.timestamp_type
     }
 
+    /// The key, as the deserializer returns it. Without a deserializer it is bytes or None.
     #[getter]
     fn key(&self, py: Python<'_>) -> Py<PyAny> {
         self.key.clone_ref(py)
     }
 
+    /// The value, as the deserializer returns it. Without a deserializer it is bytes or None.
     #[getter]
     fn value(&self, py: Python<'_>) -> Py<PyAny> {
         self.value.clone_ref(py)
     }
 
+    /// The headers, as a list of (str, bytes or None) in the order of the record.
     #[getter]
     fn headers(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match &self.headers {
@@ -194,26 +208,31 @@ impl ConsumerRecord {
         }
     }
 
+    /// Always None in a record that a consumer returns. kafka-python has this field.
     #[getter]
     fn checksum(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.checksum.as_ref().map(|value| value.clone_ref(py))
     }
 
+    /// The size of the key in bytes, before it was deserialized. -1: there is no key.
     #[getter]
     fn serialized_key_size(&self) -> i32 {
         self.key_size
     }
 
+    /// The size of the value in bytes, before it was deserialized. -1: there is no value.
     #[getter]
     fn serialized_value_size(&self) -> i32 {
         self.value_size
     }
 
+    /// The total size of the headers' names and values in bytes. -1: there are no headers.
     #[getter]
     fn serialized_header_size(&self) -> i32 {
         self.header_size
     }
 
+    /// Returns a dict of the field names and values, as a namedtuple does.
     #[pyo3(name = "_asdict")]
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -223,6 +242,9 @@ impl ConsumerRecord {
         Ok(dict)
     }
 
+    /// Returns a record with other values of these fields.
+    ///
+    /// `ValueError` names a field that is unknown.
     #[pyo3(signature = (**kwargs))]
     fn _replace<'py>(
         slf: &Bound<'py, Self>,
@@ -244,6 +266,7 @@ impl ConsumerRecord {
         slf.get_type().call((), Some(&values))
     }
 
+    /// Creates a record from an iterable of all fields. `TypeError` if their number is wrong.
     #[classmethod]
     fn _make<'py>(
         cls: &Bound<'py, PyType>,
@@ -260,6 +283,7 @@ impl ConsumerRecord {
         cls.call1(PyTuple::new(cls.py(), values)?)
     }
 
+    /// Returns how many fields have this value, as a tuple does.
     #[pyo3(signature = (value, /))]
     fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.to_tuple(py)?
@@ -267,6 +291,7 @@ impl ConsumerRecord {
             .extract()
     }
 
+    /// Returns the index of the first field with this value. `ValueError` if there is none.
     #[pyo3(signature = (value, start = 0, stop = isize::MAX, /))]
     fn index(
         &self,

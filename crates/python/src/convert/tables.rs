@@ -8,6 +8,11 @@ use thalweg_columns::{export_array, export_schema, export_stream};
 use crate::convert::capsules;
 
 /// Consumed records as Arrow columns. It is immutable.
+///
+/// You can export it several times without a copy. The columns, also of an empty table: topic
+/// string, partition int32, offset int64, timestamp timestamp[ms, UTC], `timestamp_type` int32,
+/// `leader_epoch` int32, key binary, value binary, headers
+/// `list<struct<key: string, value: binary>>`. key, value and headers may be null.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct RecordTable(RecordBatch);
 
@@ -19,11 +24,13 @@ impl RecordTable {
 
 #[pymethods]
 impl RecordTable {
+    /// The number of records.
     #[getter]
     fn num_rows(&self) -> usize {
         self.0.num_rows()
     }
 
+    /// The size of the columns in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.0
@@ -33,6 +40,7 @@ impl RecordTable {
             .sum()
     }
 
+    /// The names of the columns, in their order.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.0
@@ -78,6 +86,7 @@ impl ArrowBatch {
 
 #[pymethods]
 impl ArrowBatch {
+    /// The number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.0.num_rows()

@@ -52,6 +52,13 @@ pub(crate) fn prepare(py: Python<'_>, config: &mut ClientConfig) -> PyResult<()>
 }
 
 /// The certificates and keys of a client, read from their files.
+///
+/// The constructor reads the files. It may take seconds, because a private key may be encrypted.
+/// The clients of asyncio do it outside of their event loop. Other clients do not need it: they
+/// read the files when they open.
+///
+/// Raises:
+///     `KafkaConfigurationError`: If some of the files cannot be used.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PreparedTls(Option<Prepared>);
 

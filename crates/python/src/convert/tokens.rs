@@ -67,6 +67,8 @@ impl TokenProvider for PythonTokens {
 }
 
 /// Takes the answer of a token provider, once.
+///
+/// Dropping it without an answer fails the authentication, too.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct TokenReply(Mutex<Option<sasl::TokenReply>>);
 

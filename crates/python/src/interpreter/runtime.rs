@@ -12,6 +12,11 @@ use thalweg_network::{PerProcess, Runtime, log};
 use crate::interpreter::{callbacks, foreign};
 
 /// Sets the lowest level that Rust passes on for the logger `thalweg.<name>`.
+///
+/// The level is one of `logging`. An event below it costs one atomic comparison. Other events go
+/// through a bounded queue to the callback thread, which calls
+/// `thalweg._logging.emit(logger, level, message)`. `thalweg._logging` calls this when a client is
+/// created and in `refresh()`.
 #[pyfunction]
 pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
     let level = u8::try_from(level).unwrap_or(u8::MAX);
@@ -32,15 +37,23 @@ pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
 /// At exit, a running callback may continue for this long.
 const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
 
-/// Prevents other threads from starting application code within our calls. It is called first at
-/// exit.
+/// Prevents other threads from starting application code within our calls.
+///
+/// It is called first at exit. From now on, calls that would run a deserializer, serializer,
+/// listener or interceptor raise `IllegalStateError`. Functions that supply tokens or passwords can
+/// still be called until `stop_threads`.
 #[pyfunction]
 pub(crate) fn begin_exit() {
     foreign::end();
 }
 
-/// Stops the runtime's threads, and returns the number of callbacks that did not run in time. It
-/// is called last at exit.
+/// Stops the runtime's threads, and returns the number of callbacks that did not run in time.
+///
+/// It is called last at exit.
+///
+/// Args:
+///     timeout: Seconds for the callbacks that are due. A callback that already runs gets 3
+///         seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout = 1.0))]
 pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
@@ -61,6 +74,8 @@ pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
 }
 
 /// Waits until all callbacks that are due have run, at most `timeout` seconds.
+///
+/// Inside a callback it does nothing.
 #[pyfunction]
 #[pyo3(signature = (timeout))]
 pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {

@@ -211,6 +211,8 @@ impl Awaited for Batch {
 }
 
 /// The result of `send_many` or `send_arrow`. It is done when every row has its result.
+///
+/// `len()` is the number of rows given to the call.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct FutureBatchMetadata(Arc<Batch>);
 

@@ -25,6 +25,9 @@ pub(crate) struct Settled {
 }
 
 /// Where the rows of a `send_many` or `send_arrow` were written. It can be pickled.
+///
+/// `len()` is the number of rows given to the call, written or not. The constructor's `offsets` is
+/// a sequence of little-endian int64. It raises `ValueError` if its length is wrong.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct BatchMetadata {
     settled: Settled,

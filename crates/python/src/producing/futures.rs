@@ -259,6 +259,8 @@ impl Awaited for Failed {
 }
 
 /// The result of one `send`. It completes with the record's batch.
+///
+/// Its methods are those of kafka.producer.future.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct FutureRecordMetadata(State);
 
@@ -363,6 +365,9 @@ impl FutureRecordMetadata {
     /// The callback thread calls it, after the callbacks that are already due. If the result is
     /// known and no callback is due, it is called at once in this thread. If f raises, the error is
     /// logged.
+    ///
+    /// Raises:
+    ///     `TypeError`: If f is not callable.
     #[pyo3(signature = (f, *args, **kwargs))]
     fn add_callback<'py>(
         slf: PyRef<'py, Self>,

@@ -22,7 +22,10 @@ use crate::producing::sending::Given;
 use crate::producing::transactions::{Group, Offset, group_of, id_and_epoch, offsets_of};
 use crate::producing::{outgoing, send_many};
 
-/// The producer core.
+/// The producer core. `thalweg.producer.KafkaProducer` is its public subclass.
+///
+/// The constructor accepts and ignores all arguments, so that a user's subclass may have its own
+/// `__init__`. Before `_open`, every method except `_open` and `close` raises `IllegalStateError`.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
 pub(crate) struct Producer(OnceLock<OpenProducer>);
 
@@ -51,6 +54,10 @@ impl Producer {
         Self(OnceLock::new())
     }
 
+    /// Bootstraps within `bootstrap_timeout_ms`. Call it once.
+    ///
+    /// `NoBrokersAvailable` names each address and its cause. If it raises, it closes what it has
+    /// opened.
     #[pyo3(signature = (config, hooks = None))]
     fn _open(
         &self,
@@ -71,6 +78,20 @@ impl Producer {
     /// `KafkaTimeoutError` or `BufferExhaustedError`. Without a serializer, value and key are
     /// bytes. headers is a list of (str, bytes or None). It also raises `RecordTooLargeError`,
     /// `ValueError`, `TypeError`, and `IllegalStateError` after close.
+    ///
+    /// The steps, in order:
+    /// 1. Interceptors.
+    /// 2. Checks. `TypeError`: the topic is not a str, or headers is not a list of (str, bytes or
+    ///    None) tuples. `InvalidTopicError`: the topic name is not valid. `ValueError`: `value` and
+    ///    `key` are both None, or `timestamp_ms` is negative.
+    /// 3. Metadata. It waits at most `max_block_ms`, then raises `KafkaTimeoutError`. If a broker
+    ///    refuses the topic, for example with `TopicAuthorizationFailedError`, the returned future
+    ///    has failed with that error.
+    /// 4. Serializers. The result must be bytes, bytearray, memoryview or None, else `TypeError`.
+    /// 5. Partition. `ValueError` if it is negative, or does not exist after a metadata refresh.
+    /// 6. Size: `RecordTooLargeError`.
+    /// 7. Buffer memory. It waits for the rest of `max_block_ms`, then raises
+    ///    `BufferExhaustedError`.
     #[pyo3(signature = (topic, value = None, key = None, headers = None, partition = None, timestamp_ms = None))]
     #[allow(clippy::too_many_arguments)]
     fn send<'py>(
@@ -101,6 +122,11 @@ impl Producer {
     /// Each argument is a sequence as long as `values`; partition may also be one number for all.
     /// If rows are not written, the future raises a `BatchSendError` with the error of each row
     /// (docs/columns.md).
+    ///
+    /// The hooks apply to each record. Before it sends anything, it raises `ValueError` for
+    /// sequences of different length or a negative timestamp. Without a serializer, it also raises
+    /// `TypeError` for an element that is not bytes, and names its row. `max_block_ms` limits the
+    /// wait for each part of the list.
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None))]
     #[allow(clippy::too_many_arguments)]
     fn send_many<'py>(
@@ -127,6 +153,10 @@ impl Producer {
     /// partition, timestamp and headers. It ignores topic, offset, `timestamp_type` and
     /// `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
     /// rows, in place of the column. See docs/columns.md.
+    ///
+    /// `data` has `__arrow_c_stream__` or `__arrow_c_array__`. `ValueError` names the column that
+    /// is not known. A timestamp before 1970 or a negative partition raises it too.
+    /// `IllegalStateError`: a Python serializer is set.
     #[pyo3(signature = (topic, data, partition = None))]
     fn send_arrow<'py>(
         &self,
@@ -151,6 +181,10 @@ impl Producer {
         run(py, &mut core.client.flush(gil::given_seconds(timeout)?))
     }
 
+    /// Sends the remaining records for at most `timeout` seconds, then closes. None: no limit.
+    ///
+    /// The other records fail with a `KafkaTimeoutError`, and a warning is logged with their
+    /// number. A second call does nothing.
     #[pyo3(signature = (timeout = None))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let Some(core) = self.0.get() else {
@@ -162,16 +196,26 @@ impl Producer {
         run(py, &mut core.view().close(gil::limit_seconds(timeout)))
     }
 
+    /// Prepares the producer for transactions.
+    ///
+    /// All calls on transactions wait at most `max_block_ms`, then raise `KafkaTimeoutError`. Call
+    /// again to continue the same operation. `IllegalStateError` names the state. The messages of
+    /// `AbortableTransactionError` and `FatalTransactionError` say what to do.
     fn init_transactions(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.init_transactions(core.max_block))
     }
 
+    /// Begins a transaction. It sends no request.
     fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.begin_transaction(core.max_block))
     }
 
+    /// Commits a group's offsets with the transaction.
+    ///
+    /// The rows of `offsets` are (topic, partition, offset, metadata, leader epoch). `group` is
+    /// (group id, generation, member id, instance id).
     fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<()> {
         let core = self.core(py)?;
         let (group, offsets) = (group_of(group), offsets_of(offsets));
@@ -180,17 +224,22 @@ impl Producer {
         run(py, &mut call)
     }
 
+    /// Returns the producer id and epoch. None if nothing was sent in the transaction.
     fn _prepare_transaction(&self, py: Python<'_>) -> PyResult<Option<(i64, i16)>> {
         let core = self.core(py)?;
         let prepared = run(py, &mut core.client.prepare_transaction(core.max_block))?;
         Ok(prepared.map(id_and_epoch))
     }
 
+    /// Waits for all records of the transaction, then commits it.
+    ///
+    /// Errors as in `init_transactions`.
     fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.commit_transaction(core.max_block))
     }
 
+    /// Aborts the transaction. Errors as in `init_transactions`.
     fn abort_transaction(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.abort_transaction(core.max_block))
@@ -209,6 +258,10 @@ impl Producer {
         run(py, &mut self.core(py)?.view().is_connected())
     }
 
+    /// Returns {group: {name: value}} under Kafka's names, also of a closed producer.
+    ///
+    /// For example ('producer-metrics', 'record-send-total'). The name of a group for one node or
+    /// topic ends in '.node-1' or in the topic's name.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match self.0.get() {
             Some(core) => core.metrics(py),
@@ -216,6 +269,7 @@ impl Producer {
         }
     }
 
+    /// A client for requests by name, on this producer's connections and metadata.
     #[getter]
     fn _core_client(&self, py: Python<'_>) -> PyResult<Client> {
         let core = self.core(py)?;

@@ -40,6 +40,9 @@ use operations::{Listing, Opening, Responding, Stopping};
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The waiting calls of a consumer for one event loop.
+///
+/// Each returns a `ConsumerCoroutine`. Several calls may wait at the same time. A poll that is
+/// cancelled while it waits loses no record. After the close, calls raise `ConsumerStoppedError`.
 #[pyclass(generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncConsumer {
     consumer: Py<Consumer>,
@@ -61,6 +64,9 @@ impl AsyncConsumer {
         }
     }
 
+    /// Opens the consumer, as `Consumer._open`.
+    ///
+    /// After a failure or cancellation, call it again.
     #[pyo3(signature = (config, hooks = None))]
     fn open(
         &self,
@@ -78,12 +84,18 @@ impl AsyncConsumer {
     }
 
     /// Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
+    ///
+    /// It takes records of these partitions. Without any: of all assigned ones. The iteration ends
+    /// with `StopAsyncIteration`.
     #[pyo3(signature = (partitions = Vec::new(), iterating = false))]
     fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> ConsumerCoroutine {
         let only = partitions_of(partitions);
         self.poll(py, What::One { only, iterating }, None)
     }
 
+    /// Returns records, as `Consumer.poll`.
+    ///
+    /// Without records, other tasks get at least one turn.
     #[pyo3(signature = (partitions, timeout_ms, max_records = None))]
     fn getmany(
         &self,
@@ -97,6 +109,7 @@ impl AsyncConsumer {
         self.poll(py, what, gil::deadline_ms(timeout_ms))
     }
 
+    /// Returns the buffered records as a `RecordTable`, as `Consumer.poll_arrow`.
     #[pyo3(signature = (timeout_ms, max_records = None, max_bytes = None))]
     fn poll_arrow(
         &self,
@@ -110,6 +123,7 @@ impl AsyncConsumer {
         Ok(self.poll(py, what, gil::deadline_ms(timeout_ms)))
     }
 
+    /// Returns the position, as `Consumer.position`.
     fn position(
         &self,
         py: Python<'_>,
@@ -120,7 +134,9 @@ impl AsyncConsumer {
         self.poll(py, what, gil::deadline_ms(timeout_ms))
     }
 
-    /// Runs the coordinator's work until `condition()` is true. `False`: the time was over first.
+    /// Runs the coordinator's work until `condition()` is true.
+    ///
+    /// `False`: the time was over first.
     fn until(
         &self,
         py: Python<'_>,
@@ -130,6 +146,7 @@ impl AsyncConsumer {
         self.poll(py, What::Until(condition), gil::deadline_ms(timeout_ms))
     }
 
+    /// Looks up offsets by timestamp, as `Consumer._list_offsets`.
     fn _list_offsets(
         &self,
         py: Python<'_>,
@@ -141,7 +158,7 @@ impl AsyncConsumer {
         Ok(self.coroutine(py, listing))
     }
 
-    /// Waits for the response to a request.
+    /// Waits for the response to a request. Raises as `PendingRequest.result`.
     #[pyo3(signature = (request, timeout_ms = None))]
     fn result(
         &self,
@@ -153,6 +170,8 @@ impl AsyncConsumer {
     }
 
     /// Closes the connections within `timeout` seconds.
+    ///
+    /// It works as `Consumer._shutdown`. If it is cancelled, closing continues in the background.
     fn close(&self, py: Python<'_>, timeout: f64) -> ConsumerCoroutine {
         let limit = gil::limit_seconds(Some(timeout));
         let opened = self.consumer.get().opened();

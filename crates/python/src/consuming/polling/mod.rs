@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use thalweg_columns::TableLimits;
@@ -56,6 +58,15 @@ impl ConsumerHooks {
             before_poll: read("before_poll")?,
             on_consume: read("on_consume")?,
         })
+    }
+
+    /// Shows the hooks to the garbage collector: listeners, deserializers and interceptors often
+    /// refer to their consumer, which forms a cycle.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(self.before_poll.as_ref())?;
+        visit.call(self.on_consume.as_ref())?;
+        visit.call(self.deserializers.key.as_ref())?;
+        visit.call(self.deserializers.value.as_ref())
     }
 
     /// Whether application code sees each record before it is returned.

@@ -1,0 +1,170 @@
+//! `PendingRequest`: a request of any API that waits for its response.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use thalweg_network::{ClientError, Generation, Response, Ticket};
+use thalweg_protocol::dynamic::Value;
+
+use crate::convert::{errors, values};
+use crate::interpreter::{callbacks, gil};
+use crate::operation::{PyOperation, is_over, run};
+
+struct RequestState {
+    ticket: Ticket<Response>,
+    generation: Generation,
+    /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
+    /// finds it in one of the two.
+    moving: Mutex<()>,
+    /// The decoded response, kept so that it can be read several times.
+    answer: OnceLock<Result<Value, ClientError>>,
+}
+
+impl RequestState {
+    /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
+    fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
+        if self.generation.is_inherited() {
+            // Checked first: in a child, threads that do not exist may hold the locks below.
+            return Some(self.keep(Err(ClientError::Forked)));
+        }
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = self.answer.get() {
+            return Some(answer);
+        }
+        self.ticket.poll(waker).map(|outcome| self.keep(outcome))
+    }
+
+    fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
+        self.answer.get_or_init(|| outcome?.decode_by_name())
+    }
+
+    fn is_done(&self) -> bool {
+        self.answer.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
+    }
+
+    /// Returns the size of a response that has arrived and was not read yet, otherwise 0.
+    fn answer_bytes(&self) -> usize {
+        if self.generation.is_inherited() {
+            return 0;
+        }
+        self.ticket.peek(|outcome| match outcome {
+            Some(Ok(response)) => response.reader.remaining(),
+            _ => 0,
+        })
+    }
+}
+
+/// A request that waits for its response.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct PendingRequest(Arc<RequestState>);
+
+impl PendingRequest {
+    pub(crate) fn of(ticket: Ticket<Response>) -> Self {
+        Self(Arc::new(RequestState {
+            ticket,
+            generation: Generation::current(),
+            moving: Mutex::default(),
+            answer: OnceLock::new(),
+        }))
+    }
+
+    /// Returns the wait for the response.
+    pub(crate) fn answer(&self, timeout_ms: Option<f64>) -> Answer {
+        Answer {
+            pending: Arc::clone(&self.0),
+            deadline: gil::deadline_ms(timeout_ms),
+        }
+    }
+}
+
+/// Waits until a request has its response or its error.
+pub(crate) struct Answer {
+    pending: Arc<RequestState>,
+    deadline: Option<Instant>,
+}
+
+impl PyOperation for Answer {
+    type Output = ();
+
+    fn attempt(&mut self, _: Python<'_>) -> PyResult<Option<()>> {
+        Ok(self.pending.answer.get().is_some().then_some(()))
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<()>> {
+        // Without the GIL, because this decodes the response, which may be long.
+        let has_answer = py.detach(|| self.pending.poll(waker).is_some());
+        if !has_answer && is_over(self.deadline) {
+            let text = "the request is still in flight";
+            return Err(errors::raise(py, "KafkaTimeoutError", text));
+        }
+        Ok(has_answer.then_some(()))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl Answer {
+    fn known(&self, py: Python<'_>) -> PyResult<&Value> {
+        let answer = self.pending.answer.get();
+        let answer = answer.expect("read only once the wait is over");
+        answer.as_ref().map_err(|error| errors::client(py, error))
+    }
+
+    /// Converts the response to Python, or raises its error. Call it only once the wait is over.
+    pub(crate) fn to_py<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        values::to_py(py, self.known(py)?)
+    }
+}
+
+#[pymethods]
+impl PendingRequest {
+    /// Whether the response or an error has arrived.
+    #[getter]
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    /// The size of a response that has arrived and was not read yet, otherwise 0.
+    #[getter]
+    fn answer_bytes(&self) -> usize {
+        self.0.answer_bytes()
+    }
+
+    /// Waits for the response. Raises as `Client.request`.
+    #[pyo3(signature = (timeout_ms = None))]
+    pub(super) fn result<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut answer = self.answer(timeout_ms);
+        run(py, &mut answer)?;
+        // Long responses are read in the background, see `coordinator/driver/_waits.py`.
+        values::to_py_in_background(py, answer.known(py)?)
+    }
+
+    /// Calls `f(self)` on the callback thread when done.
+    ///
+    /// If it is done already, it calls f at once in this thread.
+    fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {
+        let py = slf.py();
+        let this = slf.clone().unbind();
+        let call = move |py: Python<'_>| {
+            if let Err(error) = f.call1(py, (this.clone_ref(py),)) {
+                callbacks::report(py, "done callback of a request", error);
+            }
+        };
+        if slf.get().0.is_done() {
+            call(py);
+            return;
+        }
+        let thread = callbacks::current();
+        let token = thread.new_token();
+        thread.register(token, Box::new(call));
+        slf.get().0.ticket.on_done(callbacks::waker(token));
+    }
+}
