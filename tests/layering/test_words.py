@@ -39,7 +39,8 @@ AVOIDED = {
     r"\b(?:(?:Join|Sync|Leave)Group|Offset(?:Fetch|Commit)|ApiVersions)`? answers?\b": "response",
     r"\bno answer (?:to|in time|yet)\b": "no response",
     r"\bbrokers?(?:'s|')? answers?\b": "the broker responds, the broker's response",
-    r"\banswers? (?:of|from) (?:an?|the|its|any|each) (?:broker|coordinator|leader|node)s?\b": "response",
+    r"\banswers? (?:of|from) (?:an?|the|its|any|each) (?:broker|leader|node)s?\b": "response",
+    r"\banswers? (?:of|from) (?:the|its) coordinator\b": "response",
     r"\b(?:broker|coordinator|leader|server)s? (?:did|does|do|must) (?:not )?answer\b": "respond",
 }
 READ = {".md", ".py", ".pyi", ".rs"}
