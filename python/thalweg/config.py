@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from thalweg._config.aws_rules import aws_logins
 from thalweg._config.broker_version import ApiVersions, inferred
@@ -29,13 +29,15 @@ from thalweg._config.findings import (
 )
 from thalweg._config.formats.pem import is_text
 from thalweg._config.oidc import oidc_tokens
-from thalweg._config.option_types import DriverConfig
 from thalweg._config.options import CLIENTS, ROWS, Option
 from thalweg._config.providers import substituted
 from thalweg._config.rules import apply_rules
 from thalweg._config.secret import Secret, revealed
 from thalweg._config.suggestions import did_you_mean
 from thalweg.errors import IllegalStateError, KafkaConfigurationError
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = [
     "Config",
@@ -167,7 +169,7 @@ class Config(dict[str, Any]):
             values["auto_offset_reset_by_duration_ms"] = duration_ms(duration) if duration else None
         return values
 
-    def driver(self) -> DriverConfig:
+    def driver(self) -> "DriverConfig":
         """Returns the options of a consumer as the driver of its group reads them."""
         return cast("DriverConfig", self)
 

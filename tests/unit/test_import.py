@@ -66,6 +66,22 @@ def test_names_that_need_no_client_load_none():
     assert heavy(loaded_by(code)) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "thalweg.KafkaProducer",
+        "thalweg.KafkaConsumer",
+        "thalweg.KafkaAdminClient",
+        "thalweg.aio.AIOKafkaProducer",
+        "thalweg.aio.AIOKafkaConsumer",
+    ],
+)
+def test_a_client_does_not_load_the_types_of_options(name):
+    # They are many, and only type checkers read them.
+    home, client = name.rsplit(".", 1)
+    assert "thalweg._config.option_types" not in loaded_by(f"from {home} import {client}")
+
+
 @pytest.mark.parametrize("name", thalweg.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(thalweg, name) is not None

@@ -211,7 +211,7 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request to the group's coordinator. The response is an Responded(token).
+    """Sends a request to the group's coordinator. The response is a Responded(token).
 
     Attributes:
         heartbeats: For a JoinGroup: heartbeats that replace the current ones. They begin when the

@@ -290,6 +290,9 @@ impl Sender {
         if front.is_some() || slot.has_taken() {
             self.active.insert(index);
         } else {
+            // Since the look, the last batches may have failed because of a gap. A record that was
+            // appended meanwhile causes another look.
+            slot.entry().set_depth(0);
             self.active.remove(&index);
         }
     }

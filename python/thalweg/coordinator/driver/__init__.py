@@ -25,9 +25,8 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._chores import heard
@@ -52,6 +51,9 @@ from thalweg.coordinator.listener import Listener, Spawn, tell
 from thalweg.coordinator.topics import Found
 from thalweg.errors import BrokerResponseError, IllegalStateError, KafkaError
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "heard", "run"]
 
@@ -83,7 +85,7 @@ class Driver:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         spawn: Spawn | None = None,
     ) -> None:
         # The core holds before_poll, so a strong reference to it would be a cycle.

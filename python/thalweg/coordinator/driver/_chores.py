@@ -15,9 +15,8 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._machine import Interruptions
 from thalweg.coordinator.driver._monitoring import GroupMetrics
@@ -28,6 +27,9 @@ from thalweg.coordinator.listener import Listener, ListenerTask, Spawn, tell
 from thalweg.coordinator.steps import Assign, AutoCommit, Lose, Revoke
 from thalweg.errors import RetriableError, StaleMemberEpochError, UnknownTopicOrPartitionError
 from thalweg.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = ["Chores", "heard"]
 
@@ -83,7 +85,7 @@ class Chores:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         commits: Commits,
         metrics: GroupMetrics,
         spawn: Spawn | None,

@@ -18,10 +18,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 from thalweg._client import consuming as _consuming
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._native import ConsumerCore, Group, Request, ResponseBody, explained
@@ -52,6 +51,9 @@ from thalweg.errors import (
     UnknownTopicOrPartitionError,
 )
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = [
     "MOVED",
@@ -104,7 +106,7 @@ class OffsetRequests:
         member: Its membership.
     """
 
-    def __init__(self, consumer: ConsumerCore, config: DriverConfig, member: GroupMember) -> None:
+    def __init__(self, consumer: ConsumerCore, config: "DriverConfig", member: GroupMember) -> None:
         self._consumer = consumer
         self._config = config
         self._member = member
@@ -231,7 +233,7 @@ class CommittedOffsets:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         member: GroupMember,
         requests: OffsetRequests,
         marks: Marks,
@@ -355,7 +357,7 @@ class Seeking:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         seek: Callable[[TopicPartition, int | OffsetAndMetadata], None],
         *,
         is_eager: bool,

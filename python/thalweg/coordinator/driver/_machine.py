@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from thalweg._config.option_types import DriverConfig
 from thalweg._uuids import random_base64
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.classic.member import ClassicMember
@@ -39,13 +39,16 @@ from thalweg.coordinator.steps import (
 from thalweg.errors import KafkaError
 from thalweg.structs import ConsumerGroupMetadata
 
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
+
 __all__ = ["Interruptions", "Member", "Stepping", "make_member"]
 
 Member = ClassicMember | ConsumerMember
 
 
 def make_member(
-    config: DriverConfig,
+    config: "DriverConfig",
     group_id: str,
     assignors: Sequence[AbstractPartitionAssignor],
     member_id: str,

@@ -14,9 +14,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.assignors.registry import is_built_in
 from thalweg.coordinator.driver._chores import Chores
@@ -70,6 +69,9 @@ from thalweg.errors import (
 )
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
+
 __all__ = ["Membership"]
 
 log = logging.getLogger("thalweg.coordinator")
@@ -106,7 +108,7 @@ class Membership:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         group_id: str,
         assignors: Sequence[AbstractPartitionAssignor],
         topics: Topics,
@@ -388,8 +390,7 @@ class Membership:
                     yield Wait(self._steps.unfinished, deadline_ms)
                 self._steps.finish(wait=True)  # it only computes, so it ends soon
             self.keep_up()
-            # Ignore the response to a JoinGroup. But the response to a report has an epoch that we
-            # need.
+            # Ignore the response to a JoinGroup. But that to a report has an epoch that we need.
             self._requests = {
                 token: sent
                 for token, sent in self._requests.items()

@@ -12,12 +12,14 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from math import nan
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.driver._waits import now_ms
 from thalweg.coordinator.steps import Assign, Body, Lose, MemberAction, Responded, Revoke, Send
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = ["GroupLog", "GroupMetrics", "Window"]
 
@@ -91,7 +93,7 @@ class Window:
 class GroupMetrics:
     """Counts and times the group work of one consumer."""
 
-    def __init__(self, config: DriverConfig) -> None:
+    def __init__(self, config: "DriverConfig") -> None:
         windows = config["metrics_num_samples"], float(config["metrics_sample_window_ms"])
         self._lock = threading.Lock()  # read by reporters' threads
         self._timed = {what: Window(*windows) for what in _TIMED}
@@ -183,7 +185,7 @@ class GroupLog:
         config: The consumer's options.
     """
 
-    def __init__(self, config: DriverConfig) -> None:
+    def __init__(self, config: "DriverConfig") -> None:
         self._who = f"consumer {config['client_id']} of group {config['group_id']}"
 
     def acts(self, action: MemberAction, group: ConsumerGroupMetadata) -> None:

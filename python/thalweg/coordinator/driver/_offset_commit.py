@@ -12,10 +12,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from thalweg._client.arguments import offsets_given
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._committed_offsets import (
@@ -41,6 +40,9 @@ from thalweg.errors import (
 )
 from thalweg.interceptor import notify
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = ["CommitCallback", "Commits"]
 
@@ -122,7 +124,7 @@ class Commits:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         member: GroupMember,
         requests: OffsetRequests,
         marks: Marks,

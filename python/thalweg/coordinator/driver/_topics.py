@@ -13,14 +13,16 @@ learns at once that a topic was deleted and created again. So the two are compar
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.driver._native import ConsumerCore, Request, ResponseBody, explained
 from thalweg.coordinator.driver._waits import Work, is_long_response, now_ms, retry_backoff, soonest
 from thalweg.coordinator.topics import Found, Known, Look, Wanted, look
 from thalweg.errors import KafkaError, RetriableError, UnsupportedOperationError
 from thalweg.structs import SubscriptionPattern
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = ["Topics", "brokers_own"]
 
@@ -42,7 +44,7 @@ class Topics:
     def __init__(
         self,
         consumer: ConsumerCore,
-        config: DriverConfig,
+        config: "DriverConfig",
         on_response: Callable[[object], object],
     ) -> None:
         self._consumer = consumer
@@ -270,7 +272,7 @@ class Topics:
 
 
 def brokers_own(
-    pattern: str | re.Pattern[str] | SubscriptionPattern | None, config: DriverConfig
+    pattern: str | re.Pattern[str] | SubscriptionPattern | None, config: "DriverConfig"
 ) -> str | None:
     """Returns the pattern if the broker evaluates it, else None.
 

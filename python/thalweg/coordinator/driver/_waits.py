@@ -24,14 +24,16 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
 
-from thalweg._config.option_types import DriverConfig
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._native import ConsumerCore, Request, ResponseBody
 from thalweg.coordinator.listener import ListenerTask
 from thalweg.errors import KafkaTimeoutError
 from thalweg.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._config.option_types import DriverConfig
 
 __all__ = [
     "LONG",
@@ -73,7 +75,7 @@ def jitter() -> float:
     return random.uniform(0.8, 1.2)
 
 
-def retry_backoff(config: DriverConfig) -> Backoff:
+def retry_backoff(config: "DriverConfig") -> Backoff:
     """Creates the waits before retries, by the consumer's options."""
     return Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
 

@@ -7,7 +7,8 @@ use thalweg_producer::{
     AppendRefusal, Partitioner, ProducerConfig, Record, murmur2, partition_for_key, to_positive,
 };
 
-use crate::world::{TOPIC, World, config};
+use crate::world::broker::Reaction;
+use crate::world::{TOPIC, World, config, outcome};
 
 /// Written by Java's `org.apache.kafka.common.utils.Utils.murmur2` of kafka-clients 4.3.0: the key
 /// in hex, and the hash.
@@ -299,6 +300,45 @@ fn a_partition_with_a_long_queue_gets_less() {
         adaptive * 3 < uniform,
         "{adaptive} against {uniform} of 4000"
     );
+}
+
+#[test]
+fn a_partition_whose_queue_was_given_up_counts_as_empty() {
+    // The first choice of many producers. Five batches of partition 0 have failed after a gap, and
+    // five batches of partition 1 wait for their broker.
+    let chooses_the_empty_one = |seed: &u64| {
+        let config = ProducerConfig {
+            seed: *seed,
+            ..config()
+        };
+        let mut world = World::ready(config, 2, 2);
+        world.send_alone(0, "0");
+        world.script(
+            vec![Reaction::Silence; 4]
+                .into_iter()
+                .chain([Reaction::LoseAnswer]),
+        );
+        let lost = [1, 2, 3, 4, 5].map(|_| {
+            let sent = world.send(0, "lost");
+            world.turn();
+            sent
+        });
+        world.brokers.wants_known_producers = true;
+        world.brokers.log(TOPIC, 0).forget_producers();
+        world.advance_ms(5_000);
+        assert!(
+            lost.iter()
+                .all(|lost| matches!(outcome(lost), Some(Err(_))))
+        );
+        world.brokers.unreachable.insert(2);
+        for _ in 0..5 {
+            world.send(1, &"x".repeat(16_000));
+        }
+        world.advance_ms(30);
+        world.append(&keyless()).completion.partition() == 0
+    };
+    let chosen = (0..100).filter(chooses_the_empty_one).count();
+    assert!(chosen > 70, "{chosen} of 100");
 }
 
 #[test]
