@@ -135,7 +135,7 @@ class HeartbeatResponded:
 class OldHeartbeatsResponded:
     """No heartbeat is in flight that the heartbeats in force have replaced.
 
-    Told once after each Heartbeats. A heartbeat that failed is not in flight either.
+    The driver reports it once after each Heartbeats. A failed heartbeat is not in flight, either.
     """
 
 
@@ -211,7 +211,7 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request to the group's coordinator. The response is an Responded(token).
+    """Sends a request to the group's coordinator. The response is a Responded(token).
 
     Attributes:
         heartbeats: For a JoinGroup: heartbeats that replace the current ones. They begin when the
