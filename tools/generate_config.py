@@ -54,7 +54,7 @@ CORE_TYPES = {
     "ssl_curves_list": "list[str] | None",
     "ssl_enabled_protocols": "list[str] | None",
 }
-# The options that coordinator/driver reads. First those that have the type of the core's options.
+# The options that coordinator/driver reads. First those whose types are the same in the core.
 DRIVER_OPTIONS = """
     allow_auto_create_topics auto_commit_interval_ms auto_commit_marks auto_offset_reset
     block_rebalance_on_poll client_id client_rack default_api_timeout_ms enable_auto_commit

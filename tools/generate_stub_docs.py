@@ -3,8 +3,8 @@
     /// in crates/python/src ──make build──> __doc__ in thalweg._core ──> docstrings in _core.pyi
 
 The signatures in the stub are written by hand, because Rust does not know the Python types. Run
-`make build`, then run this without arguments. With `--check` it only says whether the stub is up
-to date. tests/unit/test_native_docs.py runs that check.
+`make build`, then run this without arguments. With `--check` it only says whether the stub is up to
+date. tests/unit/test_native_docs.py runs that check.
 
 What the tool leaves as it is:
 - The docstring of the stub, and comments.
@@ -147,7 +147,7 @@ def render(text: str, native: Any) -> tuple[str, list[str]]:
     problems = [found for found in map(problem, everything) if found]
     if problems:
         return text, problems
-    # From the end, so that the line numbers of what is before stay right.
+    # From the end, so that the line numbers of earlier declarations stay correct.
     for found in sorted(everything, key=place, reverse=True):
         text = edited(text, found)
     return formatted(text), []

@@ -66,7 +66,7 @@ query = (
     .start()
 )
 runtime = spark._jvm.java.lang.Runtime.getRuntime()
-for _ in sys.stdin:  # each line is a question
+for _ in sys.stdin:  # each line requests the state
     runtime.gc()
     progress = query.lastProgress
     state = {
@@ -106,7 +106,7 @@ class Seen:
 
 
 class Query:
-    """The driver, in a process of its own, which reports its state."""
+    """The driver, in a separate process, which reports its state."""
 
     def __init__(self, master: str, folder: Path, servers: str, log: Path) -> None:
         home = java_home()

@@ -1,6 +1,6 @@
 """The interface of the native module, in the order of the binding's files.
 
-The native module converts and delegates; the Rust crates do the work. The public API
+The native module converts and delegates. The Rust crates do the work. The public API
 (`thalweg.producer`, `.consumer`, `.admin`, `.broker`) subclasses or wraps these classes. The errors
 are the classes of `thalweg.errors`.
 
@@ -156,11 +156,11 @@ class ClusterMetadata:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster's ID. None: no broker has sent it yet."""
+        """The cluster's ID, or None if no broker has sent it yet."""
 
     @property
     def controller(self) -> BrokerMetadata | None:
-        """The controller. None: it is not known."""
+        """The controller, or None if it is not known."""
 
     @property
     def update_version(self) -> int:
@@ -176,7 +176,7 @@ class ClusterMetadata:
         """Returns the broker with this node ID, or None if it is not known."""
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Returns all partition ids, or None if the topic is not known, as in kafka-python."""
+        """Returns all partition IDs, or None if the topic is not known, as in kafka-python."""
 
     def has_more_partitions(self, known: dict[str, int]) -> bool:
         """Whether a topic of {topic: number of partitions} now has more partitions.
@@ -188,7 +188,9 @@ class ClusterMetadata:
         """Returns the partitions that have a leader."""
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """Returns the leader's node id. None: unknown partition. -1: no leader."""
+        """Returns the leader's node ID, -1 if there is no leader, or None if the partition is
+        unknown.
+        """
 
 # ---------------------------------------------------------------- client/metrics.rs
 
@@ -202,8 +204,8 @@ class Timer:
 def call_every(seconds: float, f: Callable[[], object]) -> Timer:
     """Calls `f()` on the callback thread every `seconds`. Logs what it raises.
 
-    Calls that would come too late are skipped. Do not call it at exit. A forked child has none of
-    its parent's timers.
+    It skips calls that would come too late. Do not call it at exit. A forked child has none of its
+    parent's timers.
     """
 
 # ---------------------------------------------------------------- producing/producer.rs
@@ -254,8 +256,8 @@ class Producer(Generic[_K, _V]):
     def _open(self, config: Mapping[str, Any], hooks: ProducerHooks | None = None) -> None:
         """Bootstraps within `bootstrap_timeout_ms`. Call it once.
 
-        `NoBrokersAvailable` names each address and its cause. If it raises, it closes what it has
-        opened.
+        Raises a `NoBrokersAvailable` that names each address with the cause. After an error, it has
+        closed what it had opened.
         """
 
     def send(
@@ -282,8 +284,10 @@ class Producer(Generic[_K, _V]):
         3. Metadata. It waits at most `max_block_ms`, then raises `KafkaTimeoutError`. If a broker
            refuses the topic, for example with `TopicAuthorizationFailedError`, the returned future
            has failed with that error.
-        4. Serializers. The result must be bytes, bytearray, memoryview or None, else `TypeError`.
-        5. Partition. `ValueError` if it is negative, or does not exist after a metadata refresh.
+        4. Serializers. The result must be bytes, bytearray, memoryview or None, otherwise
+           `TypeError`.
+        5. Partition. Raises `ValueError` if it is negative, or does not exist after a metadata
+           refresh.
         6. Size: `RecordTooLargeError`.
         7. Buffer memory. It waits for the rest of `max_block_ms`, then raises
            `BufferExhaustedError`.
@@ -320,21 +324,22 @@ class Producer(Generic[_K, _V]):
         `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
         rows, in place of the column. See docs/columns.md.
 
-        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. `ValueError` names the column that
-        is not known. A timestamp before 1970 or a negative partition raises it too.
-        `IllegalStateError`: a Python serializer is set.
+        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. A `ValueError` names the column that
+        is not known. A timestamp before 1970 or a negative partition raises it, too. Raises
+        `IllegalStateError` if a Python serializer is set.
         """
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until every record sent before has its result.
 
-        `KafkaTimeoutError` after `timeout` seconds. None: without limit.
+        Raises `KafkaTimeoutError` after `timeout` seconds. None means no limit.
         """
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends the remaining records for at most `timeout` seconds, then closes. None: no limit.
+        """Sends the remaining records for at most `timeout` seconds, then closes. None means no
+        limit.
 
-        The other records fail with a `KafkaTimeoutError`, and a warning is logged with their
+        The other records fail with a `KafkaTimeoutError`, and the client logs a warning with their
         number. A second call does nothing.
         """
 
@@ -361,16 +366,16 @@ class Producer(Generic[_K, _V]):
         """
 
     def _prepare_transaction(self) -> tuple[int, int] | None:
-        """Returns the producer id and epoch. None if nothing was sent in the transaction."""
+        """Returns the producer ID and epoch, or None if nothing was sent in the transaction."""
 
     def commit_transaction(self) -> None:
         """Waits for all records of the transaction, then commits it.
 
-        Errors as in `init_transactions`.
+        Raises the errors of `init_transactions`.
         """
 
     def abort_transaction(self) -> None:
-        """Aborts the transaction. Errors as in `init_transactions`."""
+        """Aborts the transaction. Raises the errors of `init_transactions`."""
 
     def partitions_for(self, topic: str) -> set[int]:
         """Returns the partition ids of a topic.
@@ -406,8 +411,8 @@ class AsyncProducer(Generic[_K, _V]):
     arguments, as that of `Producer`. Before `_open`, calls raise `IllegalStateError`.
 
     Its coroutines are `ProducerCoroutine` objects. A call does nothing before it is awaited. A
-    cancelled call stops waiting. It raises `IllegalStateError` in a loop other than that of
-    `_open`, after the close, and in a forked child. It never blocks its thread.
+    cancelled call stops waiting. A call raises `IllegalStateError` in a loop other than that of
+    `_open`, after the close, and in a forked child. No call blocks its thread.
     """
 
     @classmethod
@@ -435,9 +440,9 @@ class AsyncProducer(Generic[_K, _V]):
     ) -> Coroutine[Any, Any, RecordFuture]:
         """Adds a record to its batch, and returns a future of its result (aiokafka).
 
-        If it need not wait, it appends the record without a task switch. After some hundred such
-        sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`. The
-        await raises the errors. If it is cancelled before the append, the record is not sent.
+        If it does not have to wait, it appends the record without a task switch. After some hundred
+        such sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`.
+        `await` raises the errors. If it is cancelled before the append, the record is not sent.
         Cancelling the returned future does not cancel the record.
         """
 
@@ -460,7 +465,7 @@ class AsyncProducer(Generic[_K, _V]):
         """Sends the rows of an Arrow table, data frame or stream, as `Producer.send_arrow`."""
 
     def _flush(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Waits until the futures of all records sent before have their result."""
+        """Waits until every record sent before has its result, as `Producer.flush`."""
 
     def _partitions_for(self, topic: str) -> Coroutine[Any, Any, set[int]]:
         """Returns the partition IDs of a topic, as `Producer.partitions_for`."""
@@ -511,7 +516,7 @@ class AsyncProducer(Generic[_K, _V]):
     def closed(self) -> bool:
         """Whether it was stopped, or belongs to the parent of this process.
 
-        False before the start.
+        It is False before the start.
         """
 
 # ---------------------------------------------------------------- asyncio/coroutine.rs
@@ -558,7 +563,7 @@ class ConsumerCoroutine:
 
 @final
 class RecordFuture(Awaitable[RecordMetadata]):
-    """The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
+    """The result of one `send` for asyncio. You can await it like an `asyncio.Future`.
 
     You can also pass it to `gather`, `wait`, `shield` and `wait_for`. It completes when the batch
     of the record completes. Cancelling it does not cancel the record. If no code asks for its
@@ -619,7 +624,7 @@ class Completions:
     """The completions of one event loop. `thalweg.aio._completions` creates and watches it.
 
     Without `notify` it has a file descriptor to watch. With `notify`, the callback thread calls
-    that when there is something to drain. `len()` is the number of awaited futures and waiting
+    `notify` when there is something to drain. `len()` is the number of awaited futures and waiting
     calls.
     """
 
@@ -627,12 +632,12 @@ class Completions:
         cls, event_loop: AbstractEventLoop, notify: Callable[[], None] | None = None
     ) -> Self: ...
     def fileno(self) -> int:
-        """Returns the file descriptor to watch. `OSError` if there is none."""
+        """Returns the file descriptor to watch. Raises `OSError` if there is none."""
 
     def drain(self) -> None:
         """Delivers completions. If there are many, it lets the loop run other callbacks in between.
 
-        It runs in the loop's thread.
+        Call it in the loop's thread.
         """
 
     def wake(self, key: int) -> None:
@@ -650,7 +655,7 @@ class FutureRecordMetadata:
     """
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Waits for the result, at most `timeout` seconds. None: without limit.
+        """Waits for the result, at most `timeout` seconds. None means no limit.
 
         Raises the error of the record, or `KafkaTimeoutError` after the timeout. The record may
         still be written then: call `get` again to keep waiting.
@@ -694,6 +699,8 @@ class FutureRecordMetadata:
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
         """Calls `f(*args, value or exception, **kwargs)` in both cases. See `add_callback`."""
 
+# ---------------------------------------------------------------- producing/batch_futures.rs
+
 @final
 class FutureBatchMetadata:
     """The result of `send_many` or `send_arrow`. It is done when every row has its result.
@@ -702,7 +709,7 @@ class FutureBatchMetadata:
     """
 
     def get(self, timeout: float | None = None) -> BatchMetadata:
-        """Waits for all rows, at most `timeout` seconds. None: without limit.
+        """Waits for all rows, at most `timeout` seconds. None means no limit.
 
         Raises `BatchSendError(errors=[(row, exception)], metadata=...)` if any row failed, or
         `KafkaTimeoutError` after the timeout.
@@ -740,6 +747,8 @@ class FutureBatchMetadata:
 
     def __len__(self) -> int: ...
 
+# ---------------------------------------------------------------- producing/batch_metadata.rs
+
 @final
 class BatchMetadata:
     """Where the rows of a `send_many` or `send_arrow` were written. It can be pickled.
@@ -773,11 +782,11 @@ class BatchMetadata:
 
 @final
 class ConsumerRecord(Generic[_K_co, _V_co]):
-    """One consumed record. It behaves as kafka-python's namedtuple, but is not a tuple subclass.
+    """One consumed record. It behaves like kafka-python's namedtuple, but is not a tuple subclass.
 
     It keeps the raw bytes of the headers and parses them on first access. All arguments are
-    required, by position or keyword. It compares, orders and hashes as the tuple of its fields,
-    also with plain tuples. You can pickle and copy it.
+    required, by position or keyword. It compares, orders and hashes like the tuple of its fields,
+    including with plain tuples. You can pickle and copy it.
     """
 
     __match_args__: ClassVar[tuple[str, ...]]
@@ -810,7 +819,7 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
 
     @property
     def leader_epoch(self) -> int | None:
-        """The leader epoch of the record's batch. None: the batch has none."""
+        """The leader epoch of the record's batch, or None if the batch has none."""
 
     @property
     def offset(self) -> int:
@@ -822,7 +831,7 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
 
     @property
     def timestamp_type(self) -> int:
-        """What the timestamp is: 0 `CreateTime`, 1 `LogAppendTime`."""
+        """The type of the timestamp: 0 is `CreateTime`, 1 is `LogAppendTime`."""
 
     @property
     def key(self) -> _K_co:
@@ -842,15 +851,19 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
 
     @property
     def serialized_key_size(self) -> int:
-        """The size of the key in bytes, before it was deserialized. -1: there is no key."""
+        """The size of the key in bytes, before it was deserialized, or -1 if there is no key."""
 
     @property
     def serialized_value_size(self) -> int:
-        """The size of the value in bytes, before it was deserialized. -1: there is no value."""
+        """The size of the value in bytes, before it was deserialized, or -1 if there is no
+        value.
+        """
 
     @property
     def serialized_header_size(self) -> int:
-        """The total size of the headers' names and values in bytes. -1: there are no headers."""
+        """The total size of the headers' names and values in bytes, or -1 if there are no
+        headers.
+        """
 
     def _asdict(self) -> dict[str, Any]:
         """Returns a dict of the field names and values, as a namedtuple does."""
@@ -858,18 +871,22 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
     def _replace(self, **kwargs: Any) -> Self:
         """Returns a record with other values of these fields.
 
-        `ValueError` names a field that is unknown.
+        Raises a `ValueError` that names an unknown field.
         """
 
     @classmethod
     def _make(cls, iterable: Any) -> Self:
-        """Creates a record from an iterable of all fields. `TypeError` if their number is wrong."""
+        """Creates a record from an iterable of all fields. Raises `TypeError` if their number is
+        wrong.
+        """
 
     def count(self, value: Any, /) -> int:
         """Returns how many fields have this value, as a tuple does."""
 
     def index(self, value: Any, start: SupportsIndex = 0, stop: SupportsIndex = ..., /) -> int:
-        """Returns the index of the first field with this value. `ValueError` if there is none."""
+        """Returns the index of the first field with this value. Raises `ValueError` if there is
+        none.
+        """
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -991,13 +1008,14 @@ class Consumer(Generic[_K_co, _V_co]):
     ) -> RecordTable:
         """Returns the buffered records as a `RecordTable`, at most `max_bytes`.
 
-        None: `poll_arrow_max_bytes`. It waits only for the first record.
+        If `max_bytes` is None, the limit is `poll_arrow_max_bytes`. It waits only for the first
+        record.
         """
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = ...) -> None:
         """Sets the position of an assigned partition.
 
-        `IllegalStateError` if it is not assigned, or another thread uses the consumer.
+        Raises `IllegalStateError` if it is not assigned, or another thread uses the consumer.
         """
 
     def _seek_to(
@@ -1005,14 +1023,14 @@ class Consumer(Generic[_K_co, _V_co]):
     ) -> None:
         """Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
 
-        A later call looks the offsets up. Errors as in `seek`.
+        A later call looks the offsets up. It raises the errors of `seek`.
         """
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Returns the offset of the next record, and waits until it is known.
 
-        While it waits, it runs `before_poll` with False. `KafkaTimeoutError` after the timeout,
-        `IllegalStateError` if the partition is not assigned. It also raises the error that prevents
+        While it waits, it runs `before_poll` with False. It raises `KafkaTimeoutError` after the
+        timeout, `IllegalStateError` if the partition is not assigned, and the error that prevents
         the lookup, as `poll` does.
         """
 
@@ -1030,7 +1048,7 @@ class Consumer(Generic[_K_co, _V_co]):
         """
 
     def _set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Sets the committed offsets that were found. None: nothing is committed.
+        """Sets the committed offsets that were found, or None where nothing is committed.
 
         A partition without a committed offset follows the reset policy. The call ignores partitions
         that got a position by a seek, or were revoked, since. The driver calls it.
@@ -1039,7 +1057,7 @@ class Consumer(Generic[_K_co, _V_co]):
     def _pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Pauses partitions as `pause`, without its checks.
 
-        It keeps the buffered records. `IllegalStateError` if a partition is not assigned.
+        It keeps the buffered records. Raises `IllegalStateError` if a partition is not assigned.
         """
 
     def _resume_partitions(self, partitions: Sequence[TopicPartition]) -> None:
@@ -1076,7 +1094,7 @@ class Consumer(Generic[_K_co, _V_co]):
         `offsets_for_times`.
 
         The rows are in the order of the targets, with the offset -1 if there is no such record. The
-        timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp.
+        timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp. Raises
         `KafkaTimeoutError`.
         """
 
@@ -1092,25 +1110,25 @@ class Consumer(Generic[_K_co, _V_co]):
         They replace the heartbeats of earlier calls, and need no Python thread. The first one is
         sent after one interval, counted from now or from the last earlier heartbeat. At most one is
         in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
-        whichever is less, its connection is closed, and the coordinator is looked up again.
+        whichever is less, the client closes its connection and looks up the coordinator again.
 
-        Responses that contain nothing new are dropped: `ErrorCode` 0, the `MemberEpoch` that was
-        sent (if the API has one), and a null Assignment. The `HeartbeatIntervalMs` of a response
-        becomes the interval, and later heartbeats contain its `MemberEpoch` if that is higher. All
-        other responses go to `_notable_heartbeats`:
+        The I/O thread drops responses that contain nothing new: `ErrorCode` 0, the `MemberEpoch`
+        that was sent (if the API has one), and a null Assignment. The `HeartbeatIntervalMs` of a
+        response becomes the interval, and later heartbeats contain its `MemberEpoch` if that is
+        higher. All other responses go to `_notable_heartbeats`:
         - After `REBALANCE_IN_PROGRESS`, heartbeats continue at the interval, because the group
           keeps only members that send them.
         - After `COORDINATOR_LOAD_IN_PROGRESS`, `NOT_COORDINATOR`, `COORDINATOR_NOT_AVAILABLE`, a
           lost connection or a timeout, they continue after a growing `retry_backoff_ms`, and the
-          coordinator is looked up again.
-        - Any other error code, or an error that no retry cures, pauses them until the next call of
-          this method.
+          client looks up the coordinator again.
+        - Any other error code, or an error that no retry can fix, pauses them until the next call
+          of this method.
 
         If no poll, `poll_arrow` or iteration begins or ends for `max_poll_interval_ms` (time inside
-        one of them does not count), `leave` (API, body) is sent once, heartbeats stop, and
-        `_poll_expired` reports it. To send the same API with `_core_client`, stop the heartbeats
-        first. `ValueError` as in `Client.request`, and for intervals below 1. A `TypeError` names
-        the field.
+        one of them does not count), the I/O thread sends `leave` (API, body) once and stops the
+        heartbeats, and `_poll_expired` reports it. To send the same API with `_core_client`, stop
+        the heartbeats first. Raises `ValueError` as `Client.request` does, and for intervals below
+        1. A `TypeError` names the field.
         """
 
     def _join(
@@ -1122,8 +1140,8 @@ class Consumer(Generic[_K_co, _V_co]):
         response's `GenerationId` and `MemberId` in the body, without Python. They do not begin if
         `_heartbeat`, `_stop_heartbeat` or this method was called since.
 
-        `timeout_ms` is that of `Client.submit`. `ValueError` as in `Client.submit` and
-        `_heartbeat`.
+        `timeout_ms` is that of `Client.submit`. Raises `ValueError` as `Client.submit` and
+        `_heartbeat` do.
         """
 
     def _stop_heartbeat(self) -> None:
@@ -1150,7 +1168,9 @@ class Consumer(Generic[_K_co, _V_co]):
         """
 
     def _poll_expired(self) -> bool:
-        """Takes the flag that `max_poll_interval_ms` has passed without a poll."""
+        """Returns whether `max_poll_interval_ms` has passed without a poll, and clears this
+        flag.
+        """
 
     def _handed_out(
         self, partitions: Sequence[tuple[str, int]]
@@ -1158,8 +1178,8 @@ class Consumer(Generic[_K_co, _V_co]):
         """Returns (since, from, to, count) of each partition's returned records.
 
         Marks use it. `since` is a number that each assignment, seek or reset changes. `from` and
-        `to` are the positions before the first record and after the last one. None: no record was
-        returned.
+        `to` are the positions before the first record and after the last one. An entry is None if
+        no record was returned.
         """
 
     def _records_handed_out(self) -> int:
@@ -1169,7 +1189,7 @@ class Consumer(Generic[_K_co, _V_co]):
         """Reserves the consumer for the calling thread: only one at a time is in a call or a poll.
 
         It ends with `_end_use`. Calls may be nested. A poll that waits, or does the coordinator's
-        work, reserves it too. `IllegalStateError` if another thread uses the consumer.
+        work, reserves it too. Raises `IllegalStateError` if another thread uses the consumer.
         """
 
     def _end_use(self) -> None:
@@ -1202,6 +1222,8 @@ class Consumer(Generic[_K_co, _V_co]):
     def closed(self) -> bool:
         """Whether it was never opened, was closed, or belongs to the parent of this process."""
 
+# ---------------------------------------------------------------- asyncio/consumer/mod.rs
+
 @final
 class AsyncConsumer(Generic[_K_co, _V_co]):
     """The waiting calls of a consumer for one event loop.
@@ -1226,8 +1248,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     ) -> Coroutine[Any, Any, ConsumerRecord[_K_co, _V_co]]:
         """Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
 
-        It takes records of these partitions. Without any: of all assigned ones. The iteration ends
-        with `StopAsyncIteration`.
+        It returns only records of these partitions. Without any, it returns records of all assigned
+        partitions. The iteration ends with `StopAsyncIteration`.
         """
 
     def getmany(
@@ -1238,7 +1260,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]]:
         """Returns records, as `Consumer.poll`.
 
-        Without records, other tasks get at least one turn.
+        If there are no records, other tasks still get at least one turn.
         """
 
     def poll_arrow(
@@ -1259,7 +1281,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     ) -> Coroutine[Any, Any, bool]:
         """Runs the coordinator's work until `condition()` is true.
 
-        `False`: the time was over first.
+        Returns False if the time was over first.
         """
 
     def _list_offsets(
@@ -1270,7 +1292,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def result(
         self, request: PendingRequest, timeout_ms: float | None = None
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Waits for the response to a request. Raises as `PendingRequest.result`."""
+        """Waits for the response to a request. Raises the errors of `PendingRequest.result`."""
 
     def close(self, timeout: float) -> Coroutine[Any, Any, None]:
         """Closes the connections within `timeout` seconds.
@@ -1409,11 +1431,12 @@ class Client:
         Args:
             api: Kafka's name of the API.
             body: The fields.
-            node: A node id, "controller", or the least loaded broker (None, "any"). Or a
+            node: A node ID, "controller", or the least loaded broker (None, "any"). Or a
                 coordinator, ("coordinator", "group" | "transaction", key), which is looked up and
                 cached. `forget_coordinator` drops it from the cache.
-            version: None: the highest version that both sides support, up to `max_version`.
-            `timeout_ms`: None: `request_timeout_ms`.
+            version: The version to use. None means the highest version that both sides support, up
+                to `max_version`.
+            `timeout_ms`: The limit in milliseconds. None means `request_timeout_ms`.
             `max_version`: The highest version to use.
 
         It retries only to reach the node. Requests to a coordinator use the group connection.
@@ -1440,7 +1463,7 @@ class Client:
     def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
         """Returns the version that `request` would use, for bodies that differ by version.
 
-        It connects if necessary. `IncompatibleBrokerVersion` if there is no common version.
+        It connects if necessary. Raises `IncompatibleBrokerVersion` if there is no common version.
         """
 
     def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None:
@@ -1451,7 +1474,7 @@ class Client:
     ) -> dict[str, Any]:
         """Requests metadata and returns the response as `request` does. It creates no topic.
 
-        None: all topics, []: no topics.
+        With None, it requests all topics. With [], it requests none.
         """
 
     def cluster(self) -> ClusterMetadata:
@@ -1460,8 +1483,8 @@ class Client:
     def watch_cluster_id(self, f: Callable[[str], object]) -> None:
         """Calls `f(cluster_id)` on the callback thread when the ID becomes known or changes.
 
-        If it is already known, the first call is at once. It ends when the client is closed. Errors
-        of f are logged.
+        If the ID is already known, the first call is at once. The calls end when the client is
+        closed. The client logs the errors of f.
         """
 
     def nodes(self) -> list[BrokerMetadata]:
@@ -1479,7 +1502,8 @@ class Client:
     def set_sasl_credentials(self, username: str, password: Secret) -> None:
         """Changes the credentials of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. `KafkaConfigurationError` if the client has another mechanism.
+        Open connections stay open. Raises `KafkaConfigurationError` if the client has another
+        mechanism.
         """
 
     def explained(self, text: str, api: str, code: int, resource: str) -> str:
@@ -1490,7 +1514,7 @@ class Client:
         """
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Closes the client. `IllegalStateError` if it belongs to a producer or consumer."""
+        """Closes the client. Raises `IllegalStateError` if it belongs to a producer or consumer."""
 
     @property
     def closed(self) -> bool:
@@ -1511,12 +1535,12 @@ class PendingRequest:
         """The size of a response that has arrived and was not read yet, otherwise 0."""
 
     def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
-        """Waits for the response. Raises as `Client.request`."""
+        """Waits for the response. Raises the errors of `Client.request`."""
 
     def add_done_callback(self, f: Callable[[Self], object]) -> None:
-        """Calls `f(self)` on the callback thread when done.
+        """Calls `f(self)` on the callback thread when the response or an error has arrived.
 
-        If it is done already, it calls f at once in this thread.
+        If it has arrived already, it calls f at once in this thread.
         """
 
 # ---------------------------------------------------------------- broker/mod.rs
@@ -1580,14 +1604,14 @@ class EmbeddedBroker:
 
     The constructor takes the options, which `start` checks. It opens nothing. `configs` are Kafka's
     broker options under their dotted names. Port 0 means any free ports. With another port, the
-    nodes use port, port + 1, ... `users` are names and passwords. `tls` are PEM texts: the chain,
-    the key, and the authorities of clients. `jwks` is a JSON Web Key Set.
+    nodes use port, port + 1, ... `users` are names and passwords. `tls` has the chain, the key, and
+    the authorities of clients, in PEM format. `jwks` is a JSON Web Key Set.
 
     The calls about topics, ports, nodes, requests and faults raise `IllegalStateError` unless the
     broker runs.
 
     Raises:
-        `ValueError`: If nodes < 1, or the broker does not have the protocol or the mechanism.
+        `ValueError`: If nodes < 1, or the broker does not support the protocol or the mechanism.
     """
 
     def __new__(
@@ -1614,9 +1638,13 @@ class EmbeddedBroker:
     def start(self) -> None:
         """Starts the broker. Returns when all nodes accept connections.
 
-        `OSError` (`EADDRINUSE`) names the port. `KafkaConfigurationError`: an unknown option, a
-        wrong value, or ports above 65535. `IllegalStateError` after `close()`. A second call does
-        nothing.
+        A second call does nothing.
+
+        Raises:
+            `OSError`: If a port is in use (`EADDRINUSE`). The error names the port.
+            `KafkaConfigurationError`: If an option is unknown, a value is wrong, or a port is above
+                65535.
+            `IllegalStateError`: After `close()`.
         """
 
     def close(self) -> None:
@@ -1632,13 +1660,13 @@ class EmbeddedBroker:
 
     @property
     def ports(self) -> list[int]:
-        """The port of each node. `IllegalStateError` before `start()`."""
+        """The port of each node. It raises `IllegalStateError` before `start()`."""
 
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes: 'host:port,host:port'.
 
-        `IllegalStateError` before `start()`.
+        Raises `IllegalStateError` before `start()`.
         """
 
     @property
@@ -1654,11 +1682,12 @@ class EmbeddedBroker:
     ) -> None:
         """Creates a topic.
 
-        `TopicAlreadyExistsError`, `InvalidTopicError`, `InvalidPartitionsError`, ...
+        Raises Kafka's errors: `TopicAlreadyExistsError`, `InvalidTopicError`,
+        `InvalidPartitionsError`, and others.
         """
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic. `UnknownTopicOrPartitionError` if it does not exist."""
+        """Deletes a topic. Raises `UnknownTopicOrPartitionError` if it does not exist."""
 
     def topics(self) -> dict[str, int]:
         """Returns {name: number of partitions}."""
@@ -1666,30 +1695,32 @@ class EmbeddedBroker:
     def leader(self, partition: tuple[str, int]) -> int:
         """Returns the node ID of a partition's leader, or -1 if no node runs.
 
-        `UnknownTopicOrPartitionError` if the partition does not exist.
+        Raises `UnknownTopicOrPartitionError` if the partition does not exist.
         """
 
     def move_leader(self, partition: tuple[str, int], node: int) -> None:
         """Makes a node the leader of a partition, with a higher leader epoch.
 
-        `ValueError`: there is no such node. `BrokerNotAvailableError`: the node is stopped.
-        `UnknownTopicOrPartitionError`: the partition does not exist.
+        Raises:
+            `ValueError`: If there is no such node.
+            `BrokerNotAvailableError`: If the node is stopped.
+            `UnknownTopicOrPartitionError`: If the partition does not exist.
         """
 
     def move_coordinator(self, key: str, node: int) -> None:
         """Makes a node the coordinator of the group and the transactional id with this name.
 
-        `ValueError` if there is no such node.
+        Raises `ValueError` if there is no such node.
         """
 
     def stop_node(self, node: int) -> None:
         """Stops a node: closes its port and connections, and moves its partitions' leaders.
 
-        `ValueError` if there is no such node.
+        Raises `ValueError` if there is no such node.
         """
 
     def start_node(self, node: int) -> None:
-        """Starts a stopped node on its old port. `ValueError` if there is no such node."""
+        """Starts a stopped node on its old port. Raises `ValueError` if there is no such node."""
 
     @staticmethod
     def api_names() -> list[str]:
@@ -1700,7 +1731,7 @@ class EmbeddedBroker:
         """Returns the names of the options that `configs` may have."""
 
     def requests(self, api: str | None = None) -> dict[str, int]:
-        """Returns {API name: number of requests since start, answered or not}."""
+        """Returns {API name: number of requests since the start, with or without a response}."""
 
 # ---------------------------------------------------------------- broker/security.rs
 
@@ -1709,13 +1740,17 @@ class BrokerSecurity:
     """The users, ACLs, certificates and sessions of an embedded broker."""
 
     def set_user(self, user: str, password: str) -> None:
-        """Adds a user, or changes its password. `KafkaConfigurationError` if one is not valid."""
+        """Adds a user, or changes its password. Raises `KafkaConfigurationError` if the name or
+        the password is not valid.
+        """
 
     def remove_user(self, user: str) -> bool:
         """Removes a user. Returns whether it existed."""
 
     def set_jwks(self, jwks: str) -> None:
-        """Replaces the keys that verify tokens. `ValueError`: not a JSON Web Key Set."""
+        """Replaces the keys that verify tokens. Raises `ValueError` if it is not a JSON Web Key
+        Set.
+        """
 
     def create_acl(
         self,
@@ -1727,25 +1762,28 @@ class BrokerSecurity:
         operation: str,
         permission: str,
     ) -> None:
-        """Creates an ACL with Kafka's words in upper case. `ValueError`: an unknown word.
+        """Creates an ACL with Kafka's words in upper case. Raises `ValueError` for an unknown word.
 
-        `KafkaConfigurationError` without an authorizer.
+        Raises `KafkaConfigurationError` without an authorizer.
         """
 
     def authority_pem(self) -> str | None:
-        """Returns the certificate of the broker's own authority. None: it has no such one."""
+        """Returns the certificate of the broker's own authority, or None if it has none."""
 
     def client_certificate(self, name: str) -> tuple[str, str]:
-        """Returns a certificate and its key. `KafkaConfigurationError` without an authority."""
+        """Returns a certificate and its key. Raises `KafkaConfigurationError` without an
+        authority.
+        """
 
     def revoke_certificate(self, certificate: str) -> None:
         """Refuses a client certificate from now on.
 
-        `KafkaConfigurationError` if the broker has not made it, or looks at no certificates.
+        Raises `KafkaConfigurationError` if the broker has not created it, or does not check
+        certificates.
         """
 
     def expire_sessions(self) -> None:
-        """Ends all SASL sessions. `KafkaConfigurationError` without SASL."""
+        """Ends all SASL sessions. Raises `KafkaConfigurationError` without SASL."""
 
 # ---------------------------------------------------------------- broker/faults.rs
 
@@ -1764,10 +1802,11 @@ class BrokerFaults:
         times: int | None = ...,
         iterations: int = 0,
     ) -> int:
-        """Adds a fault and returns its id.
+        """Adds a fault and returns its ID.
 
-        `api` None: any API. `times` None: until it is removed. A request is hit by at most one
-        fault: the first that matches, in the order in which they were added.
+        If `api` is None, the fault applies to any API. If `times` is None, it stays until you
+        remove it. At most one fault hits a request: the first that matches, in the order in which
+        you added them.
         """
 
     def remove(self, fault: int) -> None:
@@ -1777,7 +1816,7 @@ class BrokerFaults:
         """Removes all faults."""
 
     def hits(self, fault: int) -> int:
-        """Returns how many requests the fault has hit, also after it is used up."""
+        """Returns how many requests the fault has hit, even after it is used up."""
 
 # ---------------------------------------------------------------- broker/groups.rs
 
@@ -1788,8 +1827,8 @@ class BrokerGroups:
     def serve(self) -> None:
         """Makes the broker announce the APIs of groups and pass on their requests.
 
-        A second call does nothing. `IllegalStateError` unless the broker runs. The methods below
-        raise `IllegalStateError` before this call.
+        A second call does nothing. Raises `IllegalStateError` unless the broker runs. Before this
+        call, all methods but `options` raise `IllegalStateError`.
         """
 
     def options(self) -> dict[str, str]:
@@ -1798,14 +1837,15 @@ class BrokerGroups:
     def next_events(self, timeout_ms: float | None = None) -> list[_GroupEvent] | None:
         """Waits without the GIL, and returns the oldest events, at most 500, in order.
 
-        An empty list: the time is over. None: the broker is closed. Only one thread may wait.
+        Returns an empty list when the time is over, and None when the broker is closed. Only one
+        thread may wait.
         """
 
     def answer(self, token: int, body: Mapping[str, Any]) -> bool:
-        """Answers a request. Returns False if the client no longer waits.
+        """Responds to a request. Returns False if the client no longer waits.
 
-        `ValueError`, `TypeError`: the body does not fit the schema or version of the response. The
-        client then gets `UNKNOWN_SERVER_ERROR`.
+        Raises `ValueError` or `TypeError` if the body does not fit the schema or version of the
+        response. The client then gets `UNKNOWN_SERVER_ERROR`.
         """
 
     def publish(self, view: _GroupView, at_ms: float) -> None:
@@ -1868,6 +1908,8 @@ class RangeReader:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+
+# ---------------------------------------------------------------- convert/tables.rs
 
 @final
 class ArrowBatch:

@@ -263,7 +263,7 @@ impl Core {
     }
 
     /// Checks whether a waiting request can get its response now. If not, the waker is woken when
-    /// it may be. Call it at the wait's deadline too.
+    /// it perhaps can. Call it at the wait's deadline, too.
     pub fn poll_wait(&mut self, wait: &mut Wait, waker: &Waker, now: Instant) -> Option<Outcome> {
         wait.poll(self, waker, now)
     }

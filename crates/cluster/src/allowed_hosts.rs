@@ -1,7 +1,7 @@
 //! Which hosts the client may connect to, of those that brokers advertise.
 //!
 //! Metadata and other responses name the addresses of brokers, and a client connects to whatever
-//! they name. Without TLS, an attacker who has taken over a broker can so let the client open
+//! they name. Without TLS, an attacker who has taken over a broker can make the client open
 //! connections to other services of its network.
 
 use core::net::IpAddr;

@@ -5,8 +5,8 @@
 //!   └────────────── at least a second ──────────────────┘        on the same connection
 //! ```
 //! A broker checks the end of a session only when it reads a request, and accepts `SaslHandshake`
-//! even after the end. So an idle connection may outlive its session: it authenticates again when
-//! a request needs it.
+//! even after the end. So an idle connection may outlive its session: it authenticates again when a
+//! request needs it.
 
 use std::time::{Duration, Instant};
 

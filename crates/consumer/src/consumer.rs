@@ -119,9 +119,9 @@ impl Consumer {
         self.partitions.wake();
     }
 
-    /// Passes buffered records to the sink, as much as `demand` says, starting with those left over
-    /// from the last drain. Returns an error only if it passed no record. No position has moved
-    /// then, and a later call can continue.
+    /// Passes the buffered records that `demand` asks for to the sink, first those that the last
+    /// drain left over. Returns an error only if it passed no record. Then no position has moved,
+    /// and a later call can continue.
     pub fn drain<S: RecordSink>(
         &self,
         demand: Demand,

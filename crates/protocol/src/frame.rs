@@ -111,8 +111,8 @@ fn put_length(frame: &mut [u8], more: usize) -> Result<(), EncodeError> {
 
 /// Reads the header of a request of any API and version.
 ///
-/// For an unknown API, tags may or may not follow. The reader is then after the client id,
-/// and the body cannot be read.
+/// For an unknown API, tags may or may not follow. The reader is then after the client id, and the
+/// body cannot be read.
 pub fn decode_request_header(input: &mut Reader) -> Result<RequestHeader, DecodeError> {
     let request_api_key = input.i16()?;
     let request_api_version = input.i16()?;

@@ -3,10 +3,10 @@
     broker (Rust) ── requests, expired sessions ──> coordinator/groups.py, a pure state machine
                   <── responses, views of the groups ──┘
 
-In Rust, the views respond to heartbeats and commits, so an application that holds the interpreter's
-lock for long makes rebalances wait, and evicts no member: each event carries the time at which it
-came, and is stepped at that time. A timer runs once all events that came before it was due
-have been stepped.
+Rust responds to heartbeats and commits with the views. So an application that holds the
+interpreter's lock for long makes rebalances wait, but evicts no member: each event carries the time
+at which it came, and is stepped at that time. A timer runs once all events that came before it was
+due have been stepped.
 """
 
 import contextlib

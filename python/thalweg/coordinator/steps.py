@@ -135,7 +135,7 @@ class HeartbeatResponded:
 class OldHeartbeatsResponded:
     """No heartbeat is in flight that the heartbeats in force have replaced.
 
-    Told once after each Heartbeats. A heartbeat that failed is not in flight either.
+    The driver reports it once after each Heartbeats. A failed heartbeat is not in flight, either.
     """
 
 

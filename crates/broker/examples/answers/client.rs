@@ -1,4 +1,4 @@
-//! One connection: sends requests, and prints the answers with ids and times replaced by words.
+//! One connection: sends requests, and prints the responses with ids and times replaced by words.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -59,7 +59,7 @@ impl Client {
         Some(R::Response::decode(&mut reader, version).expect("is a response"))
     }
 
-    /// Sends a request and prints its answer.
+    /// Sends a request and prints its response.
     pub(crate) fn ask<R: Request>(
         &mut self,
         what: &str,

@@ -1,5 +1,5 @@
-//! Sends many requests to a broker and prints its answers, to compare two brokers:
-//! `diff <(answers kafka:9092) <(answers embedded:9092)`.
+//! Sends many requests to a broker and prints its responses, to compare two brokers: `diff
+//! <(answers kafka:9092) <(answers embedded:9092)`.
 //!
 //! Each must be a fresh broker of one node with the id 1. Ids and times are replaced by words.
 //! Everything else is printed as received.

@@ -37,7 +37,7 @@ pub enum FaultAction {
     Delay(Duration),
     /// The request is not applied, and the connection is closed.
     Disconnect,
-    /// The request is applied, but the connection is closed instead of a response.
+    /// The request is applied, but the broker closes the connection instead of sending a response.
     ApplyThenDisconnect,
     /// The request is not applied. Neither it nor any later request of the connection gets a
     /// response, as if the network had lost them.

@@ -165,8 +165,8 @@ impl PendingFetch {
             .collect()
     }
 
-    /// Returns the session to respond in. If the request wants one and a slot is free, a session is
-    /// opened.
+    /// Returns the ID of the session for the response. If the request wants a session and a slot is
+    /// free, opens one.
     fn session_id(
         &self,
         sessions: &mut SessionCache,

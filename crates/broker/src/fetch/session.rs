@@ -32,8 +32,7 @@ const PARTITIONS_MAX: usize = 1_000_000;
 struct Cached {
     target: Target,
     order: u64,
-    /// As in the last response. -1: in no response yet, so the next response must contain the
-    /// partition.
+    /// The value in the last response. -1: the next response must contain the partition.
     high_watermark: i64,
     log_start_offset: i64,
 }
@@ -107,7 +106,8 @@ impl Session {
         self.order.values().map(target).collect()
     }
 
-    /// Whether the response must contain the partition. It also stores what the response contains.
+    /// Returns whether the response must contain the partition, and stores what the response says
+    /// about it.
     pub(crate) fn update(&mut self, read: &PartitionRead<'_>) -> bool {
         let Some(cached) = self.cached.get_mut(&read.key) else {
             return true;

@@ -64,7 +64,7 @@ pub struct GroupRequest {
     pub principal: String,
     /// In the request's version.
     pub body: Bytes,
-    /// A response body with the responses for groups that the coordinator does not know.
+    /// A response body with the rows of groups that the coordinator does not know.
     pub draft: Option<Bytes>,
 }
 
@@ -172,8 +172,8 @@ impl GroupEvents {
         self.waiting.insert(ticket, waiting);
     }
 
-    /// A member asks again while its request waits, which may then never get a response: it holds
-    /// the session no longer. False if none held it.
+    /// Notes that a member repeats a request that still waits. The older request may then never get
+    /// a response, so it no longer holds the session. Returns false if no request held it.
     pub(crate) fn supersede(&mut self, key: ApiKey, who: &Who) -> bool {
         let older = self.holders.remove(&(key, who.clone()));
         let older = older.and_then(|ticket| self.waiting.get_mut(&ticket));

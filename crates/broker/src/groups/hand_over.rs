@@ -21,7 +21,7 @@ pub(crate) trait CoordinatorRequest: Request + Subject {
     }
 }
 
-/// What responds to a request.
+/// What responds to a request: the handler, or the coordinator.
 pub(crate) enum Routed<R: Request> {
     Here(R::Response),
     Coordinator(HandOver),
@@ -61,8 +61,7 @@ pub(crate) struct Origin {
     pub(crate) body: Bytes,
 }
 
-/// Routes a request about one group: an error gets its response here, everything else from the
-/// coordinator.
+/// Routes a request about one group: to the coordinator, or back with an error.
 pub(crate) fn route<R: CoordinatorRequest>(
     context: &Context<'_>,
     group: &Str,

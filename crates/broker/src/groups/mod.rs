@@ -220,7 +220,7 @@ impl Core {
         }
     }
 
-    /// Takes a response that has come.
+    /// Takes a response that has arrived.
     pub(crate) fn take_group_answer(
         &mut self,
         ticket: GroupTicket,

@@ -49,7 +49,7 @@ enum Stage {
     Refused,
 }
 
-/// What the broker responds to `SaslAuthenticate`.
+/// How the broker responds to `SaslAuthenticate`.
 pub(crate) struct Progress {
     pub(crate) message: Vec<u8>,
     /// The lifetime of the session. 0: it does not end, or the exchange continues.
@@ -123,7 +123,7 @@ impl Authentication {
         }
     }
 
-    /// Whether all sessions were ended since the login.
+    /// Whether `expire_sessions` has ended all sessions since the login.
     fn is_ended(&self, security: &Security) -> bool {
         self.mechanism.is_some() && self.era != security.era
     }

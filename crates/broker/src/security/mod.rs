@@ -36,7 +36,7 @@ pub(crate) struct Security {
     pub(crate) expected_claims: Expected,
     pub(crate) salts: Salts,
     pub(crate) nonces: Nonces,
-    /// Counts how often all sessions were ended.
+    /// Counts how often `expire_sessions` has ended all sessions.
     pub(crate) era: u64,
 }
 

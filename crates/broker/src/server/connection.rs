@@ -4,10 +4,11 @@
 //! ```text
 //! read a frame -> Core::handle -> Outcome -> write, wait, close or fall silent -> read ...
 //! ```
-//! As Kafka does, the next request is served when the last one has its response, so responses keep
-//! their order however long one of them waits. While it waits what follows is read, up to a limit,
-//! so that a client that goes away is noticed. Nothing waits for its response then, but the
-//! requests that it has sent are served: it may be leaving a group.
+//! Like Kafka, it serves the next request only when the last one has its response. So responses
+//! keep their order, however long one of them waits. While a response waits, the connection reads
+//! what follows, up to a limit, so that it notices a client that goes away. It then drops the
+//! response, but still serves the requests that the client has sent: the client may be leaving a
+//! group.
 
 #![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 

@@ -1,4 +1,4 @@
-//! [`Unread`]: a limit for what responses take while their clients do not read them.
+//! [`Unread`]: a limit on the memory of responses that their clients have not read.
 //!
 //! ```text
 //! response --hold--> Held, the newest --part is written--> the newest again --drop--> gone
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What all unread responses may take together.
+/// The limit on all unread responses together.
 pub(super) const UNREAD_BYTES_MAX: usize = 256 << 20;
 /// Smaller responses do not count.
 const SMALL_BYTES: usize = 4096;

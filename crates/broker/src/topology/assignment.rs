@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::options::BrokerOptions;
 use crate::topology::Topology;
 
-/// The limit for all topics together. Each partition takes almost a kilobyte, and 200 bytes in an
+/// The limit for all topics together. Each partition takes almost a kilobyte, and 200 bytes in a
 /// response that lists all topics.
 const PARTITIONS_MAX: usize = 200_000;
 

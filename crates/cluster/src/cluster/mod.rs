@@ -109,7 +109,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Keeps exactly these topics in the metadata although no caller mentions them (assigned
+    /// Keeps exactly these topics in the metadata, even if no caller mentions them (assigned
     /// topics).
     pub fn pin_topics(&mut self, names: &BTreeSet<Str>, now: Instant) -> Result<(), InvalidTopic> {
         for name in names {

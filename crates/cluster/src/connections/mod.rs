@@ -307,7 +307,7 @@ impl Connections {
         self.give_up(key, error, now);
     }
 
-    /// Starts the backoff. After it, the next attempt is made only if a caller asks for the
+    /// Starts the backoff. After it, the cluster tries again only if a caller asks for the
     /// connection.
     fn give_up(&mut self, key: Key, error: Arc<ConnectionError>, now: Instant) {
         let Some(connection) = self.by_key.get_mut(&key) else {

@@ -1,7 +1,7 @@
 //! Authenticates connections again before their sessions end (KIP-368).
 //!
 //! ```text
-//!   held: no new requests ─▶ all in flight answered ─▶ Reauthenticate ─▶ Authenticated ─▶ requests
+//!   held: no new requests ─▶ nothing left in flight ─▶ Reauthenticate ─▶ Authenticated ─▶ requests
 //!                                                          └─▶ Disconnected, or too late: closed
 //! ```
 //! Roles hold their own requests: to them the connection is not ready for a moment. After a failure
@@ -84,7 +84,8 @@ impl Connection {
         self.reauthentication.is_some() || session.is_some_and(|session| now >= session.held_from)
     }
 
-    /// Returns since when it takes no requests, as far as a request waits for it.
+    /// Returns since when the connection has held back requests, or `now` if it can authenticate
+    /// again at once.
     pub(crate) fn held_since(&self, now: Instant) -> Instant {
         match (&self.reauthentication, &self.session) {
             (Some(started), _) => started.since,
@@ -102,8 +103,8 @@ impl Connection {
             && session.is_some_and(|session| now >= session.due)
     }
 
-    /// Returns when something must be done about the session: a re-authentication ends, or a request
-    /// wants the connection and it may begin.
+    /// Returns when something must be done about the session: when a re-authentication times out,
+    /// or when one may begin because a request waits for it.
     pub(crate) fn session_deadline(&self, now: Instant) -> Option<Instant> {
         if let Some(reauthentication) = &self.reauthentication {
             return Some(reauthentication.deadline);

@@ -143,8 +143,8 @@ impl SharedMetadata {
         self.change(|_| {});
     }
 
-    /// Notes that the refreshes up to this number have responses. The actor calls it before it
-    /// publishes the response.
+    /// Notes that brokers have responded to the refreshes up to this number. The actor calls it
+    /// before it publishes the response.
     pub(crate) fn note_answered(&self, number: u64) {
         let mut inner = self.lock();
         inner.updates_answered = inner.updates_answered.max(number);

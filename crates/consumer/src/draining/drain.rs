@@ -48,24 +48,27 @@ pub(crate) enum Stop {
 /// What a drain takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'a> {
+    /// The partitions to drain. All if it is empty.
     only: &'a [TopicPartition],
     records_max: usize,
     pace: Pace,
 }
 
-/// How the caller takes records.
+/// How the caller takes records. It decides when the records after the leftovers are fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// It takes all that it wants at once. What follows the leftovers is fetched after them.
+    /// The caller takes all that it wants at once. The records after the leftovers are fetched once
+    /// the leftovers are drained.
     Poll,
-    /// It needs a long time for each fetch, so what follows the leftovers may be fetched ahead.
+    /// The caller needs a long time for each fetch, so the records after the leftovers may be
+    /// fetched ahead.
     Ahead,
-    /// As `Ahead`, and it keeps the fetch in hand from one record to the next.
+    /// As `Ahead`, and the fetch stays in hand from one record to the next.
     Step,
 }
 
 impl<'a> Demand<'a> {
-    /// At most this many records, of all partitions.
+    /// Demands at most this many records, of all partitions.
     pub fn up_to(records_max: usize) -> Self {
         Self {
             only: &[],
@@ -74,8 +77,8 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// One record, of a caller that will ask for the next one too. What follows the leftovers may
-    /// be fetched ahead.
+    /// Demands one record, for a caller that will ask for the next one too. The records after the
+    /// leftovers may be fetched ahead.
     pub fn one() -> Self {
         Self {
             pace: Pace::Ahead,
@@ -83,9 +86,9 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// One record, and its fetch stays in hand for the next call: within a batch, that call takes
-    /// no lock. Only one thread at a time may ask for steps. The sink must not run foreign code,
-    /// because a position that it reads would be that of an earlier step.
+    /// Demands one record, and keeps its fetch in hand for the next call. Within a batch, that call
+    /// takes no lock. Only one thread at a time may ask for steps. The sink must not run foreign
+    /// code, because a position that it reads would be that of an earlier step.
     pub fn step() -> Self {
         Self {
             pace: Pace::Step,
@@ -93,8 +96,9 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Only records of these partitions (of all if it is empty). Buffered records of other
-    /// partitions stay in the buffer. Nothing is kept in hand or fetched ahead for them.
+    /// Limits the demand to these partitions. An empty slice means all of them. Buffered records of
+    /// other partitions stay in the buffer. With a limit, no fetch stays in hand, and nothing is
+    /// fetched ahead.
     #[must_use]
     pub fn of(self, only: &'a [TopicPartition]) -> Self {
         let pace = if only.is_empty() {
@@ -105,7 +109,7 @@ impl<'a> Demand<'a> {
         Self { only, pace, ..self }
     }
 
-    /// All records of a range, which the caller reads slowly.
+    /// Demands all records of a partition, for a range reader, which reads them slowly.
     pub(crate) fn range(partition: &'a TopicPartition) -> Self {
         Self {
             only: std::slice::from_ref(partition),

@@ -194,15 +194,16 @@ impl Partitions {
         wake(guard);
     }
 
-    /// Applies what a version of the metadata says about some partitions. Returns for each whether a
-    /// warning about its absence is due. A new leader must confirm the current position of an
-    /// iteration, not the one where it began.
+    /// Applies what a version of the metadata says about some partitions. Returns for each of them
+    /// whether a warning about its absence is due.
     pub(crate) fn take_news(
         &self,
         news: &[PartitionNews],
         version: u64,
         now: Instant,
     ) -> Vec<bool> {
+        // A new leader must confirm the current position of an iteration, not the one where it
+        // began.
         let mut assigned = self.settled();
         let mut apply = |news: &PartitionNews| {
             if let Some(id) = news.topic_id {

@@ -215,8 +215,8 @@ async fn step(
     if !is_slow {
         return run();
     }
-    // Only the step holds the permit, and not the connection: a step outlives an attempt that
-    // takes too long. An error would mean that the semaphore is closed, and it never is.
+    // Only the step holds the permit, and not the connection: a step outlives an attempt that takes
+    // too long. An error would mean that the semaphore is closed, and it never is.
     let turn = match turns {
         Some(turns) => turns.acquire_owned().await.ok(),
         None => None,

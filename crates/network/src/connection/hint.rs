@@ -38,7 +38,7 @@ pub(super) fn explain(bad: BadLength) -> String {
 }
 
 /// Returns the error for a broker that responds to `ApiVersions` and closes at the next request, as
-/// a listener does that waits for SASL.
+/// a listener that waits for SASL does.
 pub(super) fn closed_early(tls: bool, sasl: bool) -> ConnectionError {
     if sasl {
         return ConnectionError::ClosedByPeer;

@@ -54,8 +54,8 @@ impl FrameReader {
             match ready!(poll_read(stream, &mut self.cutter.room(), cx)) {
                 Ok(0) => return Poll::Ready(Ok(None)),
                 Ok(_) => {}
-                // TLS: the broker closed without a closure alert. Frames have lengths, so a frame
-                // that was cut short is still noticed.
+                // TLS: the broker closed without a closure alert. Frames have lengths, so the
+                // client still notices a frame that was cut short.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Poll::Ready(Ok(None));
                 }

@@ -147,8 +147,8 @@ impl HeartbeatManager {
         }
         if let Some(leave) = &mut self.leave {
             leave.advance(cluster, now);
-            // No call waits for the outcome. If the request got lost, the broker notices the
-            // absence itself.
+            // No call waits for the outcome. If the request is lost, the broker removes the member
+            // after its session timeout.
             if leave.outcome().is_some() {
                 self.leave = None;
             }

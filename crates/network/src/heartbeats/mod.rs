@@ -91,7 +91,7 @@ impl Heartbeats {
         drop(client.call(move |role, _, now| role.heartbeats.start(generation, plan, now)));
     }
 
-    /// Sends a `JoinGroup`. Heartbeats start at its response, unless another order comes before
+    /// Sends a `JoinGroup`. Its response starts the heartbeats, unless another order comes before
     /// that.
     pub(crate) fn join(
         &self,

@@ -104,7 +104,8 @@ impl Notable {
         self.lock().generation == generation
     }
 
-    /// A heartbeat is about to be sent; false, and it must not be, if its order is not in force.
+    /// Notes that a heartbeat is about to be sent. Returns false if its order is not in force: then
+    /// it must not be sent.
     pub(crate) fn begin(&self, generation: u64) -> bool {
         let mut state = self.lock();
         let is_current = state.generation == generation;
@@ -114,7 +115,8 @@ impl Notable {
         is_current
     }
 
-    /// It is not in flight: it has its response, has failed, or could not be sent yet.
+    /// Notes that no heartbeat is in flight: it has its response, has failed, or could not be sent
+    /// yet.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         let ended = state.in_flight.take();

@@ -7,6 +7,7 @@ use thalweg_cluster::{Cluster, RequestError, RequestId, ResponseBody};
 use crate::client::{Ending, Request, Response, SentRequest, Step, Ticket, UnsentRequest, ticket};
 use crate::error::ClientError;
 
+/// A request of the heartbeat manager: a heartbeat, or the request to leave.
 #[derive(Debug)]
 pub(super) struct ManagedRequest {
     ticket: Ticket<Response>,
@@ -24,8 +25,8 @@ enum Stage {
 }
 
 impl ManagedRequest {
-    /// Creates a request. `timeout` limits the time to reach the broker, and then again the time for its
-    /// response.
+    /// Prepares a request. `timeout` limits the time to reach the broker, and then again the time
+    /// for its response.
     pub(super) fn new(request: Request, timeout: Duration, now: Instant) -> Self {
         let (reply, ticket) = ticket(&Ending::default());
         let pending = UnsentRequest {

@@ -1,7 +1,7 @@
 //! Decides when the next heartbeat is due.
 //!
 //! ```text
-//!   At(due) ── asked ──▶ Asked ── answered ──▶ At(sent + interval, but not before now)
+//!   At(due) ── asked ──▶ Asked ── response ──▶ At(sent + interval, but not before now)
 //!      ▲                   ├───── retry ─────▶ At(now + growing backoff)
 //!      └───── start ───────┴───── pause ─────▶ Paused, until the next start
 //! ```

@@ -29,7 +29,7 @@ impl PasswordReply {
         Self(waiting)
     }
 
-    /// Answers. Perhaps no connection waits any more.
+    /// Passes the answer to the connection. Does nothing if no connection waits any more.
     pub fn send(self, answer: Result<Secret, TokenError>) {
         let _ = self.0.send(answer);
     }

@@ -24,7 +24,7 @@ impl Gate {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just created, and not owned by other code.
+        // SAFETY: just created, and no other code owns it.
         Ok(Self {
             read: unsafe { OwnedFd::from_raw_fd(fd) },
         })
@@ -44,7 +44,7 @@ impl Gate {
                 libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
             }
         }
-        // SAFETY: just created, and not owned by other code.
+        // SAFETY: just created, and no other code owns them.
         Ok(unsafe {
             Self {
                 read: OwnedFd::from_raw_fd(ends[0]),

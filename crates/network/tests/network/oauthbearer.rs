@@ -97,7 +97,7 @@ fn config(broker: &Broker, provider: Arc<dyn TokenProvider>) -> ClientConfig {
     }
 }
 
-/// What a broker responds to a message.
+/// How a broker responds to a message.
 enum Says {
     /// Bytes without an error code.
     Bytes(Vec<u8>),

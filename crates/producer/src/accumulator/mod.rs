@@ -158,8 +158,8 @@ impl Accumulator {
 
     /// Returns the entry of a topic, and creates it at first use.
     ///
-    /// Keep the entry, as every append needs it. Keep only a weak reference if you may not use it
-    /// again: an entry that is held is never freed.
+    /// Keep the entry, as every append needs it. Keep only a weak reference if you will perhaps not
+    /// use it again: an entry with a strong reference is never freed.
     pub fn topic(&self, name: &str) -> Arc<TopicEntry> {
         let known = self
             .topics
@@ -183,8 +183,8 @@ impl Accumulator {
         entry
     }
 
-    /// Frees the entry of a topic. If something else holds it, keeps it and returns it as the
-    /// error.
+    /// Frees the entry of a topic. If another strong reference exists, keeps the entry and returns
+    /// it as the error.
     ///
     /// While the list is locked, no thread can get the entry by name. An upgrade of a weak
     /// reference either happened before, and the entry stays, or fails.

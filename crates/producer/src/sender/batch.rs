@@ -47,8 +47,8 @@ pub(crate) struct ProducerBatch {
     /// Set if the outcome was already reported. Only the order of the partition still needs the
     /// batch.
     pub(crate) abandoned: bool,
-    /// Node, leader epoch and topic id of the last try. No id if any try named the topic: such
-    /// a request may reach a topic that was created again.
+    /// Node, leader epoch and topic id of the last try. No id if any try named the topic: such a
+    /// request may reach a topic that was created again.
     pub(crate) sent_to: Option<NodeId>,
     pub(crate) sent_epoch: i32,
     pub(crate) sent_topic_id: Uuid,

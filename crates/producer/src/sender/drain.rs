@@ -53,8 +53,8 @@ impl Sender {
         }
     }
 
-    /// Collects one batch of each partition in the node's ring, as many as fit, starting where
-    /// the last request ended. If the first batch alone exceeds the limit, it is sent alone.
+    /// Collects one batch of each partition in the node's ring, as many as fit, starting where the
+    /// last request ended. If the first batch alone exceeds the limit, it is sent alone.
     fn collect(&mut self, node: NodeId, all: bool, now: Instant) -> Vec<DrainedBatch> {
         let mut drained: Vec<DrainedBatch> = Vec::new();
         let mut bytes = 0;

@@ -297,8 +297,8 @@ impl Sender {
         }
     }
 
-    /// Fails batches that are too old, and has a few full ones compressed before their turn. Returns
-    /// the batch that is then at the front of the accumulator's queue.
+    /// Fails batches that are too old, and has a few full ones compressed before their turn.
+    /// Returns the batch that is then at the front of the accumulator's queue.
     fn look_at_queue(&mut self, index: usize, now: Instant) -> Option<Front> {
         let compresses = self.compresses();
         let slot = &mut self.slots[index];

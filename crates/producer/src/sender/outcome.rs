@@ -107,8 +107,8 @@ impl Outcomes {
         now.duration_since(created) >= self.delivery_timeout
     }
 
-    /// Fails batches that the sender has taken and that are too old, in flight or not. `unreachable`
-    /// is the error of the connection to the leader, if there is one.
+    /// Fails batches that the sender has taken and that are too old, in flight or not.
+    /// `unreachable` is the error of the connection to the leader, if there is one.
     pub(crate) fn expire(
         &mut self,
         slot: &mut SenderPartition,
@@ -158,8 +158,8 @@ impl Outcomes {
         }
     }
 
-    /// Fails the batches that the sender has taken and that are not in flight: of the retries and of
-    /// the prepared ones, the first ones whose creation `is_over`.
+    /// Fails the batches that the sender has taken and that are not in flight: of the retries and
+    /// of the prepared ones, the first ones whose creation `is_over`.
     pub(crate) fn fail_unsent(
         &mut self,
         slot: &mut SenderPartition,

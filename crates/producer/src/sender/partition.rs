@@ -92,7 +92,7 @@ pub(crate) struct QueueLook {
     pub(crate) front: Option<Front>,
 }
 
-/// One partition in the sender. Its slot is its index in `Sender::slots`.
+/// One partition in the sender: an entry of `Sender::slots`, hence also called a slot.
 #[derive(Debug)]
 pub(crate) struct SenderPartition {
     pub(crate) topic: Arc<TopicEntry>,
@@ -177,9 +177,9 @@ impl SenderPartition {
         }
     }
 
-    /// Ends the epoch although it is unknown whether the oldest batch is in the log. A gap
-    /// that was found after it is forgotten: `mend` would wait until the batches before that gap
-    /// are done, and the leader refuses this one each time.
+    /// Ends the epoch although it is unknown whether the oldest batch is in the log. A gap that was
+    /// found after it is forgotten: `mend` would wait until the batches before that gap are done,
+    /// and the leader refuses this one each time.
     pub(crate) fn break_off_in_doubt(&mut self) {
         self.broken_at = None;
         self.sequences.break_off();
@@ -387,12 +387,12 @@ impl SenderPartition {
             .min()
     }
 
-    /// Looks at the accumulator's queue, under one lock. Takes the batches whose creation `is_over`,
-    /// and then at most `full_max` full ones.
+    /// Looks at the accumulator's queue, under one lock. Takes the batches whose creation
+    /// `is_over`, and then at most `full_max` full ones.
     ///
-    /// Also tells the appending side what the sender sees. From now on an append reports the
-    /// partition again if its queue was empty, and a full batch if there was none. So whatever
-    /// changes after this look causes another one.
+    /// It also notes for the appending side what the sender has seen. From now on, an append
+    /// reports the partition again if its queue was empty, and a full batch if there was none. So
+    /// whatever changes after this look causes another one.
     pub(crate) fn look(&self, full_max: usize, is_over: impl Fn(Instant) -> bool) -> QueueLook {
         let entry = self.entry();
         let mut queue = lock(&entry.queue);

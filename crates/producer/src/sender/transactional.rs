@@ -138,8 +138,8 @@ impl Sender {
     }
 
     /// Looks at one partition of a transactional producer. A new epoch restarts its sequences, and
-    /// batches after a gap fail, as they can never be written.
-    /// `front` is the front of the accumulator's queue.
+    /// batches after a gap fail, as they can never be written. `front` is the first batch in the
+    /// accumulator's queue.
     pub(super) fn keep_in_transaction(&mut self, index: usize, front: Option<Front>) {
         let Some(manager) = &mut self.transactions else {
             return;

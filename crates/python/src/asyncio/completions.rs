@@ -56,7 +56,7 @@ enum MakeFuture {
 /// The completions of one event loop. `thalweg.aio._completions` creates and watches it.
 ///
 /// Without `notify` it has a file descriptor to watch. With `notify`, the callback thread calls
-/// that when there is something to drain. `len()` is the number of awaited futures and waiting
+/// `notify` when there is something to drain. `len()` is the number of awaited futures and waiting
 /// calls.
 #[pyclass(frozen, weakref, module = "thalweg._core")]
 pub(crate) struct Completions {
@@ -88,7 +88,7 @@ impl Completions {
         })
     }
 
-    /// Returns the file descriptor to watch. `OSError` if there is none.
+    /// Returns the file descriptor to watch. Raises `OSError` if there is none.
     fn fileno(&self) -> PyResult<i32> {
         let found = self.queue.descriptor();
         found.ok_or_else(|| PyOSError::new_err("there is no descriptor to watch"))
@@ -96,7 +96,7 @@ impl Completions {
 
     /// Delivers completions. If there are many, it lets the loop run other callbacks in between.
     ///
-    /// It runs in the loop's thread.
+    /// Call it in the loop's thread.
     fn drain(&self, py: Python<'_>) {
         self.queue.silence();
         let mut delivered = 0;

@@ -142,8 +142,8 @@ impl<O: PyOperation<Output = ()>> PyOperation for Finishing<O> {
 /// arguments, as that of `Producer`. Before `_open`, calls raise `IllegalStateError`.
 ///
 /// Its coroutines are `ProducerCoroutine` objects. A call does nothing before it is awaited. A
-/// cancelled call stops waiting. It raises `IllegalStateError` in a loop other than that of
-/// `_open`, after the close, and in a forked child. It never blocks its thread.
+/// cancelled call stops waiting. A call raises `IllegalStateError` in a loop other than that of
+/// `_open`, after the close, and in a forked child. No call blocks its thread.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncProducer(OnceLock<Opened>);
 
@@ -214,9 +214,9 @@ impl AsyncProducer {
 
     /// Adds a record to its batch, and returns a future of its result (aiokafka).
     ///
-    /// If it need not wait, it appends the record without a task switch. After some hundred such
-    /// sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`. The
-    /// await raises the errors. If it is cancelled before the append, the record is not sent.
+    /// If it does not have to wait, it appends the record without a task switch. After some hundred
+    /// such sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`.
+    /// `await` raises the errors. If it is cancelled before the append, the record is not sent.
     /// Cancelling the returned future does not cancel the record.
     #[pyo3(signature = (topic, value = None, key = None, partition = None, timestamp_ms = None, headers = None))]
     #[allow(clippy::too_many_arguments)]
@@ -283,7 +283,7 @@ impl AsyncProducer {
         Ok(opened.coroutine_of_rows(py, sending))
     }
 
-    /// Waits until the futures of all records sent before have their result.
+    /// Waits until every record sent before has its result, as `Producer.flush`.
     #[pyo3(signature = (timeout = None))]
     fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<ProducerCoroutine> {
         let client = &self.opened(py)?.core.client;
@@ -390,7 +390,7 @@ impl AsyncProducer {
 
     /// Whether it was stopped, or belongs to the parent of this process.
     ///
-    /// False before the start.
+    /// It is False before the start.
     #[getter]
     fn closed(&self) -> bool {
         self.0

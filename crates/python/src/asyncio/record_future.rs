@@ -20,7 +20,7 @@ use crate::convert::errors;
 use crate::interpreter::untracked::NotTraversed;
 use crate::producing::futures::{Awaited, Outcome, SentRecord};
 
-/// The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
+/// The result of one `send` for asyncio. You can await it like an `asyncio.Future`.
 ///
 /// You can also pass it to `gather`, `wait`, `shield` and `wait_for`. It completes when the batch
 /// of the record completes. Cancelling it does not cancel the record. If no code asks for its

@@ -17,10 +17,11 @@ pub(crate) struct BrokerFaults(pub(super) Arc<Shared>);
 
 #[pymethods]
 impl BrokerFaults {
-    /// Adds a fault and returns its id.
+    /// Adds a fault and returns its ID.
     ///
-    /// `api` None: any API. `times` None: until it is removed. A request is hit by at most one
-    /// fault: the first that matches, in the order in which they were added.
+    /// If `api` is None, the fault applies to any API. If `times` is None, it stays until you
+    /// remove it. At most one fault hits a request: the first that matches, in the order in which
+    /// you added them.
     #[pyo3(signature = (api, action, node = None, topic = None, error_code = 0, delay_ms = 0, times = Some(1), iterations = 0))]
     #[allow(clippy::too_many_arguments)]
     fn add(
@@ -77,7 +78,7 @@ impl BrokerFaults {
         })
     }
 
-    /// Returns how many requests the fault has hit, also after it is used up.
+    /// Returns how many requests the fault has hit, even after it is used up.
     fn hits(&self, py: Python<'_>, fault: u64) -> PyResult<u64> {
         self.0.ask(py, |core| {
             Ok(core

@@ -44,8 +44,8 @@ impl BrokerGroups {
 impl BrokerGroups {
     /// Makes the broker announce the APIs of groups and pass on their requests.
     ///
-    /// A second call does nothing. `IllegalStateError` unless the broker runs. The methods below
-    /// raise `IllegalStateError` before this call.
+    /// A second call does nothing. Raises `IllegalStateError` unless the broker runs. Before this
+    /// call, all methods but `options` raise `IllegalStateError`.
     fn serve(&self, py: Python<'_>) -> PyResult<()> {
         let service = self.0.ask(py, RunningBroker::serve_groups)?;
         let clock = service.clock();
@@ -63,7 +63,8 @@ impl BrokerGroups {
 
     /// Waits without the GIL, and returns the oldest events, at most 500, in order.
     ///
-    /// An empty list: the time is over. None: the broker is closed. Only one thread may wait.
+    /// Returns an empty list when the time is over, and None when the broker is closed. Only one
+    /// thread may wait.
     #[pyo3(signature = (timeout_ms = None))]
     fn next_events<'py>(
         &self,
@@ -76,10 +77,10 @@ impl BrokerGroups {
         }
     }
 
-    /// Answers a request. Returns False if the client no longer waits.
+    /// Responds to a request. Returns False if the client no longer waits.
     ///
-    /// `ValueError`, `TypeError`: the body does not fit the schema or version of the response. The
-    /// client then gets `UNKNOWN_SERVER_ERROR`.
+    /// Raises `ValueError` or `TypeError` if the body does not fit the schema or version of the
+    /// response. The client then gets `UNKNOWN_SERVER_ERROR`.
     fn answer(&self, py: Python<'_>, token: u64, body: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.service(py)? {
             Some(groups) => answer(py, &groups, GroupTicket(token), body),
@@ -160,7 +161,7 @@ fn next_events<'py>(
     Ok(Some(list))
 }
 
-/// Converts an event. `None`: the request could not be read, and was answered with an error.
+/// Converts an event. `None`: the request could not be read, and got an error as its response.
 fn event_to_py<'py>(
     py: Python<'py>,
     service: &GroupService,

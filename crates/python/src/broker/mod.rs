@@ -33,14 +33,14 @@ const ADDRESS_IN_USE: &str = "EADDRINUSE";
 ///
 /// The constructor takes the options, which `start` checks. It opens nothing. `configs` are Kafka's
 /// broker options under their dotted names. Port 0 means any free ports. With another port, the
-/// nodes use port, port + 1, ... `users` are names and passwords. `tls` are PEM texts: the chain,
-/// the key, and the authorities of clients. `jwks` is a JSON Web Key Set.
+/// nodes use port, port + 1, ... `users` are names and passwords. `tls` has the chain, the key, and
+/// the authorities of clients, in PEM format. `jwks` is a JSON Web Key Set.
 ///
 /// The calls about topics, ports, nodes, requests and faults raise `IllegalStateError` unless the
 /// broker runs.
 ///
 /// Raises:
-///     `ValueError`: If nodes < 1, or the broker does not have the protocol or the mechanism.
+///     `ValueError`: If nodes < 1, or the broker does not support the protocol or the mechanism.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct EmbeddedBroker(Arc<Shared>);
 
@@ -96,9 +96,13 @@ impl EmbeddedBroker {
 
     /// Starts the broker. Returns when all nodes accept connections.
     ///
-    /// `OSError` (`EADDRINUSE`) names the port. `KafkaConfigurationError`: an unknown option, a
-    /// wrong value, or ports above 65535. `IllegalStateError` after `close()`. A second call does
-    /// nothing.
+    /// A second call does nothing.
+    ///
+    /// Raises:
+    ///     `OSError`: If a port is in use (`EADDRINUSE`). The error names the port.
+    ///     `KafkaConfigurationError`: If an option is unknown, a value is wrong, or a port is above
+    ///         65535.
+    ///     `IllegalStateError`: After `close()`.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         let started = self.0.with_state(py, |state| match state {
             State::Running(_) => Ok(()),
@@ -137,7 +141,7 @@ impl EmbeddedBroker {
         })
     }
 
-    /// The port of each node. `IllegalStateError` before `start()`.
+    /// The port of each node. It raises `IllegalStateError` before `start()`.
     #[getter]
     fn ports(&self, py: Python<'_>) -> PyResult<Vec<u16>> {
         self.0.ask(py, |core| Ok(core.ports()))
@@ -145,7 +149,7 @@ impl EmbeddedBroker {
 
     /// The addresses of all nodes: 'host:port,host:port'.
     ///
-    /// `IllegalStateError` before `start()`.
+    /// Raises `IllegalStateError` before `start()`.
     #[getter]
     fn bootstrap_servers(&self, py: Python<'_>) -> PyResult<String> {
         self.0.ask(py, |core| Ok(core.bootstrap_servers()))
@@ -162,7 +166,8 @@ impl EmbeddedBroker {
 
     /// Creates a topic.
     ///
-    /// `TopicAlreadyExistsError`, `InvalidTopicError`, `InvalidPartitionsError`, ...
+    /// Raises Kafka's errors: `TopicAlreadyExistsError`, `InvalidTopicError`,
+    /// `InvalidPartitionsError`, and others.
     #[pyo3(signature = (name, num_partitions = 1, replication_factor = 1, configs = None))]
     fn create_topic(
         &self,
@@ -178,7 +183,7 @@ impl EmbeddedBroker {
         })
     }
 
-    /// Deletes a topic. `UnknownTopicOrPartitionError` if it does not exist.
+    /// Deletes a topic. Raises `UnknownTopicOrPartitionError` if it does not exist.
     fn delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.0.ask(py, |core| core.delete_topic(name))
     }
@@ -190,7 +195,7 @@ impl EmbeddedBroker {
 
     /// Returns the node ID of a partition's leader, or -1 if no node runs.
     ///
-    /// `UnknownTopicOrPartitionError` if the partition does not exist.
+    /// Raises `UnknownTopicOrPartitionError` if the partition does not exist.
     fn leader(&self, py: Python<'_>, partition: (String, i32)) -> PyResult<i32> {
         self.0
             .ask(py, |core| core.leader(&partition.0, partition.1))
@@ -198,8 +203,10 @@ impl EmbeddedBroker {
 
     /// Makes a node the leader of a partition, with a higher leader epoch.
     ///
-    /// `ValueError`: there is no such node. `BrokerNotAvailableError`: the node is stopped.
-    /// `UnknownTopicOrPartitionError`: the partition does not exist.
+    /// Raises:
+    ///     `ValueError`: If there is no such node.
+    ///     `BrokerNotAvailableError`: If the node is stopped.
+    ///     `UnknownTopicOrPartitionError`: If the partition does not exist.
     fn move_leader(&self, py: Python<'_>, partition: (String, i32), node: i32) -> PyResult<()> {
         self.0
             .ask(py, |core| core.move_leader(&partition.0, partition.1, node))
@@ -207,19 +214,19 @@ impl EmbeddedBroker {
 
     /// Makes a node the coordinator of the group and the transactional id with this name.
     ///
-    /// `ValueError` if there is no such node.
+    /// Raises `ValueError` if there is no such node.
     fn move_coordinator(&self, py: Python<'_>, key: &str, node: i32) -> PyResult<()> {
         self.0.ask(py, |core| core.move_coordinator(key, node))
     }
 
     /// Stops a node: closes its port and connections, and moves its partitions' leaders.
     ///
-    /// `ValueError` if there is no such node.
+    /// Raises `ValueError` if there is no such node.
     fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         self.0.ask(py, |core| core.stop_node(node))
     }
 
-    /// Starts a stopped node on its old port. `ValueError` if there is no such node.
+    /// Starts a stopped node on its old port. Raises `ValueError` if there is no such node.
     fn start_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         self.0.ask(py, |core| core.start_node(node))
     }
@@ -239,7 +246,7 @@ impl EmbeddedBroker {
         thalweg_broker::options::broker_option_names().collect()
     }
 
-    /// Returns {API name: number of requests since start, answered or not}.
+    /// Returns {API name: number of requests since the start, with or without a response}.
     #[pyo3(signature = (api = None))]
     fn requests(&self, py: Python<'_>, api: Option<&str>) -> PyResult<BTreeMap<String, u64>> {
         let key = api.map(api_key).transpose()?;

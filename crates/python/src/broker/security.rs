@@ -20,7 +20,8 @@ pub(crate) struct BrokerSecurity(pub(super) Arc<Shared>);
 
 #[pymethods]
 impl BrokerSecurity {
-    /// Adds a user, or changes its password. `KafkaConfigurationError` if one is not valid.
+    /// Adds a user, or changes its password. Raises `KafkaConfigurationError` if the name or the
+    /// password is not valid.
     fn set_user(&self, py: Python<'_>, user: &str, password: &str) -> PyResult<()> {
         let password = Secret::new(password);
         self.0.ask(py, |core| core.set_user(user, &password))
@@ -31,15 +32,15 @@ impl BrokerSecurity {
         self.0.ask(py, |core| core.remove_user(user))
     }
 
-    /// Replaces the keys that verify tokens. `ValueError`: not a JSON Web Key Set.
+    /// Replaces the keys that verify tokens. Raises `ValueError` if it is not a JSON Web Key Set.
     fn set_jwks(&self, py: Python<'_>, jwks: &str) -> PyResult<()> {
         let jwks = parsed(jwks)?;
         self.0.ask(py, |core| core.set_jwks(jwks))
     }
 
-    /// Creates an ACL with Kafka's words in upper case. `ValueError`: an unknown word.
+    /// Creates an ACL with Kafka's words in upper case. Raises `ValueError` for an unknown word.
     ///
-    /// `KafkaConfigurationError` without an authorizer.
+    /// Raises `KafkaConfigurationError` without an authorizer.
     #[allow(clippy::too_many_arguments)]
     fn create_acl(
         &self,
@@ -72,12 +73,12 @@ impl BrokerSecurity {
         self.0.ask(py, |core| core.create_acl(acl))
     }
 
-    /// Returns the certificate of the broker's own authority. None: it has no such one.
+    /// Returns the certificate of the broker's own authority, or None if it has none.
     fn authority_pem(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.0.ask(py, |core| Ok(core.authority_pem()))
     }
 
-    /// Returns a certificate and its key. `KafkaConfigurationError` without an authority.
+    /// Returns a certificate and its key. Raises `KafkaConfigurationError` without an authority.
     fn client_certificate(&self, py: Python<'_>, name: &str) -> PyResult<(String, String)> {
         let (certificate, key) = self.0.ask(py, |core| core.client_certificate(name))?;
         Ok((certificate, key.reveal().to_owned()))
@@ -85,12 +86,13 @@ impl BrokerSecurity {
 
     /// Refuses a client certificate from now on.
     ///
-    /// `KafkaConfigurationError` if the broker has not made it, or looks at no certificates.
+    /// Raises `KafkaConfigurationError` if the broker has not created it, or does not check
+    /// certificates.
     fn revoke_certificate(&self, py: Python<'_>, certificate: &str) -> PyResult<()> {
         self.0.ask(py, |core| core.revoke_certificate(certificate))
     }
 
-    /// Ends all SASL sessions. `KafkaConfigurationError` without SASL.
+    /// Ends all SASL sessions. Raises `KafkaConfigurationError` without SASL.
     fn expire_sessions(&self, py: Python<'_>) -> PyResult<()> {
         self.0
             .ask(py, thalweg_broker::EmbeddedBroker::expire_sessions)

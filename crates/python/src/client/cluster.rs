@@ -66,13 +66,13 @@ fn tell_id(py: Python<'_>, view: ClientView, f: Py<PyAny>, mut told: Option<Str>
 
 #[pymethods]
 impl ClusterMetadata {
-    /// The cluster's ID. None: no broker has sent it yet.
+    /// The cluster's ID, or None if no broker has sent it yet.
     #[getter]
     fn cluster_id(&self) -> Option<&str> {
         self.0.cluster_id.as_deref()
     }
 
-    /// The controller. None: it is not known.
+    /// The controller, or None if it is not known.
     #[getter]
     fn controller<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let id = self.0.controller;
@@ -118,7 +118,7 @@ impl ClusterMetadata {
             .transpose()
     }
 
-    /// Returns all partition ids, or None if the topic is not known, as in kafka-python.
+    /// Returns all partition IDs, or None if the topic is not known, as in kafka-python.
     fn partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
         let known = self.0.topic(topic)?;
         Some(
@@ -154,7 +154,7 @@ impl ClusterMetadata {
         Some(led.map(|partition| partition.index).collect())
     }
 
-    /// Returns the leader's node id. None: unknown partition. -1: no leader.
+    /// Returns the leader's node ID, -1 if there is no leader, or None if the partition is unknown.
     fn leader_for_partition(&self, partition: (String, i32)) -> Option<i32> {
         let found = self.0.partition(&partition.0, partition.1)?;
         Some(found.leader.unwrap_or(-1))

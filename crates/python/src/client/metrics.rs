@@ -37,8 +37,8 @@ impl Timer {
 
 /// Calls `f()` on the callback thread every `seconds`. Logs what it raises.
 ///
-/// Calls that would come too late are skipped. Do not call it at exit. A forked child has none of
-/// its parent's timers.
+/// It skips calls that would come too late. Do not call it at exit. A forked child has none of its
+/// parent's timers.
 #[pyfunction]
 pub(crate) fn call_every(seconds: f64, f: Py<PyAny>) -> PyResult<Timer> {
     let every = duration_ms(seconds * 1_000.0);

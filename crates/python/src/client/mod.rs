@@ -99,11 +99,12 @@ impl Client {
     /// Args:
     ///     api: Kafka's name of the API.
     ///     body: The fields.
-    ///     node: A node id, "controller", or the least loaded broker (None, "any"). Or a
+    ///     node: A node ID, "controller", or the least loaded broker (None, "any"). Or a
     ///         coordinator, ("coordinator", "group" | "transaction", key), which is looked up and
     ///         cached. `forget_coordinator` drops it from the cache.
-    ///     version: None: the highest version that both sides support, up to `max_version`.
-    ///     `timeout_ms`: None: `request_timeout_ms`.
+    ///     version: The version to use. None means the highest version that both sides support, up
+    ///         to `max_version`.
+    ///     `timeout_ms`: The limit in milliseconds. None means `request_timeout_ms`.
     ///     `max_version`: The highest version to use.
     ///
     /// It retries only to reach the node. Requests to a coordinator use the group connection.
@@ -163,7 +164,7 @@ impl Client {
 
     /// Returns the version that `request` would use, for bodies that differ by version.
     ///
-    /// It connects if necessary. `IncompatibleBrokerVersion` if there is no common version.
+    /// It connects if necessary. Raises `IncompatibleBrokerVersion` if there is no common version.
     #[pyo3(signature = (api, node = None, max_version = None))]
     fn negotiate(
         &self,
@@ -187,7 +188,7 @@ impl Client {
 
     /// Requests metadata and returns the response as `request` does. It creates no topic.
     ///
-    /// None: all topics, []: no topics.
+    /// With None, it requests all topics. With [], it requests none.
     #[pyo3(signature = (topics = None, timeout_ms = None))]
     fn metadata<'py>(
         &self,
@@ -220,8 +221,8 @@ impl Client {
 
     /// Calls `f(cluster_id)` on the callback thread when the ID becomes known or changes.
     ///
-    /// If it is already known, the first call is at once. It ends when the client is closed. Errors
-    /// of f are logged.
+    /// If the ID is already known, the first call is at once. The calls end when the client is
+    /// closed. The client logs the errors of f.
     fn watch_cluster_id(&self, f: Py<PyAny>) {
         cluster::watch_id(self.view().clone(), f);
     }
@@ -272,7 +273,8 @@ impl Client {
 
     /// Changes the credentials of PLAIN or SCRAM for the next authentication.
     ///
-    /// Connections that exist stay. `KafkaConfigurationError` if the client has another mechanism.
+    /// Open connections stay open. Raises `KafkaConfigurationError` if the client has another
+    /// mechanism.
     fn set_sasl_credentials(
         &self,
         py: Python<'_>,
@@ -294,7 +296,7 @@ impl Client {
         Ok(principal.explained(text, api_key(api)?, ErrorCode(code), resource))
     }
 
-    /// Closes the client. `IllegalStateError` if it belongs to a producer or consumer.
+    /// Closes the client. Raises `IllegalStateError` if it belongs to a producer or consumer.
     #[pyo3(signature = (timeout_ms = None))]
     fn close(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Handle::Own(client) = &self.0 else {

@@ -23,7 +23,7 @@ struct RequestState {
 }
 
 impl RequestState {
-    /// Returns the response if it has arrived. Otherwise the waker is woken when it arrives.
+    /// Returns the response if it has arrived. Otherwise its arrival wakes the waker.
     fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
         if self.generation.is_inherited() {
             // Checked first: in a child, threads that do not exist may hold the locks below.
@@ -134,7 +134,7 @@ impl PendingRequest {
         self.0.answer_bytes()
     }
 
-    /// Waits for the response. Raises as `Client.request`.
+    /// Waits for the response. Raises the errors of `Client.request`.
     #[pyo3(signature = (timeout_ms = None))]
     pub(super) fn result<'py>(
         &self,
@@ -147,9 +147,9 @@ impl PendingRequest {
         values::to_py_in_background(py, answer.known(py)?)
     }
 
-    /// Calls `f(self)` on the callback thread when done.
+    /// Calls `f(self)` on the callback thread when the response or an error has arrived.
     ///
-    /// If it is done already, it calls f at once in this thread.
+    /// If it has arrived already, it calls f at once in this thread.
     fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {
         let py = slf.py();
         let this = slf.clone().unbind();

@@ -131,7 +131,8 @@ impl Consumer {
 
     /// Returns the buffered records as a `RecordTable`, at most `max_bytes`.
     ///
-    /// None: `poll_arrow_max_bytes`. It waits only for the first record.
+    /// If `max_bytes` is None, the limit is `poll_arrow_max_bytes`. It waits only for the first
+    /// record.
     #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None, max_bytes = None))]
     fn poll_arrow(
         &self,
@@ -148,7 +149,7 @@ impl Consumer {
 
     /// Sets the position of an assigned partition.
     ///
-    /// `IllegalStateError` if it is not assigned, or another thread uses the consumer.
+    /// Raises `IllegalStateError` if it is not assigned, or another thread uses the consumer.
     #[pyo3(signature = (partition, offset, leader_epoch = -1))]
     fn seek(
         &self,
@@ -167,7 +168,7 @@ impl Consumer {
 
     /// Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
     ///
-    /// A later call looks the offsets up. Errors as in `seek`.
+    /// A later call looks the offsets up. It raises the errors of `seek`.
     fn _seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
         let reset = reset_of(r#where)?;
         let core = self.core(py)?;
@@ -179,8 +180,8 @@ impl Consumer {
 
     /// Returns the offset of the next record, and waits until it is known.
     ///
-    /// While it waits, it runs `before_poll` with False. `KafkaTimeoutError` after the timeout,
-    /// `IllegalStateError` if the partition is not assigned. It also raises the error that prevents
+    /// While it waits, it runs `before_poll` with False. It raises `KafkaTimeoutError` after the
+    /// timeout, `IllegalStateError` if the partition is not assigned, and the error that prevents
     /// the lookup, as `poll` does.
     #[pyo3(signature = (partition, timeout_ms = None))]
     fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> PyResult<i64> {
@@ -216,7 +217,7 @@ impl Consumer {
             .collect()
     }
 
-    /// Sets the committed offsets that were found. None: nothing is committed.
+    /// Sets the committed offsets that were found, or None where nothing is committed.
     ///
     /// A partition without a committed offset follows the reset policy. The call ignores partitions
     /// that got a position by a seek, or were revoked, since. The driver calls it.
@@ -228,7 +229,7 @@ impl Consumer {
 
     /// Pauses partitions as `pause`, without its checks.
     ///
-    /// It keeps the buffered records. `IllegalStateError` if a partition is not assigned.
+    /// It keeps the buffered records. Raises `IllegalStateError` if a partition is not assigned.
     fn _pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
@@ -288,7 +289,7 @@ impl Consumer {
     /// `offsets_for_times`.
     ///
     /// The rows are in the order of the targets, with the offset -1 if there is no such record. The
-    /// timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp.
+    /// timestamps of KIP-79 and KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp. Raises
     /// `KafkaTimeoutError`.
     #[pyo3(signature = (targets, timeout_ms = None))]
     fn _list_offsets(
@@ -314,25 +315,25 @@ impl Consumer {
     /// They replace the heartbeats of earlier calls, and need no Python thread. The first one is
     /// sent after one interval, counted from now or from the last earlier heartbeat. At most one is
     /// in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
-    /// whichever is less, its connection is closed, and the coordinator is looked up again.
+    /// whichever is less, the client closes its connection and looks up the coordinator again.
     ///
-    /// Responses that contain nothing new are dropped: `ErrorCode` 0, the `MemberEpoch` that was
-    /// sent (if the API has one), and a null Assignment. The `HeartbeatIntervalMs` of a response
-    /// becomes the interval, and later heartbeats contain its `MemberEpoch` if that is higher. All
-    /// other responses go to `_notable_heartbeats`:
+    /// The I/O thread drops responses that contain nothing new: `ErrorCode` 0, the `MemberEpoch`
+    /// that was sent (if the API has one), and a null Assignment. The `HeartbeatIntervalMs` of a
+    /// response becomes the interval, and later heartbeats contain its `MemberEpoch` if that is
+    /// higher. All other responses go to `_notable_heartbeats`:
     /// - After `REBALANCE_IN_PROGRESS`, heartbeats continue at the interval, because the group
     ///   keeps only members that send them.
     /// - After `COORDINATOR_LOAD_IN_PROGRESS`, `NOT_COORDINATOR`, `COORDINATOR_NOT_AVAILABLE`, a
     ///   lost connection or a timeout, they continue after a growing `retry_backoff_ms`, and the
-    ///   coordinator is looked up again.
-    /// - Any other error code, or an error that no retry cures, pauses them until the next call of
-    ///   this method.
+    ///   client looks up the coordinator again.
+    /// - Any other error code, or an error that no retry can fix, pauses them until the next call
+    ///   of this method.
     ///
     /// If no poll, `poll_arrow` or iteration begins or ends for `max_poll_interval_ms` (time inside
-    /// one of them does not count), `leave` (API, body) is sent once, heartbeats stop, and
-    /// `_poll_expired` reports it. To send the same API with `_core_client`, stop the heartbeats
-    /// first. `ValueError` as in `Client.request`, and for intervals below 1. A `TypeError` names
-    /// the field.
+    /// one of them does not count), the I/O thread sends `leave` (API, body) once and stops the
+    /// heartbeats, and `_poll_expired` reports it. To send the same API with `_core_client`, stop
+    /// the heartbeats first. Raises `ValueError` as `Client.request` does, and for intervals below
+    /// 1. A `TypeError` names the field.
     fn _heartbeat(
         &self,
         py: Python<'_>,
@@ -350,8 +351,8 @@ impl Consumer {
     /// response's `GenerationId` and `MemberId` in the body, without Python. They do not begin if
     /// `_heartbeat`, `_stop_heartbeat` or this method was called since.
     ///
-    /// `timeout_ms` is that of `Client.submit`. `ValueError` as in `Client.submit` and
-    /// `_heartbeat`.
+    /// `timeout_ms` is that of `Client.submit`. Raises `ValueError` as `Client.submit` and
+    /// `_heartbeat` do.
     fn _join(
         &self,
         py: Python<'_>,
@@ -392,7 +393,7 @@ impl Consumer {
         Ok(self.core(py)?.client.old_heartbeat_is_in_flight())
     }
 
-    /// Takes the flag that `max_poll_interval_ms` has passed without a poll.
+    /// Returns whether `max_poll_interval_ms` has passed without a poll, and clears this flag.
     fn _poll_expired(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.core(py)?.client.take_poll_expired())
     }
@@ -400,7 +401,7 @@ impl Consumer {
     /// Reserves the consumer for the calling thread: only one at a time is in a call or a poll.
     ///
     /// It ends with `_end_use`. Calls may be nested. A poll that waits, or does the coordinator's
-    /// work, reserves it too. `IllegalStateError` if another thread uses the consumer.
+    /// work, reserves it too. Raises `IllegalStateError` if another thread uses the consumer.
     fn _begin_use(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.begin_use(py)
     }
@@ -426,8 +427,8 @@ impl Consumer {
     /// Returns (since, from, to, count) of each partition's returned records.
     ///
     /// Marks use it. `since` is a number that each assignment, seek or reset changes. `from` and
-    /// `to` are the positions before the first record and after the last one. None: no record was
-    /// returned.
+    /// `to` are the positions before the first record and after the last one. An entry is None if
+    /// no record was returned.
     #[allow(clippy::type_complexity)]
     fn _handed_out(
         &self,

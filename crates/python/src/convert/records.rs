@@ -66,11 +66,11 @@ pub(crate) struct RecordRun {
     pub(crate) timestamp_type: i8,
 }
 
-/// One consumed record. It behaves as kafka-python's namedtuple, but is not a tuple subclass.
+/// One consumed record. It behaves like kafka-python's namedtuple, but is not a tuple subclass.
 ///
 /// It keeps the raw bytes of the headers and parses them on first access. All arguments are
-/// required, by position or keyword. It compares, orders and hashes as the tuple of its fields,
-/// also with plain tuples. You can pickle and copy it.
+/// required, by position or keyword. It compares, orders and hashes like the tuple of its fields,
+/// including with plain tuples. You can pickle and copy it.
 // tests/unit/consumer/test_records.py runs the same assertions on both.
 #[pyclass(frozen, generic, module = "thalweg._core")]
 pub(crate) struct ConsumerRecord {
@@ -157,7 +157,7 @@ impl ConsumerRecord {
         self.run.partition
     }
 
-    /// The leader epoch of the record's batch. None: the batch has none.
+    /// The leader epoch of the record's batch, or None if the batch has none.
     #[getter]
     fn leader_epoch(&self) -> Option<i32> {
         optional_epoch(self.run.leader_epoch)
@@ -175,7 +175,7 @@ impl ConsumerRecord {
         self.timestamp
     }
 
-    /// What the timestamp is: 0 `CreateTime`, 1 `LogAppendTime`.
+    /// The type of the timestamp: 0 is `CreateTime`, 1 is `LogAppendTime`.
     #[getter]
     fn timestamp_type(&self) -> i8 {
         self.run.timestamp_type
@@ -214,19 +214,19 @@ impl ConsumerRecord {
         self.checksum.as_ref().map(|value| value.clone_ref(py))
     }
 
-    /// The size of the key in bytes, before it was deserialized. -1: there is no key.
+    /// The size of the key in bytes, before it was deserialized, or -1 if there is no key.
     #[getter]
     fn serialized_key_size(&self) -> i32 {
         self.key_size
     }
 
-    /// The size of the value in bytes, before it was deserialized. -1: there is no value.
+    /// The size of the value in bytes, before it was deserialized, or -1 if there is no value.
     #[getter]
     fn serialized_value_size(&self) -> i32 {
         self.value_size
     }
 
-    /// The total size of the headers' names and values in bytes. -1: there are no headers.
+    /// The total size of the headers' names and values in bytes, or -1 if there are no headers.
     #[getter]
     fn serialized_header_size(&self) -> i32 {
         self.header_size
@@ -244,7 +244,7 @@ impl ConsumerRecord {
 
     /// Returns a record with other values of these fields.
     ///
-    /// `ValueError` names a field that is unknown.
+    /// Raises a `ValueError` that names an unknown field.
     #[pyo3(signature = (**kwargs))]
     fn _replace<'py>(
         slf: &Bound<'py, Self>,
@@ -266,7 +266,8 @@ impl ConsumerRecord {
         slf.get_type().call((), Some(&values))
     }
 
-    /// Creates a record from an iterable of all fields. `TypeError` if their number is wrong.
+    /// Creates a record from an iterable of all fields. Raises `TypeError` if their number is
+    /// wrong.
     #[classmethod]
     fn _make<'py>(
         cls: &Bound<'py, PyType>,
@@ -291,7 +292,7 @@ impl ConsumerRecord {
             .extract()
     }
 
-    /// Returns the index of the first field with this value. `ValueError` if there is none.
+    /// Returns the index of the first field with this value. Raises `ValueError` if there is none.
     #[pyo3(signature = (value, start = 0, stop = isize::MAX, /))]
     fn index(
         &self,

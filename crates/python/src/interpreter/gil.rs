@@ -66,7 +66,7 @@ pub(crate) fn sleep(
 
 /// Returns the timeout in seconds that a call was given as a duration. `None`: no limit.
 ///
-/// `ValueError` if it is NaN, which would mean no limit.
+/// Raises `ValueError` if it is NaN, which would mean no limit.
 pub(crate) fn given_seconds(timeout: Option<f64>) -> PyResult<Option<Duration>> {
     if timeout.is_some_and(f64::is_nan) {
         let text = "timeout must be a number of seconds, 0 or more, got nan";

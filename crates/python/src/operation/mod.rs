@@ -4,8 +4,8 @@
 //! KafkaProducer     run():      poll ── nothing yet ──▶ sleep without the GIL until woken, poll
 //! AIOKafkaProducer  coroutine:  poll ── nothing yet ──▶ suspend the task until woken, poll
 //! ```
-//! Both APIs poll the same operation (`asyncio/coroutine.rs` has the coroutine). Most operations are
-//! those of the network crate ([`Operation`]), which know no Python. The other ones convert Python
+//! Both APIs poll the same operation (`asyncio/coroutine.rs` has the coroutine). Most operations
+//! are those of the network crate ([`Operation`]), which know no Python. The others convert Python
 //! objects between their waits, or run the application's code.
 //!
 //! The polls of a `KafkaConsumer` are not among them: they keep their state locked while they sleep

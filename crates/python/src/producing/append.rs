@@ -47,8 +47,8 @@ impl OpenProducer {
         open.map_err(|error| errors::raised(errors::producer(py, &error)))
     }
 
-    /// Appends a record, with the memory that a wait reserved if there was one. Returns `None` if the
-    /// send must wait for `waits.current` first.
+    /// Appends a record, with the memory that a wait reserved if there was one. Returns `None` if
+    /// the send must wait for `waits.current` first.
     #[inline]
     pub(crate) fn append(
         &self,

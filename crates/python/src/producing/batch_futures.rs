@@ -239,7 +239,7 @@ impl FutureBatchMetadata {
 
 #[pymethods]
 impl FutureBatchMetadata {
-    /// Waits for all rows, at most `timeout` seconds. None: without limit.
+    /// Waits for all rows, at most `timeout` seconds. None means no limit.
     ///
     /// Raises `BatchSendError(errors=[(row, exception)], metadata=...)` if any row failed, or
     /// `KafkaTimeoutError` after the timeout.

@@ -313,7 +313,7 @@ impl FutureRecordMetadata {
 
 #[pymethods]
 impl FutureRecordMetadata {
-    /// Waits for the result, at most `timeout` seconds. None: without limit.
+    /// Waits for the result, at most `timeout` seconds. None means no limit.
     ///
     /// Raises the error of the record, or `KafkaTimeoutError` after the timeout. The record may
     /// still be written then: call `get` again to keep waiting.

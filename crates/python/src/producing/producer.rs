@@ -56,8 +56,8 @@ impl Producer {
 
     /// Bootstraps within `bootstrap_timeout_ms`. Call it once.
     ///
-    /// `NoBrokersAvailable` names each address and its cause. If it raises, it closes what it has
-    /// opened.
+    /// Raises a `NoBrokersAvailable` that names each address with the cause. After an error, it has
+    /// closed what it had opened.
     #[pyo3(signature = (config, hooks = None))]
     fn _open(
         &self,
@@ -87,8 +87,10 @@ impl Producer {
     /// 3. Metadata. It waits at most `max_block_ms`, then raises `KafkaTimeoutError`. If a broker
     ///    refuses the topic, for example with `TopicAuthorizationFailedError`, the returned future
     ///    has failed with that error.
-    /// 4. Serializers. The result must be bytes, bytearray, memoryview or None, else `TypeError`.
-    /// 5. Partition. `ValueError` if it is negative, or does not exist after a metadata refresh.
+    /// 4. Serializers. The result must be bytes, bytearray, memoryview or None, otherwise
+    ///    `TypeError`.
+    /// 5. Partition. Raises `ValueError` if it is negative, or does not exist after a metadata
+    ///    refresh.
     /// 6. Size: `RecordTooLargeError`.
     /// 7. Buffer memory. It waits for the rest of `max_block_ms`, then raises
     ///    `BufferExhaustedError`.
@@ -154,9 +156,9 @@ impl Producer {
     /// `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
     /// rows, in place of the column. See docs/columns.md.
     ///
-    /// `data` has `__arrow_c_stream__` or `__arrow_c_array__`. `ValueError` names the column that
-    /// is not known. A timestamp before 1970 or a negative partition raises it too.
-    /// `IllegalStateError`: a Python serializer is set.
+    /// `data` has `__arrow_c_stream__` or `__arrow_c_array__`. A `ValueError` names the column that
+    /// is not known. A timestamp before 1970 or a negative partition raises it, too. Raises
+    /// `IllegalStateError` if a Python serializer is set.
     #[pyo3(signature = (topic, data, partition = None))]
     fn send_arrow<'py>(
         &self,
@@ -174,16 +176,16 @@ impl Producer {
 
     /// Waits until every record sent before has its result.
     ///
-    /// `KafkaTimeoutError` after `timeout` seconds. None: without limit.
+    /// Raises `KafkaTimeoutError` after `timeout` seconds. None means no limit.
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.flush(gil::given_seconds(timeout)?))
     }
 
-    /// Sends the remaining records for at most `timeout` seconds, then closes. None: no limit.
+    /// Sends the remaining records for at most `timeout` seconds, then closes. None means no limit.
     ///
-    /// The other records fail with a `KafkaTimeoutError`, and a warning is logged with their
+    /// The other records fail with a `KafkaTimeoutError`, and the client logs a warning with their
     /// number. A second call does nothing.
     #[pyo3(signature = (timeout = None))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
@@ -224,7 +226,7 @@ impl Producer {
         run(py, &mut call)
     }
 
-    /// Returns the producer id and epoch. None if nothing was sent in the transaction.
+    /// Returns the producer ID and epoch, or None if nothing was sent in the transaction.
     fn _prepare_transaction(&self, py: Python<'_>) -> PyResult<Option<(i64, i16)>> {
         let core = self.core(py)?;
         let prepared = run(py, &mut core.client.prepare_transaction(core.max_block))?;
@@ -233,13 +235,13 @@ impl Producer {
 
     /// Waits for all records of the transaction, then commits it.
     ///
-    /// Errors as in `init_transactions`.
+    /// Raises the errors of `init_transactions`.
     fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.commit_transaction(core.max_block))
     }
 
-    /// Aborts the transaction. Errors as in `init_transactions`.
+    /// Aborts the transaction. Raises the errors of `init_transactions`.
     fn abort_transaction(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core(py)?;
         run(py, &mut core.client.abort_transaction(core.max_block))

@@ -47,7 +47,8 @@ impl Rules {
         existed
     }
 
-    /// Returns the rules that hold for at least one principal.
+    /// Returns the rules that apply to a client: those of its principal and of all principals, at
+    /// its host.
     fn of<'a>(&'a self, who: Who<'a>) -> impl Iterator<Item = &'a Rule> {
         let everybody = (who.principal != EVERYBODY).then_some(EVERYBODY);
         let principals = [Some(who.principal), everybody].into_iter().flatten();
@@ -243,8 +244,8 @@ impl Acls {
         operation: Operation,
         resource_type: ResourceType,
     ) -> bool {
-        // As in Kafka, a name that no user has finds out about super users and about
-        // `allow.everyone.if.no.acl.found`.
+        // As in Kafka, the check of a name that no resource has shows whether the user is a super
+        // user, and whether `allow.everyone.if.no.acl.found` applies.
         if self.allows(who, operation, resource_type, "hardcode") {
             return true;
         }

@@ -106,7 +106,7 @@ impl Jwks {
 
     /// Returns the keys of a header's algorithm: the one that it names, or all if it names none.
     fn keys<'a>(&'a self, header: &Map<String, Value>) -> Option<impl Iterator<Item = &'a Key>> {
-        // An extension that must be understood, and that this code does not understand.
+        // The header names extensions that its reader must understand. This code supports none.
         if header.contains_key("crit") {
             return None;
         }

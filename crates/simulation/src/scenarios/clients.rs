@@ -159,8 +159,7 @@ pub(crate) struct Reads {
     pub(crate) refusals: u64,
 }
 
-/// Asks the broker for the ends: those that the consumer knows may be old, since responses get
-/// lost.
+/// Asks the broker for the ends. The consumer may know old ones, because responses get lost.
 fn at_the_end(consumer: &ConsumerClient, world: &World, partitions: &[TopicPartition]) -> bool {
     let known = consumer.consumer().partitions();
     partitions.iter().all(|partition| {

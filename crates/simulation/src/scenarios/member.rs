@@ -276,7 +276,7 @@ impl Member {
         awaiting.iter().map(|at| self.lanes.of(at)).collect()
     }
 
-    /// Responds with a committed offset. The response counts only if the lane still waits for it.
+    /// Passes a committed offset to the consumer. It counts only if the lane still waits for it.
     pub(crate) fn set_committed(&mut self, lane: i32, committed: Option<FetchPosition>) {
         self.core
             .set_committed(&[(self.lanes.partition(lane), committed)]);

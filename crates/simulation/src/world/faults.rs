@@ -44,7 +44,7 @@ pub struct FaultPlan {
     pub recreate_every: Option<Duration>,
 }
 
-/// Error codes with which a partition may respond to a Produce request.
+/// Error codes that the response to a Produce request may have for a partition.
 pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::NOT_LEADER_OR_FOLLOWER,
     ErrorCode::TOPIC_AUTHORIZATION_FAILED,
@@ -54,7 +54,7 @@ pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::KAFKA_STORAGE_ERROR,
 ];
 
-/// Error codes with which a partition may respond to a Fetch request.
+/// Error codes that the response to a Fetch request may have for a partition.
 pub(crate) const FETCH_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::TOPIC_AUTHORIZATION_FAILED,
     ErrorCode::NOT_LEADER_OR_FOLLOWER,

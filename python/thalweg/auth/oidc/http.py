@@ -215,7 +215,7 @@ def _converse(
 
 
 class _TooLarge(Exception):
-    """The endpoint sends more than a response may have."""
+    """The endpoint sends more bytes than a response may have."""
 
 
 class _Timed:

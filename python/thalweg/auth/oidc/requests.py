@@ -79,7 +79,7 @@ def _once(settings: Settings) -> Kept | Failure:
     if response.status == 200:
         return token_of(response, settings.sub_claim)
     failure = failure_of(response, secrets)
-    # Azure responds with these while its service is updated.
+    # Azure responds with these codes while its service is updated.
     failure.retriable |= settings.azure and response.status in (404, 410)
     return failure
 

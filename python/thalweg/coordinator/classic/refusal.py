@@ -1,4 +1,4 @@
-"""Texts for refused joins: a broker refuses a JoinGroup only with an error code."""
+"""Error messages for refused joins: a broker refuses a JoinGroup with only an error code."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -98,7 +98,7 @@ class GroupMember(Protocol):
 
 
 class OffsetRequests:
-    """Sends the requests of one consumer.
+    """Sends the requests about offsets of one consumer.
 
     Args:
         consumer: The core's consumer.
@@ -120,7 +120,7 @@ class OffsetRequests:
         return self._group_id
 
     def fetch(self, partitions: Collection[TopicPartition]) -> Request[ResponseBody | wire.Fetched]:
-        """Asks for committed offsets. For many partitions, the result is that of `wire.fetched`."""
+        """Requests committed offsets. For many partitions, the result is that of `wire.fetched`."""
         group = self._member.group_metadata()
 
         def submit() -> Request[ResponseBody]:
@@ -291,7 +291,7 @@ class CommittedOffsets:
         except AuthorizationError as error:
             self._due_ms = now_ms() + self._backoff.failed()
             client = self._consumer._core_client
-            # A right to read includes the right to see committed offsets.
+            # The permission to read includes the permission to see committed offsets.
             raise explained(client, error, "Fetch", self._requests.group_id()) from error
         self._backoff.reset()
         return self.look_up()  # of partitions that were assigned meanwhile

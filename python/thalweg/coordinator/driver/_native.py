@@ -2,7 +2,7 @@
 
     ConsumerCore ── _core_client ──> CoreClient ── submit ──> Request ── result ──> a response
                                           ├─ cluster ─> Cluster
-                                          └─ explained: says in an error which right is missing
+                                          └─ explained: says in an error which permission is missing
 
 The classes of `thalweg._core` satisfy these Protocols. tests/typing checks that.
 """
@@ -42,7 +42,7 @@ class Request(Protocol[_T_co]):
 
     @property
     def answer_bytes(self) -> int:
-        """The size of a response that has arrived and was not read yet, else 0."""
+        """The size of a response that has arrived and was not read yet, otherwise 0."""
 
     def result(self, timeout_ms: int | None = None) -> _T_co:
         """Waits for the result and returns it, or raises the error."""
@@ -148,7 +148,7 @@ class ConsumerCore(Protocol):
         """Stops the heartbeats and the watch of max_poll_interval_ms."""
 
     def _notable_heartbeats(self) -> list[tuple[ResponseBody | None, KafkaError | None, bool]]:
-        """Takes the responses with news. With each: whether its heartbeats are still in force."""
+        """Takes the responses with something new, each with whether its heartbeats are in force."""
 
     def _old_heartbeat_is_in_flight(self) -> bool:
         """Whether a replaced or stopped heartbeat has no response yet."""
@@ -157,7 +157,7 @@ class ConsumerCore(Protocol):
         """Takes the flag that max_poll_interval_ms has passed without a poll."""
 
 
-# ---------------------------------------------------------------------- missing rights
+# ---------------------------------------------------------------------- missing permissions
 
 
 def explained(client: CoreClient, error: _Error, api: str, group_id: str = "") -> _Error:

@@ -133,7 +133,7 @@ class Topics:
         return set() if self._found is None else set(self._found.names)
 
     def poll(self) -> Found | None:
-        """Sends a request if it is due. Returns the result of a response if it is new, else None.
+        """Sends a request if it is due. Returns what a response has, or None if nothing is new.
 
         Raises:
             TopicAuthorizationFailedError: For a topic subscribed to by name. It is asked for again.

@@ -220,7 +220,7 @@ class ConsumerMember:
         return self._report()
 
     def _report(self) -> list[MemberAction]:
-        """Says all to the broker; the response says all, too."""
+        """Reports everything to the broker. The response contains everything, too."""
         return self._reports.send((self._topics or frozenset(), self._regex), self._owned)
 
     # ------------------------------------------------------------------ responses

@@ -79,7 +79,7 @@ def description(group: "ConsumerGroup") -> dict[str, Any]:
 
 
 def view(group: "ConsumerGroup") -> View:
-    """Returns the view for responses to minimal heartbeats and commits; see steps.Publish."""
+    """Returns the view for responses to minimal heartbeats and commits. See `steps.Publish`."""
     return {
         "group_id": group.group_id,
         "kind": "consumer",

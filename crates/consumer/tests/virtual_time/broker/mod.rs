@@ -103,8 +103,8 @@ pub(crate) struct Broker {
     pub(crate) cut_at: Option<usize>,
     /// Sends the list of aborted transactions in reverse order.
     pub(crate) unsorted_aborted: bool,
-    /// The broker that responds to requests for metadata lags behind, and reports this ID for
-    /// every topic. Once a fetch has named it, another broker responds.
+    /// The broker that responds to requests for metadata lags behind, and reports this ID for every
+    /// topic. Once a fetch has named it, another broker responds.
     pub(crate) stale_id: Option<Uuid>,
     pub(crate) topic_errors: BTreeMap<String, ErrorCode>,
     pub(crate) list_errors: VecDeque<ErrorCode>,

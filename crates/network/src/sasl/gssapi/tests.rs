@@ -13,7 +13,7 @@ use crate::sasl::{SaslError, Session as _};
 
 const ESTABLISHED: Progress = Progress::Established { mutual: true };
 
-/// What the fake library answers, in this order.
+/// What the fake library returns, in this order.
 #[derive(Clone, Default)]
 struct Script {
     begin: Option<Failure>,

@@ -50,7 +50,7 @@ pub trait TokenProvider: Send + Sync {
 pub struct TokenReply(pub(super) oneshot::Sender<Result<Token, TokenError>>);
 
 impl TokenReply {
-    /// Answers. Perhaps no connection waits any more.
+    /// Passes the answer to the client. Does nothing if the client no longer waits for it.
     pub fn send(self, answer: Result<Token, TokenError>) {
         let _ = self.0.send(answer);
     }

@@ -85,8 +85,8 @@ impl AsyncConsumer {
 
     /// Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
     ///
-    /// It takes records of these partitions. Without any: of all assigned ones. The iteration ends
-    /// with `StopAsyncIteration`.
+    /// It returns only records of these partitions. Without any, it returns records of all assigned
+    /// partitions. The iteration ends with `StopAsyncIteration`.
     #[pyo3(signature = (partitions = Vec::new(), iterating = false))]
     fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> ConsumerCoroutine {
         let only = partitions_of(partitions);
@@ -95,7 +95,7 @@ impl AsyncConsumer {
 
     /// Returns records, as `Consumer.poll`.
     ///
-    /// Without records, other tasks get at least one turn.
+    /// If there are no records, other tasks still get at least one turn.
     #[pyo3(signature = (partitions, timeout_ms, max_records = None))]
     fn getmany(
         &self,
@@ -136,7 +136,7 @@ impl AsyncConsumer {
 
     /// Runs the coordinator's work until `condition()` is true.
     ///
-    /// `False`: the time was over first.
+    /// Returns False if the time was over first.
     fn until(
         &self,
         py: Python<'_>,
@@ -158,7 +158,7 @@ impl AsyncConsumer {
         Ok(self.coroutine(py, listing))
     }
 
-    /// Waits for the response to a request. Raises as `PendingRequest.result`.
+    /// Waits for the response to a request. Raises the errors of `PendingRequest.result`.
     #[pyo3(signature = (request, timeout_ms = None))]
     fn result(
         &self,

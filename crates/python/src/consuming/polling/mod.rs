@@ -125,10 +125,11 @@ pub(crate) struct OpenConsumer {
     /// Set when a batch ended or there was no record: the next step of an iteration counts as a
     /// poll.
     step_counts: AtomicBool,
-    /// Set while the driver waits for a commit or an asyncio listener that precedes a revocation. No
-    /// records are returned, so that positions stay as they were committed. It is not a pause of the
-    /// core: pauses belong to the application, and would stop the fetches, too. It is not in `state`,
-    /// because the driver sets it from its hook and from tasks, which do not lock the state.
+    /// Set while the driver waits for a commit or an asyncio listener that precedes a revocation.
+    /// No records are returned, so that positions stay as they were committed. It is not a pause of
+    /// the core: pauses belong to the application, and would stop the fetches, too. It is not in
+    /// `state`, because the driver sets it from its hook and from tasks, which do not lock the
+    /// state.
     held: AtomicBool,
 }
 
