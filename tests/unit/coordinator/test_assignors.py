@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.coordinator.assignors import Member, RebalanceProtocol, _java_order
+from thalweg.coordinator.assignors._balance import Balance
 from thalweg.coordinator.assignors._claims import Claim
+from thalweg.coordinator.assignors._holdings import Holdings
 from thalweg.coordinator.assignors.calls import joining
 from thalweg.coordinator.assignors.registry import by_name
 from thalweg.coordinator.assignors.sticky import decode_user_data, encode_user_data
@@ -357,3 +359,40 @@ def test_hashes_are_javas():
 
 def test_text_is_ordered_by_utf_16_units_as_in_java():
     assert sorted(["\uffe5", "\U0001f40d"], key=_java_order.text_order) == ["\U0001f40d", "\uffe5"]
+
+
+# ---------------------------------------------------------------- balance
+
+
+def test_the_balance_does_not_move_two_partitions_back_and_forth_forever():
+    """Java's `AbstractStickyAssignor` does: f-0 asks to go back, and f-2 goes instead, for no gain.
+
+    The group is one that hypothesis found.
+    """
+    topics = {"a": 11, "f": 5, "h": 7}
+    wanted: dict[str, set[str]] = {
+        "m3": {"h"},
+        "m4": {"a", "h"},
+        "m5": {"f"},
+        "m6": {"a", "f", "h"},
+        "new0": {"f"},
+        "new2": {"f", "h"},
+    }
+    had = {
+        "m3": [("h", number) for number in range(6)],
+        "m4": [("a", number) for number in range(0, 12, 2)],
+        "m5": [("f", 2), ("f", 3), ("f", 4)],
+        "m6": [("a", 1), ("a", 3), ("a", 5), ("a", 7), ("a", 9), ("h", 6)],
+        "new0": [("f", 0), ("f", 1)],
+        "new2": [],
+    }
+    holdings = Holdings(
+        {each: [TopicPartition(*one) for one in found] for each, found in had.items()}
+    )
+    wanting = {topic: {each for each in wanted if topic in wanted[each]} for topic in topics}
+    partitions = [
+        TopicPartition(topic, number) for topic in ("f", "h") for number in range(topics[topic])
+    ]
+    assert Balance(holdings, topics, wanted, wanting, {}).run(partitions)
+    sizes = {each: len(found) for each, found in holdings.assigned.items()}
+    assert sizes == {"m3": 4, "m4": 6, "m5": 3, "m6": 5, "new0": 2, "new2": 3}

@@ -36,6 +36,8 @@ class Balance:
             each: sum(topics[topic] for topic in found) for each, found in wanted.items()
         }
         self._movements = Movements()
+        # Moves so far that made nothing fairer.
+        self._vain: set[tuple[TopicPartition, str]] = set()
         self._balanced: bool | None = None  # None: unknown, as something has moved
 
     def run(self, partitions: Sequence[TopicPartition]) -> bool:
@@ -70,8 +72,15 @@ class Balance:
         return member in self._wanting[partition.topic]
 
     def _move(self, partition: TopicPartition, target: str) -> None:
-        owner = self._holdings.owner
+        owner, size = self._holdings.owner, self._holdings.size
         moving = self._movements.to_move(partition, owner[partition], target)
+        if size(owner[moving]) - 1 <= size(target):
+            # This move makes nothing fairer. Java makes it as often as it comes, and may then move
+            # the same two partitions back and forth forever. So it happens only once.
+            if (moving, target) in self._vain:
+                moving = partition
+            else:
+                self._vain.add((moving, target))
         self._movements.note(moving, owner[moving], target)
         self._holdings.give(moving, target)
         self._balanced = None
