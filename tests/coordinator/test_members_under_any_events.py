@@ -25,11 +25,11 @@ from thalweg.coordinator.steps import (
     AutoCommit,
     CallbacksDone,
     Closed,
-    CommitResponded,
+    CommitRefused,
     HeartbeatResponded,
     Lose,
     MemberEvent,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Polled,
     PollExpired,
     Responded,
@@ -86,12 +86,12 @@ class App:
             lambda: TopicsChanged(counts, {}, {name: name.upper() for name in counts}),
             Ticked,
             PollExpired,
-            OldHeartbeatsResponded,
-            lambda: CommitResponded(code, some.choice((epoch, epoch - 1))),
+            OldHeartbeatsDone,
+            lambda: CommitRefused(code, some.choice((epoch, epoch - 1))),
             lambda: HeartbeatResponded(None, KafkaConnectionError("lost"), some.random() < 0.5),
             lambda: HeartbeatResponded(self._beaten(code), None, some.random() < 0.8),
         ]
-        events += [OldHeartbeatsResponded] * 4
+        events += [OldHeartbeatsDone] * 4
         if some.random() < 0.05:
             events = [Unsubscribed]
         elif self.has_callbacks:

@@ -23,7 +23,7 @@ __all__ = [
     "Body",
     "CallbacksDone",
     "Closed",
-    "CommitResponded",
+    "CommitRefused",
     "Deleted",
     "Fail",
     "Forget",
@@ -35,7 +35,7 @@ __all__ = [
     "Lose",
     "MemberAction",
     "MemberEvent",
-    "OldHeartbeatsResponded",
+    "OldHeartbeatsDone",
     "PollExpired",
     "Polled",
     "Publish",
@@ -132,7 +132,7 @@ class HeartbeatResponded:
 
 
 @dataclass(frozen=True, slots=True)
-class OldHeartbeatsResponded:
+class OldHeartbeatsDone:
     """No heartbeat is in flight that the heartbeats in force have replaced.
 
     The driver reports it once after each Heartbeats. A failed heartbeat is not in flight, either.
@@ -140,7 +140,7 @@ class OldHeartbeatsResponded:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitResponded:
+class CommitRefused:
     """The group has refused an OffsetCommit of this member.
 
     Attributes:
@@ -176,8 +176,8 @@ MemberEvent = (
     | Polled
     | Responded
     | HeartbeatResponded
-    | OldHeartbeatsResponded
-    | CommitResponded
+    | OldHeartbeatsDone
+    | CommitRefused
     | PollExpired
     | CallbacksDone
     | Ticked

@@ -12,7 +12,7 @@ from thalweg.coordinator.steps import (
     AutoCommit,
     CallbacksDone,
     Closed,
-    CommitResponded,
+    CommitRefused,
     Fail,
     HeartbeatResponded,
     Heartbeats,
@@ -267,7 +267,7 @@ class Client:
 
         def received(got: dict[str, Any]) -> None:
             if got["ErrorCode"]:
-                self.tell(CommitResponded(got["ErrorCode"], said.generation_id))
+                self.tell(CommitRefused(got["ErrorCode"], said.generation_id))
 
         self._deliver("OffsetCommit", body, received, lambda: None)
 

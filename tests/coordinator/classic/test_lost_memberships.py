@@ -24,7 +24,7 @@ from thalweg.coordinator.steps import (
     Assign,
     AutoCommit,
     CallbacksDone,
-    CommitResponded,
+    CommitRefused,
     ForgetCoordinator,
     HeartbeatResponded,
     Lose,
@@ -72,9 +72,9 @@ def test_a_reset_in_the_middle_of_a_join_neither_loops_nor_repeats_callbacks():
     send = bench.join()
     # Responses to heartbeats and commits of the old generation arrive while the join waits.
     assert bench.beat(ILLEGAL) == bench.beat(UNKNOWN) == []
-    assert bench.tell(CommitResponded(ILLEGAL, 1)) == bench.tell(CommitResponded(UNKNOWN, 1)) == []
+    assert bench.tell(CommitRefused(ILLEGAL, 1)) == bench.tell(CommitRefused(UNKNOWN, 1)) == []
     sync = sent(bench.joined(send, 2), "SyncGroup")
-    assert bench.tell(CommitResponded(ILLEGAL, 1)) == []
+    assert bench.tell(CommitRefused(ILLEGAL, 1)) == []
     bench.synced(sync, *parts(0))
     assert bench.poll() == [Assign(parts(0), parts(0))]
     assert bench.poll() == []
@@ -152,10 +152,10 @@ def test_a_heartbeat_that_is_not_allowed_is_raised():
 def test_a_refused_commit_tells_of_a_rebalance_or_a_lost_membership():
     bench = Bench()
     bench.stable(*parts(0))
-    assert bench.tell(CommitResponded(UNKNOWN, 0)) == []
-    assert bench.tell(CommitResponded(REBALANCING, 1)) == []
+    assert bench.tell(CommitRefused(UNKNOWN, 0)) == []
+    assert bench.tell(CommitRefused(REBALANCING, 1)) == []
     assert wants_poll(bench.member)
-    bench.tell(CommitResponded(UNKNOWN, 1))
+    bench.tell(CommitRefused(UNKNOWN, 1))
     assert bench.member.generation == -1
 
 

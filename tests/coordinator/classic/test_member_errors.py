@@ -27,7 +27,7 @@ from thalweg.coordinator.steps import (
     Assign,
     CallbacksDone,
     Closed,
-    CommitResponded,
+    CommitRefused,
     Fail,
     ForgetCoordinator,
     Lose,
@@ -273,7 +273,7 @@ def test_a_fenced_member_is_done_for(api):
     if api == "Heartbeat":
         actions = bench.beat(FENCED)
     elif api == "OffsetCommit":
-        actions = bench.tell(CommitResponded(FENCED, 1))
+        actions = bench.tell(CommitRefused(FENCED, 1))
     else:
         bench.beat(REBALANCING)
         send = bench.join()

@@ -18,7 +18,7 @@ from thalweg.coordinator.steps import (
     Heartbeats,
     Lose,
     MemberAction,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Polled,
     PollExpired,
     Responded,
@@ -150,7 +150,7 @@ class Client:
             self._step(current)
         if self._awaits_old_heartbeats and not self.heartbeater.old_is_in_flight:
             self._awaits_old_heartbeats = False
-            self._step(OldHeartbeatsResponded())
+            self._step(OldHeartbeatsDone())
         deadline = self.member.next_deadline()
         if deadline is not None and deadline <= self.clock.now:
             self._step(Ticked())

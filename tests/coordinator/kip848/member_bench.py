@@ -13,7 +13,7 @@ from thalweg.coordinator.steps import (
     Heartbeats,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Polled,
     Responded,
     Send,
@@ -68,7 +68,7 @@ class Talk:
     def step(self, event: MemberEvent) -> list[MemberAction]:
         actions = self.member.step(event, self.now)
         if not self.lingers and any(isinstance(each, Heartbeats) for each in actions):
-            actions += self.member.step(OldHeartbeatsResponded(), self.now)
+            actions += self.member.step(OldHeartbeatsDone(), self.now)
         for action in actions:
             if isinstance(action, Send):
                 self.sent = action

@@ -11,7 +11,7 @@ from thalweg.coordinator.steps import (
     CallbacksDone,
     Heartbeats,
     Lose,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Responded,
     Revoke,
     Send,
@@ -125,7 +125,7 @@ def test_nothing_is_taken_while_a_repeat_of_a_report_is_in_flight():
     assert kinds(talk.responds(3, "T0 T2")) == [Heartbeats]
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING)
     assert talk.polls() == []
-    assert talk.step(OldHeartbeatsResponded()) == []
+    assert talk.step(OldHeartbeatsDone()) == []
     assert kinds(talk.polls()) == [Assign]
 
 
@@ -144,7 +144,7 @@ def test_old_heartbeats_with_a_response_do_not_settle_a_report_without_one():
     talk.hears(2, "T0")
     talk.polls()
     talk.step(CallbacksDone())
-    assert talk.step(OldHeartbeatsResponded()) == []
+    assert talk.step(OldHeartbeatsDone()) == []
     assert talk.is_in(ConsumerMemberState.ACKNOWLEDGING)
     assert talk.polls() == []
 

@@ -34,7 +34,7 @@ from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, MemberTrigge
 from thalweg.coordinator.steps import (
     CallbacksDone,
     Closed,
-    CommitResponded,
+    CommitRefused,
     Fail,
     ForgetCoordinator,
     HeartbeatResponded,
@@ -130,8 +130,8 @@ class ClassicMember:
             # A lost response to a replaced heartbeat says nothing: no response has an assignment.
             case HeartbeatResponded(body, error, is_current) if is_current or error is None:
                 self._heartbeat_responded(body, error)
-            case CommitResponded(code, generation):
-                self._commit_responded(code, generation)
+            case CommitRefused(code, generation):
+                self._commit_refused(code, generation)
             case PollExpired():
                 self._conversation.poll_expired()
                 self._reset("max_poll_interval_ms was exceeded", keep_id=False)
@@ -378,7 +378,7 @@ class ClassicMember:
         elif error is not None:
             self._actions.append(Raise(error))
 
-    def _commit_responded(self, code: int, generation: int) -> None:
+    def _commit_refused(self, code: int, generation: int) -> None:
         # The response to a JoinGroup in flight decides whether this is still a member. A reset
         # before that response would turn each rebalance into another one.
         current = generation == self.generation and self.state is MemberState.STABLE

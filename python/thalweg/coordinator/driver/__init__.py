@@ -345,10 +345,10 @@ class Driver:
         """Returns why the member cannot commit now, or None."""
         return None if self._member is None else self._member.commit_refusal()
 
-    def commit_responded(self, code: int, generation: int) -> None:
+    def commit_refused(self, code: int, generation: int) -> None:
         """Tells the member that the group has refused a commit."""
         if self._member is not None:
-            self._member.commit_responded(code, generation)
+            self._member.commit_refused(code, generation)
 
     def keep_up(self) -> None:
         """Handles responses of the group while a call waits. It runs no callback."""

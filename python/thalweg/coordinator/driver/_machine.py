@@ -27,10 +27,10 @@ from thalweg.coordinator.driver._waits import LONG, Work, jitter, now_ms
 from thalweg.coordinator.kip848.member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.steps import (
     Assign,
-    CommitResponded,
+    CommitRefused,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Polled,
     Subscribed,
     Ticked,
@@ -232,7 +232,7 @@ class Stepping:
                 self._topics, self._is_new = len(topics), True
             case TopicsChanged(partitions):
                 self._topics, self._is_new = len(partitions), True
-            case Ticked() | CommitResponded() | OldHeartbeatsResponded():
+            case Ticked() | CommitRefused() | OldHeartbeatsDone():
                 return False
             case Polled():
                 is_new, self._is_new = self._is_new, False

@@ -37,7 +37,7 @@ from thalweg.coordinator.listener import Listener, Spawn
 from thalweg.coordinator.steps import (
     CallbacksDone,
     Closed,
-    CommitResponded,
+    CommitRefused,
     Fail,
     ForgetCoordinator,
     HeartbeatResponded,
@@ -45,7 +45,7 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Polled,
     PollExpired,
     Raise,
@@ -244,7 +244,7 @@ class Membership:
         self._take_notable()
         if self._awaits_old_heartbeats and not self._consumer._old_heartbeat_is_in_flight():
             self._awaits_old_heartbeats = False
-            self._step(OldHeartbeatsResponded())
+            self._step(OldHeartbeatsDone())
         due = self._steps.next_deadline
         if due is not None and now_ms() >= due:
             self._step(Ticked())
@@ -360,9 +360,9 @@ class Membership:
         """Returns why the member cannot commit now, or None."""
         return self._steps.commit_refusal
 
-    def commit_responded(self, code: int, generation: int) -> None:
+    def commit_refused(self, code: int, generation: int) -> None:
         """Tells the member that the group has refused a commit. The next poll acts on it."""
-        self._step(CommitResponded(code, generation))
+        self._step(CommitRefused(code, generation))
         self._on_response(None)  # after a synchronous commit, nothing else causes a before_poll
 
     # ------------------------------------------------------------------ the end

@@ -329,7 +329,7 @@ class Commits:
             self._requests.forget_coordinator()
         where, kind = min(errors.items(), key=_urgency)
         if issubclass(kind, (*STALE_MEMBER, RebalanceInProgressError)):
-            self._member.commit_responded(kind.errno, group.generation_id)
+            self._member.commit_refused(kind.errno, group.generation_id)
         if issubclass(kind, StaleMemberEpochError) and group.member_id:
             return MovedOnError("the group has a newer epoch for this member")
         if issubclass(kind, STALE_MEMBER):

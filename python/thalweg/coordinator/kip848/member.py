@@ -37,7 +37,7 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
-    OldHeartbeatsResponded,
+    OldHeartbeatsDone,
     Polled,
     PollExpired,
     Raise,
@@ -183,8 +183,8 @@ class ConsumerMember:
                 return self._heard(event, now)
             case HeartbeatResponded():
                 return self._heard(event, now)
-            case OldHeartbeatsResponded():
-                return self._repeats_responded()
+            case OldHeartbeatsDone():
+                return self._repeats_done()
             case Ticked() if self._reports.is_due(now) and self.state in _MEMBER:
                 return self._report()
             case Ticked() if self._reports.is_due(now) and self.state is _S.PREPARE_LEAVING:
@@ -279,8 +279,8 @@ class ConsumerMember:
         actions = self._reports.took(body, is_report=is_report, is_current=is_current)
         return actions + self._settle_if_clean()
 
-    def _repeats_responded(self) -> list[MemberAction]:
-        settles = self._reports.repeats_responded() and self.state in _MEMBER
+    def _repeats_done(self) -> list[MemberAction]:
+        settles = self._reports.repeats_done() and self.state in _MEMBER
         return self._settle_if_clean() if settles else []
 
     def _settle_if_clean(self) -> list[MemberAction]:

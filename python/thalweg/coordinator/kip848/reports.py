@@ -105,7 +105,7 @@ class Reports:
         self._backoff.reset()
         return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
 
-    def repeats_responded(self) -> bool:
+    def repeats_done(self) -> bool:
         """Notes that no replaced heartbeat is in flight; whether that settles the last report."""
         settles = self._has_response and not self._is_settled
         self._is_settled = self._has_response
