@@ -114,6 +114,7 @@ def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients
             await consumer.getone()
         assert not consumer.closed
         consumer.config["bootstrap_servers"] = broker.bootstrap_servers.split(",")
+        consumer.config["bootstrap_timeout_ms"] = 30_000
         await consumer.start()
         assert consumer.assignment() == {TopicPartition(topic, 0)}
         with pytest.raises(IllegalStateError, match="started already"):

@@ -81,11 +81,15 @@ class Rights:
         """Grants a right such as "READ TOPIC" to alice."""
         acl = self._acl(right, name)
         assert self._root.create_acls([acl])["failed"] == []
+        # The controller has it. The broker applies it a moment later.
+        wait_until(lambda: bool(self._root.describe_acls(acl)[0]), 30)
 
     def revoke(self, right: str, name: str = "kafka-cluster") -> None:
         """Takes a right away that `grant` has granted."""
-        ((_, removed, _),) = self._root.delete_acls([self._acl(right, name)])
+        acl = self._acl(right, name)
+        ((_, removed, _),) = self._root.delete_acls([acl])
         assert len(removed) == 1
+        wait_until(lambda: not self._root.describe_acls(acl)[0], 30)
 
 
 @pytest.fixture(scope="module", params=[f"kafka-{version}" for version in VERSIONS])
