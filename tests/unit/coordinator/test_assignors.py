@@ -365,7 +365,7 @@ def test_text_is_ordered_by_utf_16_units_as_in_java():
 
 
 def test_the_balance_does_not_move_two_partitions_back_and_forth_forever():
-    """Java's `AbstractStickyAssignor` does: f-0 asks to go back, and f-2 goes instead, for no gain.
+    """The balance wants to move f-0 back, and moves f-2 instead, which gains nothing.
 
     The group is one that hypothesis found.
     """

@@ -75,8 +75,8 @@ class Balance:
         owner, size = self._holdings.owner, self._holdings.size
         moving = self._movements.to_move(partition, owner[partition], target)
         if size(owner[moving]) - 1 <= size(target):
-            # This move makes nothing fairer. Java makes it as often as it comes, and may then move
-            # the same two partitions back and forth forever. So it happens only once.
+            # This move makes nothing fairer, but Java makes it, too. If it could happen again, the
+            # same two partitions might move back and forth forever. So it happens only once.
             if (moving, target) in self._vain:
                 moving = partition
             else:
