@@ -3,8 +3,8 @@
 //! The oldest batch is decoded first, because batches are drained in that order. A batch of a
 //! paused partition waits until it is resumed. A batch of a dropped fetch is dropped too. Decoding
 //! continues while the memory limit has room. Beyond the limit it continues only if nothing else
-//! can make progress: no job runs, and nothing is drainable or a drain found nothing of the
-//! batch's partition.
+//! can make progress: no job runs, and nothing is drainable or being drained, or a drain found
+//! nothing of the batch's partition.
 //!
 //! Decoding does not run far ahead of the application either, because that gains nothing. A
 //! codec's buffers are reused once they are drained, and new buffers cost as much as the
@@ -101,7 +101,9 @@ impl Fetcher {
         if waits && queue.running > 0 {
             return None;
         }
-        if waits && self.shared.has_drainable() {
+        // A drain that found nothing may run within one that has a fetch, in a deserializer.
+        let draining = !starved && self.shared.partitions.is_draining();
+        if waits && (draining || self.shared.has_drainable()) {
             index = self.job_asked_for()?;
             (batches, wanted) = self.decode.fitting(&self.decode.waiting[index], free);
         }

@@ -128,6 +128,7 @@ impl Assigned {
             state.current = Current::None;
         }
         self.order.remove(fetch.rank);
+        self.out += 1;
         let from = fetch.position();
         Some(TakenFetch {
             fetch,
@@ -155,6 +156,7 @@ impl Assigned {
             from,
             records,
         } = taken;
+        self.out -= 1;
         let (handle, stamp, to) = (fetch.handle, fetch.stamp, fetch.position());
         if !self.advance(handle, stamp, from.offset, to, records) {
             self.drop_later(fetch);

@@ -250,6 +250,11 @@ impl Partitions {
         state.has_in_hand || state.assigned.has_ready() || !state.errors.is_empty()
     }
 
+    /// Whether a drain or an iteration has taken out a fetch, and will free its memory.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.lock().out > 0
+    }
+
     /// Returns the partitions with undrained records, in the order in which they will be served. A
     /// partition that was also fetched ahead is listed twice.
     pub(crate) fn buffered(&self) -> Vec<TopicPartition> {
@@ -360,6 +365,7 @@ impl Partitions {
         let TakenFetch { fetch, from, .. } = taken;
         let mut guard = self.lock();
         guard.note_taken(fetch.handle, fetch.stamp, from, 0);
+        guard.out -= 1;
         guard.drop_later(fetch);
         guard.take_back();
         drop(guard);

@@ -52,6 +52,8 @@ pub(crate) struct Assigned {
     indexes: BTreeMap<u32, usize>,
     /// The fetches that the partitions hold, in the order in which they are served.
     pub(crate) order: ServingOrder,
+    /// The number of fetches that drains and iterations have taken out and not given back yet.
+    pub(crate) out: usize,
     /// Fetches to drop as soon as the lock is free: their memory may take long to return.
     #[expect(
         clippy::vec_box,

@@ -1,14 +1,16 @@
 //! `fetch_buffer_memory` is respected, decoding waits, and records stay in order if batches do
 //! not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_cluster::{Job, Role};
-use thalweg_consumer::{ConsumerConfig, ConsumerError};
+use thalweg_consumer::{ConsumerConfig, ConsumerError, Demand};
 use thalweg_records::Compression;
 
 use crate::batches::{compressed, marker, noisy, plain, sized, transactional};
 use crate::broker::Broker;
+use crate::stepping::Meanwhile;
 use crate::world::{NOW_MS, World, config, tp};
 
 pub(crate) const BUDGET: usize = 200_000;
@@ -289,6 +291,48 @@ fn decoding_runs_ahead_of_the_application_by_a_bound() {
     );
     assert_eq!(world.drain_all().len(), 6 * 4_000);
     assert_eq!(world.consumer.buffered_bytes().0, 0);
+}
+
+/// While a drain runs, its fetch is out of the table. The other batches are not decoded beyond the
+/// limit because of that, however long the application takes.
+#[test]
+fn a_slow_drain_does_not_let_decoding_exceed_the_memory_limit() {
+    for drain in [Demand::up_to(500), Demand::one(), Demand::step()] {
+        let limited = ConsumerConfig {
+            fetch_buffer_memory_bytes: 1_000_000,
+            ..config()
+        };
+        let mut world = World::with_topic(limited, 4, |broker| {
+            for partition in 0..4 {
+                for batch in 0..10_i64 {
+                    let bytes = compressed(batch * 400, 400, 1_000, Compression::Zstd);
+                    broker.append("t", partition, (batch + 1) * 400, bytes);
+                }
+            }
+        });
+        world.run();
+        let consumer = Arc::clone(&world.consumer);
+        let mut records = 0;
+        for _ in 0..100_000 {
+            let mut sink = Meanwhile(|| {
+                if records % 100 == 0 {
+                    world.run();
+                }
+                records += 1;
+            });
+            let drained = consumer.drain(drain, &mut sink).expect("records");
+            if drained.records == 0 {
+                world.run();
+            }
+            if records == 4 * 4_000 {
+                break;
+            }
+        }
+        assert_eq!(records, 4 * 4_000);
+        let (used, peak) = consumer.buffered_bytes();
+        assert_eq!(used, 0);
+        assert!(peak <= 1_500_000, "{peak} bytes at the peak");
+    }
 }
 
 /// Records of paused partitions do not count as ahead: the others are decoded as if they did not

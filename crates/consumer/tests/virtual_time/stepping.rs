@@ -59,8 +59,8 @@ impl RecordSink for RefusingOnce {
     }
 }
 
-/// Runs a function while a step's record is being built.
-struct Meanwhile<F: FnMut()>(F);
+/// Runs a function while a record is being built.
+pub(crate) struct Meanwhile<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> RecordSink for Meanwhile<F> {
     fn begin_batch(&mut self, _: &BatchInfo<'_>) -> Offer {
