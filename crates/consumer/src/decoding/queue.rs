@@ -97,12 +97,14 @@ impl Fetcher {
         };
         // At least twice the next batch: one is drained while another is decoded.
         let far_ahead = decoded - queue.passed_over >= AHEAD_BYTES_MAX.max(2 * wanted);
-        let waits = wanted > free || far_ahead;
+        let full = wanted > free;
+        let waits = full || far_ahead;
         if waits && queue.running > 0 {
             return None;
         }
-        // A drain that found nothing may run within one that has a fetch, in a deserializer.
-        let draining = !starved && self.shared.partitions.is_draining();
+        // A drain will free memory, so a full one waits for it. But a drain that found nothing may run
+        // within one that has a fetch, in a deserializer.
+        let draining = full && !starved && self.shared.partitions.is_draining();
         if waits && (draining || self.shared.has_drainable()) {
             index = self.job_asked_for()?;
             (batches, wanted) = self.decode.fitting(&self.decode.waiting[index], free);
