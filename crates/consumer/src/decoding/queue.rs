@@ -3,7 +3,7 @@
 //! The oldest batch is decoded first, because batches are drained in that order. A batch of a
 //! paused partition waits until it is resumed. A batch of a dropped fetch is dropped too. Decoding
 //! continues while the memory limit has room. Beyond the limit it continues only if nothing else
-//! can make progress: no job runs, and nothing is drainable or being drained, or a drain found
+//! can make progress: no job runs, and nothing is drainable or being drained. Or a drain found
 //! nothing of the batch's partition.
 //!
 //! Decoding does not run far ahead of the application either, because that gains nothing. A
@@ -102,8 +102,8 @@ impl Fetcher {
         if waits && queue.running > 0 {
             return None;
         }
-        // A drain will free memory, so a full one waits for it. But a drain that found nothing may run
-        // within one that has a fetch, in a deserializer.
+        // A running drain will free memory, so a full buffer waits for it. But if another drain found
+        // nothing, it may be a call from a deserializer, inside the running one. That cannot wait.
         let draining = full && !starved && self.shared.partitions.is_draining();
         if waits && (draining || self.shared.has_drainable()) {
             index = self.job_asked_for()?;

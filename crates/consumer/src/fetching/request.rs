@@ -125,8 +125,7 @@ impl Fetcher {
         }
         // Too little is free. If nothing else can free memory (paused partitions hold all of it,
         // or the limit is smaller than one partition's fetch), allow one fetch.
-        let draining = self.shared.partitions.is_draining();
-        if !draining && !self.shared.has_drainable() && !self.has_job() {
+        if !self.shared.has_drainable() && !self.has_job() {
             return Some(Share::of_all(max_bytes));
         }
         // Also allow one fetch for each drain that found nothing: the application may never take

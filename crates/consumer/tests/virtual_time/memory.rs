@@ -269,14 +269,18 @@ fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
 
 /// Partitions of 4 MB that compress to almost nothing.
 pub(crate) fn of_megabytes(partitions: i32) -> World {
-    World::with_topic(config(), partitions, |broker| {
+    World::with_topic(config(), partitions, fill_with_megabytes(partitions))
+}
+
+fn fill_with_megabytes(partitions: i32) -> impl FnOnce(&mut Broker) {
+    move |broker| {
         for partition in 0..partitions {
             for batch in 0..10_i64 {
                 let bytes = compressed(batch * 400, 400, 1_000, Compression::Zstd);
                 broker.append("t", partition, (batch + 1) * 400, bytes);
             }
         }
-    })
+    }
 }
 
 /// For a slow application, decoding ahead is limited to about the size of a codec's buffers.
@@ -302,14 +306,7 @@ fn a_slow_drain_does_not_let_decoding_exceed_the_memory_limit() {
             fetch_buffer_memory_bytes: 1_000_000,
             ..config()
         };
-        let mut world = World::with_topic(limited, 4, |broker| {
-            for partition in 0..4 {
-                for batch in 0..10_i64 {
-                    let bytes = compressed(batch * 400, 400, 1_000, Compression::Zstd);
-                    broker.append("t", partition, (batch + 1) * 400, bytes);
-                }
-            }
-        });
+        let mut world = World::with_topic(limited, 4, fill_with_megabytes(4));
         world.run();
         let consumer = Arc::clone(&world.consumer);
         let mut records = 0;
@@ -333,6 +330,36 @@ fn a_slow_drain_does_not_let_decoding_exceed_the_memory_limit() {
         assert_eq!(used, 0);
         assert!(peak <= 1_500_000, "{peak} bytes at the peak");
     }
+}
+
+/// A deserializer may call the consumer while a drain runs and the buffer is full.
+#[test]
+fn a_drain_inside_another_is_served_though_the_buffer_is_full() {
+    let limited = ConsumerConfig {
+        fetch_buffer_memory_bytes: 1_000_000,
+        ..config()
+    };
+    let mut world = World::with_topic(limited, 4, fill_with_megabytes(4));
+    world.run();
+    let consumer = Arc::clone(&world.consumer);
+    let (mut outer, mut inner) = (0, 0);
+    while outer < 20 {
+        let mut sink = Meanwhile(|| {
+            for _ in 0..50 {
+                world.run();
+                let got = world.drain(1_000).expect("records").records.len();
+                inner += got;
+                if got > 0 {
+                    break;
+                }
+            }
+            outer += 1;
+        });
+        consumer
+            .drain(Demand::up_to(5), &mut sink)
+            .expect("records");
+    }
+    assert!(inner >= 4_000, "{inner} records of the inner drains");
 }
 
 /// Records of paused partitions do not count as ahead: the others are decoded as if they did not
