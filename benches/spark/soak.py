@@ -37,7 +37,8 @@ from benches.soak import GROWTH_MAX, conclude, growth, resident_mb
 from tests.spark.clusters.daemons import standalone_cluster
 from tests.spark.exactly_once.processes import executors, kill_executor, kill_session, pythons
 from tests.spark.programs import SESSION, environment
-from tests.support.java import java_home, quick_spark
+from tests.support import spark_home
+from tests.support.java import java_home
 from tests.support.kafka.cluster import RealKafka
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
@@ -138,10 +139,9 @@ class Query:
         program.write_text(PROGRAM, encoding="utf-8")
         env = environment(
             home,
-            SPARK_HOME=str(folder / "spark"),
             PYSPARK_PYTHON=sys.executable,
             PYTHONPATH=str(ROOT),
-            SPARK_SUBMIT_OPTS=" ".join(quick_spark()),
+            **spark_home.quick_start(),
         )
         self._log = log.open("wb")
         self._process = subprocess.Popen(

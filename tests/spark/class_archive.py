@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from tests.support import java
+from tests.support import java, spark_home
 
 PROGRAM = """
 from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ LIMIT_S = 180
 
 def main() -> None:
     """Makes the archive if this JVM has none yet. A failure costs only time, so it is reported."""
-    archive = java.spark_archive()
+    archive = spark_home.class_archive()
     if archive.exists():
         return
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +47,7 @@ def main() -> None:
         **os.environ,
         "JAVA_HOME": str(java.java_home()),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(spark_home.spark_home()),
         "SPARK_SUBMIT_OPTS": " ".join(options),
     }
     with tempfile.TemporaryDirectory() as folder:

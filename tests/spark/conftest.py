@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support import spark_home
 from tests.support.brokers import Broker
-from tests.support.java import java_home, quick_spark
+from tests.support.java import java_home
 from tests.support.paths import CACHE
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -28,7 +29,7 @@ def java() -> Path:
     """Makes Spark start with the tests' Java, and its workers with this Python."""
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(quick_spark())
+    os.environ["SPARK_SUBMIT_OPTS"] = spark_home.quick_start()["SPARK_SUBMIT_OPTS"]
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     return home
 
@@ -45,7 +46,7 @@ def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     """The session's Spark: two cores of this machine, without manual registration."""
     from pyspark.sql import SparkSession
 
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("thalweg tests")
         .config("spark.driver.memory", "1g")
@@ -58,8 +59,10 @@ def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
     )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_HOME", str(spark_home.spark_home()))
+        session = builder.getOrCreate()
     yield session
     session.stop()
 

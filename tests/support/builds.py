@@ -55,7 +55,7 @@ class Builds:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, kind: str, digest: str, build: Callable[[Path], None]) -> Path:
+    def get(self, kind: str, digest: str, build: Callable[[Path], object]) -> Path:
         """Returns the folder of a result. `build(folder)` makes it if it does not exist yet.
 
         A file that is written last says that the result is complete. Renaming a finished folder

@@ -10,7 +10,6 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from tests.support.builds import Builds
@@ -57,17 +56,11 @@ def class_archive(version: str = "4.3") -> Path:
     The archive has classes in the form in which this JVM keeps them in memory. A JVM that starts
     with it does not read and verify them again. tests/support/kafka/class_archives.py makes it.
     """
-    return CACHE / f"kafka-{version}" / f"classes-{_digest(class_path(version))}.jsa"
+    return CACHE / f"kafka-{version}" / f"classes-{digest(class_path(version))}.jsa"
 
 
-def spark_archive() -> Path:
-    """Returns the path of the archive of the classes of the installed PySpark. It may not exist."""
-    package = str(metadata.distribution("pyspark").locate_file("pyspark"))
-    return CACHE / "spark-classes" / f"{_digest(package + metadata.version('pyspark'))}.jsa"
-
-
-def _digest(class_path: str) -> str:
-    # A JVM refuses the archive of another JVM or of another class path.
+def digest(class_path: str) -> str:
+    """Returns a digest of this JVM and a class path. A JVM refuses the archive of others."""
     jvm = (java_home() / "lib" / "modules").stat()
     made_for = f"{jvm.st_size} {jvm.st_mtime_ns} {class_path}"
     return hashlib.sha256(made_for.encode()).hexdigest()[:16]
@@ -76,16 +69,11 @@ def _digest(class_path: str) -> str:
 @functools.cache
 def quick_start(version: str = "4.3") -> tuple[str, ...]:
     """Returns JVM options for a program with Kafka's jars that lives for seconds."""
-    return _with_archive(class_archive(version))
+    return with_archive(class_archive(version))
 
 
-@functools.cache
-def quick_spark() -> tuple[str, ...]:
-    """Returns JVM options for a Spark session that lives for seconds or minutes."""
-    return _with_archive(spark_archive())
-
-
-def _with_archive(archive: Path) -> tuple[str, ...]:
+def with_archive(archive: Path) -> tuple[str, ...]:
+    """Returns JVM options for a program that lives for seconds, with an archive of classes."""
     if not archive.exists():
         return SHORT_LIVED
     # If the archive does not fit, the JVM warns and works without it. Its warnings would be in the

@@ -13,10 +13,10 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import distribution
 from pathlib import Path
 
 from tests.spark.programs import environment
+from tests.support.spark_home import link_home, spark_home
 from tests.support.waiting import wait_until
 
 START_LIMIT_S = 120
@@ -25,17 +25,6 @@ _LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-
-
-def spark_home(folder: Path) -> Path:
-    """Makes a Spark home with the files of the installed PySpark. Spark writes into it."""
-    installed = Path(str(distribution("pyspark").locate_file("pyspark")))
-    home = folder / "spark"
-    home.mkdir()
-    for each in installed.iterdir():
-        if each.name not in ("work", "logs"):
-            (home / each.name).symlink_to(each)
-    return home
 
 
 @contextmanager
@@ -96,7 +85,7 @@ def connect_server(
     Yields:
         Its URL.
     """
-    home = spark_home(folder)
+    home = spark_home() if master.startswith("local[") else link_home(folder / "spark")
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
@@ -133,7 +122,7 @@ def standalone_cluster(
     Yields:
         The URL of the master.
     """
-    home = spark_home(folder)
+    home = spark_home()
     run = str(home / "bin/spark-class")
     env = environment(java, SPARK_HOME=str(home), SPARK_DAEMON_MEMORY="256m", **_LOOPBACK)
     env["SPARK_DAEMON_JAVA_OPTS"] = env.pop("SPARK_SUBMIT_OPTS", "")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.clusters.daemons import spark_home, standalone_cluster
+from tests.spark.clusters.daemons import standalone_cluster
 from tests.spark.clusters.round_trips import TOPICS
 from tests.spark.programs import SESSION, environment, printed
 from tests.support.paths import ROOT
+from tests.support.spark_home import link_home, spark_home
 from thalweg import EmbeddedBroker
 
 SHIPPED = {
@@ -92,9 +93,9 @@ def check(master: str, home: Path, java: Path, broker: EmbeddedBroker, folder: P
 
 
 def test_a_local_cluster(java: Path, mutual: EmbeddedBroker, tmp_path: Path) -> None:
-    check("local-cluster[2,1,1024]", spark_home(tmp_path), java, mutual, tmp_path)
+    check("local-cluster[2,1,1024]", link_home(tmp_path / "spark"), java, mutual, tmp_path)
 
 
 def test_a_stand_alone_cluster(java: Path, mutual: EmbeddedBroker, tmp_path: Path) -> None:
     with standalone_cluster(tmp_path, java, workers=2) as master:
-        check(master, tmp_path / "spark", java, mutual, tmp_path)
+        check(master, spark_home(), java, mutual, tmp_path)

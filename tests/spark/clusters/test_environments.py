@@ -10,11 +10,11 @@ import sysconfig
 import tarfile
 from pathlib import Path
 
-from tests.spark.clusters.daemons import spark_home
 from tests.spark.clusters.round_trips import TOPICS
 from tests.spark.programs import SESSION, environment, printed
 from tests.support.brokers import Broker
 from tests.support.paths import ROOT
+from tests.support.spark_home import link_home
 
 PROGRAM = (
     SESSION
@@ -92,7 +92,7 @@ def test_executors_run_thalweg_from_an_archive(
     prefix = f"{embedded.unused_name('packed')}-"
     for name in TOPICS:
         embedded.wire.create_topic(f"{prefix}{name}", 2)
-    home = spark_home(tmp_path)
+    home = link_home(tmp_path / "spark")
     python = "./environment/bin/python"
     env = environment(java, SPARK_HOME=str(home), PYSPARK_PYTHON=python, PYTHONPATH=str(ROOT))
     given = {

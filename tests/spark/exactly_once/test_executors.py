@@ -15,6 +15,7 @@ from tests.spark.exactly_once.killing import PAUSE_S
 from tests.spark.programs import SESSION, environment, printed
 from tests.support.brokers import Broker
 from tests.support.paths import ROOT
+from tests.support.spark_home import spark_home
 from tests.support.waiting import wait_until
 
 PROGRAM = (
@@ -100,7 +101,7 @@ def test_a_stream_survives_executors_that_die_and_speculative_attempts(
     with standalone_cluster(tmp_path, java, workers=2, several_hosts=True) as master:
         env = environment(
             java,
-            SPARK_HOME=str(tmp_path / "spark"),
+            SPARK_HOME=str(spark_home()),
             PYSPARK_PYTHON=sys.executable,
             PYTHONPATH=str(ROOT),
         )

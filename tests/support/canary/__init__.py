@@ -18,6 +18,7 @@ import traceback
 import urllib.parse
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -115,8 +116,9 @@ class Outputs(logging.Handler):
         self.add("thread", *(each.name for each in threading.enumerate()))
         tasks = Path("/proc/self/task")
         if tasks.exists():
-            names = [task / "comm" for task in tasks.iterdir()]
-            self.add("thread", *(name.read_text() for name in names if name.exists()))
+            for task in tasks.iterdir():
+                with suppress(OSError):  # the thread has ended
+                    self.add("thread", (task / "comm").read_text())
 
     def _add_pickle(self, given: Any) -> None:
         try:
