@@ -30,12 +30,12 @@ CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked --no-fail
 XTASK := cargo run --quiet --locked --package xtask --
 # Arguments for pytest, as in: make test PYTEST="-k interop"
 PYTEST :=
-# Most tests wait for a broker, so four processes keep two cores busy. They keep the order in which
+# Many tests wait for a broker, so six processes keep two cores busy. They keep the order in which
 # pytest collects the tests: tests/conftest.py puts the longest first.
-PROCESSES := -n 4 --dist loadscope --no-loadscope-reorder
+PROCESSES := -n 6 --dist loadscope --no-loadscope-reorder
 # At full size, four processes need more than 24 GiB. The storm of 50 members runs alone, because it
 # measures how long its records wait.
-FULL_PROCESSES := $(PROCESSES:4=3)
+FULL_PROCESSES := $(subst -n 6,-n 3,$(PROCESSES))
 FULL_ALONE := tests/integration/groups/test_rebalance_storm.py
 # kafka-python's own tests mostly test other code, so they run only in test-full.
 FULL_ONLY := tests/kafka_python_suite

@@ -11,11 +11,13 @@ import hypothesis
 import pytest
 from xdist.remote import Producer
 
-from tests.support import java, selection
+from tests.support import java
 from tests.support.brokers import KINDS, MODERN_KINDS, Broker, Brokers
 from tests.support.kafka.cluster import RealKafka
+from tests.support.runs import selection, sharing
+from tests.support.runs.scheduling import Scheduling, rank
+from tests.support.runs.sharing import Sharing
 from tests.support.scale import FULL_SCALE, scale
-from tests.support.scheduling import Scheduling, rank
 
 # A short pause of a busy machine is not a failure.
 hypothesis.settings.register_profile("thalweg", deadline=None)
@@ -43,6 +45,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: rank(item.path.name))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets the processes of `pytest -n` find what they share."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.stash[_SHARING] = Sharing(sharing.folder_of(config))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stops what this process has started for all, when its own tests have closed everything."""
+    if (shared := session.config.stash.get(_SHARING, None)) is not None:
+        shared.leave()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Takes over what a process of xdist has deselected. All processes deselect the same."""
@@ -67,9 +82,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 @pytest.fixture(scope="session")
-def brokers() -> Iterator[Brokers]:
+def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
     """All brokers of the session, started on demand."""
-    found = Brokers()
+    found = Brokers(request.config.stash[_SHARING])
     yield found
     found.close()
 
@@ -141,6 +156,7 @@ def start_kafka() -> Iterator[Callable[..., RealKafka]]:
 
 _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
 _DESELECTED: pytest.StashKey[Counter[str]] = pytest.StashKey()
+_SHARING: pytest.StashKey[Sharing] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)

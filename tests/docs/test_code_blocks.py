@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import java
 from tests.support.paths import ROOT
+from tests.support.spark_home import quick_start
 
 BLOCK = re.compile(r"(?P<before>[^\n]*)\n+```python\n(?P<code>.*?)\n```", re.DOTALL)
 NOT_RUN = re.compile(r"<!-- not run: \S.*-->")
@@ -47,6 +48,7 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
     environment = {
         **os.environ,
         "JAVA_HOME": str(java.java_home()),
+        **quick_start(),
         "PYSPARK_PYTHON": sys.executable,
     }
     result = subprocess.run(

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support import java
 from tests.support.paths import ROOT
+from tests.support.spark_home import quick_start
 
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 RUN = ROOT / "tools" / "run_notebook.py"
@@ -51,7 +52,7 @@ def ran(notebook: Path, output: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(RUN), str(notebook), "--output", str(output)],
         cwd=output.parent,
-        env={**os.environ, "JAVA_HOME": str(java.java_home())},
+        env={**os.environ, "JAVA_HOME": str(java.java_home()), **quick_start()},
         capture_output=True,
         text=True,
         timeout=280,

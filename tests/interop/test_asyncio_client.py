@@ -6,8 +6,8 @@ import pytest
 
 from tests.support import peers
 from tests.support.records import CODECS, read_records, records, write_records
+from tests.support.runs.selection import only_other_clients
 from tests.support.scale import scaled
-from tests.support.selection import only_other_clients
 
 
 @only_other_clients

@@ -10,7 +10,7 @@ import pytest
 
 from tests.interop.exchange import PARTITIONS, Exchange, first_difference
 from tests.support.peers import CLIENTS
-from tests.support.selection import only_other_clients
+from tests.support.runs.selection import only_other_clients
 
 CODEC_IDS = {0, 1, 2, 3, 4}
 

@@ -10,8 +10,8 @@ import json
 import pytest
 
 from tests.support import java
+from tests.support.runs.selection import only_other_clients
 from tests.support.scale import scaled
-from tests.support.selection import only_other_clients
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"

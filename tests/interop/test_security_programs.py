@@ -15,7 +15,7 @@ import pytest
 from tests.support.kafka.cluster import USERS, RealKafka
 from tests.support.oauth import token
 from tests.support.paths import PEERS_PYTHON, ROOT, made
-from tests.support.selection import only_other_clients
+from tests.support.runs.selection import only_other_clients
 from thalweg import KafkaAdminClient
 from thalweg.admin import UserScramCredentialUpsertion
 

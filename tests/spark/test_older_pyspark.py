@@ -13,7 +13,7 @@ import pytest
 from tests.spark.programs import SESSION, environment, printed
 from tests.support.brokers import Broker
 from tests.support.paths import CACHE, ROOT, made
-from tests.support.selection import older_pyspark
+from tests.support.runs.selection import older_pyspark
 
 # The first version that supports each path.
 SINCE = {

@@ -11,6 +11,7 @@ import pytest
 from tests.spark.programs import SESSION, environment, run
 from tests.support.canary import SENTINEL, forms
 from tests.support.paths import ROOT
+from tests.support.spark_home import quick_start
 from thalweg.config import InsecureConnectionWarning
 from thalweg.spark.options import parse_sink, parse_source
 
@@ -114,7 +115,7 @@ def test_spark_shows_no_secret(java: Path, tmp_path: Path) -> None:
     folder.mkdir()
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, encoding="utf-8")
-    env = environment(java, THALWEG_TEST_PASSWORD=PROVIDED)
+    env = environment(java, THALWEG_TEST_PASSWORD=PROVIDED, **quick_start())
     arguments = [str(file), str(folder), documented_regex(), SENTINEL, VISIBLE]
     ran = run(arguments, env, tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-5000:]

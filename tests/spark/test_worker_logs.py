@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark.conftest import Topics
 from tests.spark.programs import SESSION, environment, run
+from tests.support.spark_home import quick_start
 from thalweg import KafkaConsumer
 from thalweg.spark.workers.logs import show_warnings
 
@@ -53,7 +54,7 @@ def test_skipped_offsets_and_refused_commits_are_in_the_logs(
         assert member.assignment()
         ran = run(
             ["-c", SESSION + PROGRAM, bootstrap, topic, other, topic],
-            environment(java, PYSPARK_PYTHON=sys.executable),
+            environment(java, PYSPARK_PYTHON=sys.executable, **quick_start()),
             tmp_path,
         )
     assert ran.returncode == 0, ran.stdout + ran.stderr

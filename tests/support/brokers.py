@@ -3,25 +3,32 @@
     broker.bootstrap_servers
     topic = broker.create_topic("orders", 4)
 
-A broker starts with the first test that needs it and serves the complete session. Every test
-creates its own topics. A test that kills or restarts nodes starts its own cluster. A file whose
-tests need other options starts its own broker (`configured`).
+A broker starts with the first test that needs it and serves the complete session. The processes of
+`pytest -n` share the real brokers, and each has its own embedded broker. Every test creates its own
+topics, and its groups and transactions have names of their own. A test that kills or restarts nodes
+starts its own cluster. A file whose tests need other options starts its own broker (`configured`).
 """
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from tests.support.kafka.cluster import RealKafka
+from tests.support.kafka.cluster import RealKafka, log_tail
+from tests.support.runs.sharing import Sharing, Started
 from tests.support.wire import Wire, WireError
 
 KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
 # The kinds that support groups of KIP-848 and transactions of KIP-890 by default.
 MODERN_KINDS = ("embedded", "kafka-4.3")
-_numbers = itertools.count(1)
+# Each process has its own numbers. They have the same length, so no name begins with another one.
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) + 1
+_numbers = itertools.count(_PROCESS * 100_000)
 
 
 @dataclass
@@ -88,7 +95,8 @@ def configured(kind: str, configs: Mapping[str, str]) -> Iterator[Broker]:
 class Brokers:
     """Starts brokers on demand, keeps them, and stops them all at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Sharing) -> None:
+        self._shared = shared
         self._running: dict[str, Broker] = {}
         self._closers: list[Callable[[], None]] = []
 
@@ -101,8 +109,9 @@ class Brokers:
     def secure_kafka(self) -> RealKafka:
         """Returns the session's real Kafka 4.3 with listeners for TLS, SASL PLAIN and both."""
         if "secure" not in self._running:
-            kafka = self._kafka("4.3", secure=True)
-            self._secure = kafka
+            kafka = self._secure = RealKafka("4.3", secure=True)
+            self._closers.append(kafka.close)
+            kafka.start()
             self._running["secure"] = Broker("kafka-4.3", kafka.bootstrap_servers, kafka.logs)
         return self._secure
 
@@ -114,7 +123,7 @@ class Brokers:
                 embedded.wire.delete_topic(embedded.topics.pop())
 
     def close(self) -> None:
-        """Stops everything that was started."""
+        """Stops what this process does not share."""
         self._running.clear()
         while self._closers:
             self._closers.pop()()
@@ -134,11 +143,13 @@ class Brokers:
             embedded.start()
             self._closers.append(embedded.close)
             return Broker(kind, embedded.bootstrap_servers)
-        kafka = self._kafka(kind.removeprefix("kafka-"))
-        return Broker(kind, kafka.bootstrap_servers, kafka.logs)
+        found = json.loads(self._shared.join(kind, lambda: _start_kafka(kind)))
+        return Broker(kind, found["bootstrap"], lambda: log_tail(Path(found["log"])))
 
-    def _kafka(self, version: str, *, secure: bool = False) -> RealKafka:
-        kafka = RealKafka(version, secure=secure)
-        self._closers.append(kafka.close)
-        kafka.start()
-        return kafka
+
+def _start_kafka(kind: str) -> Started:
+    kafka = RealKafka(kind.removeprefix("kafka-"))
+    kafka.start()
+    [node] = kafka.nodes
+    found = {"bootstrap": kafka.bootstrap_servers, "log": str(node.log)}
+    return json.dumps(found), kafka.close

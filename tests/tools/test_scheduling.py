@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.scheduling import group, rank
+from tests.support.runs.scheduling import group, rank
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,13 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.selection import OLDER_PYSPARK, OTHERS_ALONE, SECOND_REAL_BROKER, reason, summary
+from tests.support.runs.selection import (
+    OLDER_PYSPARK,
+    OTHERS_ALONE,
+    SECOND_REAL_BROKER,
+    reason,
+    summary,
+)
 
 OTHERS, ONE = "only_other_clients", "one_real_broker"
 

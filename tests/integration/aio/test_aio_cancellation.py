@@ -13,8 +13,8 @@ import pytest
 from tests.integration.support.aio import LIMIT_S, filled, made, run, until
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
-from tests.support.selection import one_real_broker
 from thalweg.aio import AIOKafkaConsumer
 
 pytestmark = one_real_broker

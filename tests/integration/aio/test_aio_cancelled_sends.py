@@ -13,7 +13,7 @@ from tests.integration.aio.producers import MEMORY, made
 from tests.integration.support.aio import run, until
 from tests.integration.support.clients import Clients, read, read_more
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg import EmbeddedBroker
 
 

@@ -14,7 +14,7 @@ from tests.integration.support.aio import filled, made, read_one, run, until
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from thalweg.aio import AIOKafkaConsumer

@@ -13,7 +13,7 @@ from tests.integration.aio.producers import made
 from tests.integration.support.aio import LIMIT_S, run
 from tests.integration.support.clients import Clients, read
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
 from thalweg.errors import TopicAuthorizationFailedError

@@ -16,7 +16,7 @@ from tests.integration.aio.producers import WithoutReaders, made
 from tests.integration.support.aio import LIMIT_S, run
 from tests.integration.support.scripts import run as run_program
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg.errors import IllegalStateError
 
 

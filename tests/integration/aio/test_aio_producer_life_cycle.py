@@ -13,7 +13,7 @@ from tests.integration.aio.producers import MEMORY, WithoutReaders, made
 from tests.integration.support.aio import run
 from tests.integration.support.scripts import run as run_program
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
 from thalweg.aio import AIOKafkaProducer

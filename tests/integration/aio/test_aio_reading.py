@@ -15,7 +15,7 @@ import pytest
 from tests.integration.support.aio import filled, made, read_one, run
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg import KafkaProducer, OffsetAndMetadata, TopicPartition
 from thalweg.errors import DeserializationError, IllegalStateError, NoOffsetForPartitionError
 from thalweg.interceptor import ConsumerInterceptor

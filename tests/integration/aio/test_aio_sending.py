@@ -12,7 +12,7 @@ from tests.integration.aio.producers import made
 from tests.integration.support.aio import run
 from tests.integration.support.clients import Clients, read
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import JsonSerializer, ProducerInterceptor, TopicPartition
 from thalweg.errors import InvalidTopicError, RecordTooLargeError, TopicAuthorizationFailedError

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.support.clients import Clients, fill, read
 from tests.integration.support.scripted import ScriptedBroker
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import (
     ConsumerInterceptor,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.support.clients import Clients, read, within
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg import (
     IgnoredOptionWarning,
     KafkaAdminClient,

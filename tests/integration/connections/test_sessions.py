@@ -26,9 +26,9 @@ from tests.support.gil import hold_the_gil
 from tests.support.kafka.cluster import USERS, VERSIONS, RealKafka
 from tests.support.oauth import oauth_options, token
 from tests.support.ports import free_port
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
 from tests.support.scram import add_user
-from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import (
     KafkaAdminClient,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.support.clients import Clients, by_partition, fill, read, read_more, within
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.coordinator.driver import Driver

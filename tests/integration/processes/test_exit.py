@@ -13,7 +13,7 @@ import pytest
 from tests.integration.support.clients import Clients, fill, within
 from tests.integration.support.scripts import run, start
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.errors import IllegalStateError, KafkaTimeoutError

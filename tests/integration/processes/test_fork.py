@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.support.scripts import run
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="there is no fork"),

@@ -14,7 +14,7 @@ from tests.integration.support.clients import Clients, fill, read
 from tests.integration.support.scripts import run, start
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg import ConsumerInterceptor, EmbeddedBroker, TopicPartition
 
 PROMPT_S = 15.0

@@ -7,8 +7,8 @@ import pytest
 from tests.integration.support.clients import Clients
 from tests.integration.support.scripts import run
 from tests.support.brokers import Broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
-from tests.support.selection import one_real_broker
 
 pytestmark = one_real_broker
 

@@ -11,8 +11,8 @@ import pytest
 from tests.integration.support.clients import Clients, read, within
 from tests.integration.support.scripts import run
 from tests.support.brokers import Broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
-from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, KafkaProducer
 from thalweg.errors import BatchSendError, BufferExhaustedError, KafkaTimeoutError

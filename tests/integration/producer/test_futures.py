@@ -12,8 +12,8 @@ import pytest
 
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
-from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
 from thalweg.errors import KafkaTimeoutError, MessageSizeTooLargeError

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.support.aio import run
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg.aio import AIOKafkaProducer
 
 pytestmark = one_real_broker

@@ -15,8 +15,8 @@ import pytest
 from tests.integration.support.clients import Clients, by_partition, read
 from tests.integration.support.load import RECORDS, Numbers
 from tests.support.brokers import Broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
-from tests.support.selection import one_real_broker
 from thalweg import TopicPartition
 from thalweg.errors import BatchSendError, IllegalStateError, RecordTooLargeError
 

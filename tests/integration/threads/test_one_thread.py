@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.support.clients import Clients, fill, read
 from tests.support.brokers import Broker
-from tests.support.selection import one_real_broker
+from tests.support.runs.selection import one_real_broker
 from thalweg import ConsumerInterceptor, KafkaConsumer, TopicPartition
 from thalweg.consumer._offsets import alone
 from thalweg.errors import IllegalStateError

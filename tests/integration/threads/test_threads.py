@@ -9,8 +9,8 @@ import pytest
 
 from tests.integration.support.clients import Clients, by_partition, read
 from tests.support.brokers import Broker
+from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
-from tests.support.selection import one_real_broker
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import IllegalStateError

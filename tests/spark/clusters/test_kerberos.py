@@ -13,6 +13,7 @@ from tests.spark.programs import SESSION, environment, printed
 from tests.support.identity.kerberos import REALM, Realm
 from tests.support.kafka.cluster import RealKafka
 from tests.support.paths import ROOT
+from tests.support.spark_home import quick_start
 
 PROGRAM = (
     SESSION
@@ -59,7 +60,11 @@ def test_every_reader_and_writer_logs_in_with_a_shipped_keytab(java: Path, tmp_p
             },
         }
         env = environment(
-            java, PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable, **realm.environment()
+            java,
+            PYTHONPATH=str(ROOT),
+            PYSPARK_PYTHON=sys.executable,
+            **quick_start(),
+            **realm.environment(),
         )
         text = printed(PROGRAM, env, tmp_path, arguments=[json.dumps(given)])
     assert json.loads(text.splitlines()[-1]) == {"found": dict.fromkeys(TOPICS, 20), "java": 20}

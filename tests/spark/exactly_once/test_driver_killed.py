@@ -20,6 +20,7 @@ from tests.spark.exactly_once.processes import kill_session
 from tests.spark.programs import LIMIT_S, SESSION, environment
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
+from tests.support.spark_home import quick_start
 from tests.support.waiting import wait_until
 from thalweg import KafkaProducer
 
@@ -53,7 +54,7 @@ class Driver:
         self.program = folder / "program.py"
         self.program.write_text(PROGRAM, encoding="utf-8")
         self.log = folder / "log.txt"
-        self.env = environment(java, PYSPARK_PYTHON=sys.executable)
+        self.env = environment(java, PYSPARK_PYTHON=sys.executable, **quick_start())
         self.given = {"source": source, "sink": sink, "checkpoint": str(folder / "checkpoint")}
 
     @contextmanager

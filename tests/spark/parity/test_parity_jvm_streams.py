@@ -17,7 +17,7 @@ from tests.spark.conftest import Source, Stream, Topics, connector_jars
 from tests.spark.parity.engine import Engine
 from tests.support.java import java_home
 from tests.support.paths import CACHE, made
-from tests.support.selection import older_pyspark
+from tests.support.runs.selection import older_pyspark
 
 PYTHON = CACHE / "spark-4.0" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("jvm_streams.py")

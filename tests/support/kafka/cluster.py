@@ -103,12 +103,17 @@ class Node:
 
     def log_tail(self, lines: int = 40) -> str:
         """Returns the last warnings and errors of the log with stack traces, and its last lines."""
-        if not self.log.exists():
-            return "(no log)"
-        found = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        marks = "] WARN ", "] ERROR ", "] FATAL ", "Exception", "Caused by", "\tat "
-        quiet = [line for line in found[:-10] if any(mark in line for mark in marks)][-lines:]
-        return "\n".join(line[:400] for line in [*quiet, *found[-10:]])
+        return log_tail(self.log, lines)
+
+
+def log_tail(log: Path, lines: int = 40) -> str:
+    """Returns the last warnings and errors of a log with stack traces, and its last lines."""
+    if not log.exists():
+        return "(no log)"
+    found = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    marks = "] WARN ", "] ERROR ", "] FATAL ", "Exception", "Caused by", "\tat "
+    quiet = [line for line in found[:-10] if any(mark in line for mark in marks)][-lines:]
+    return "\n".join(line[:400] for line in [*quiet, *found[-10:]])
 
 
 class RealKafka:

@@ -1,0 +1,1 @@
+"""How pytest runs the tests: which of them, in which process, and what processes share."""
