@@ -27,8 +27,8 @@ KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
 # The kinds that support groups of KIP-848 and transactions of KIP-890 by default.
 MODERN_KINDS = ("embedded", "kafka-4.3")
 # Each process has its own numbers. They have the same length, so no name begins with another one.
-_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) + 1
-_numbers = itertools.count(_PROCESS * 100_000)
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_numbers = itertools.count(10_000_000 + _PROCESS * 100_000)
 
 
 @dataclass
@@ -149,7 +149,11 @@ class Brokers:
 
 def _start_kafka(kind: str) -> Started:
     kafka = RealKafka(kind.removeprefix("kafka-"))
-    kafka.start()
+    try:
+        kafka.start()
+    except BaseException:
+        kafka.close()
+        raise
     [node] = kafka.nodes
     found = {"bootstrap": kafka.bootstrap_servers, "log": str(node.log)}
     return json.dumps(found), kafka.close

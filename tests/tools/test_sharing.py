@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,8 +26,12 @@ def process(folder: Path, pipe: Connection) -> None:
     shared = Sharing(folder)
 
     def start() -> tuple[str, Any]:
-        (folder / "log").open("a").write("started ")
-        return f"by {os.getpid()}", lambda: (folder / "log").open("a").write("stopped ")
+        write("started ")
+        return f"by {os.getpid()}", lambda: write("stopped ")
+
+    def write(text: str) -> None:
+        with folder.with_name("log").open("a") as log:
+            log.write(text)
 
     with suppress(EOFError):  # the test has ended
         while True:
@@ -65,9 +71,7 @@ class Process:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "shared"
-    made.mkdir()
-    return made
+    return tmp_path / "shared"
 
 
 @pytest.fixture
@@ -79,7 +83,7 @@ def three(folder: Path) -> Iterator[list[Process]]:
 
 
 def log(folder: Path) -> str:
-    return (folder / "log").read_text().strip()
+    return folder.with_name("log").read_text().strip()
 
 
 def test_one_process_starts_it_and_stops_it_when_all_have_left(
@@ -116,9 +120,7 @@ def test_a_process_that_crashes_has_left(three: list[Process], folder: Path) -> 
     assert log(folder) == "started stopped"
 
 
-def test_the_folder_is_removed_at_the_end(tmp_path: Path) -> None:
-    folder = tmp_path / "shared"
-    folder.mkdir()
+def test_the_folder_is_removed_at_the_end(folder: Path) -> None:
     one, two = Sharing(folder), Sharing(folder)
     stopped: list[str] = []
     one.join("a", lambda: ("a", partial(stopped.append, "a")))
@@ -127,4 +129,40 @@ def test_the_folder_is_removed_at_the_end(tmp_path: Path) -> None:
     assert folder.exists()
     two.leave()
     wait_until(lambda: not folder.exists(), 5, what="the end of the folder")
-    assert stopped == ["a", "b"]
+    assert set(stopped) == {"a", "b"}
+
+
+def test_who_leaves_early_does_not_disturb_the_others(folder: Path) -> None:
+    early, late = Sharing(folder), Sharing(folder)
+    early.leave()
+    stopped: list[str] = []
+    assert late.join("a", lambda: ("a", partial(stopped.append, "a"))) == "a"
+    early.leave()
+    assert stopped == []
+    late.leave()
+    assert stopped
+    assert not folder.exists()
+
+
+def test_a_lock_is_that_of_a_file_that_exists(folder: Path) -> None:
+    """The file is deleted while another process waits for its lock."""
+    first, second = Sharing(folder), Sharing(folder)
+    first.join("a", lambda: ("first", lambda: None))
+    joined: list[str] = []
+    joining = threading.Thread(
+        target=lambda: joined.append(second.join("a", lambda: ("second", lambda: None)))
+    )
+    users = folder / "a.users"
+    with users.open("w") as file:
+        first._used.pop().close()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        joining.start()
+        joining.join(0.3)
+        for each in folder.glob("a.*"):
+            each.unlink()
+    joining.join(LIMIT_S)
+    assert joined == ["second"]
+    with users.open("w") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    second.leave()
+    assert not folder.exists()

@@ -12,6 +12,7 @@ system say who uses it: they end with their process, so nobody waits for one tha
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -26,11 +27,9 @@ Started = tuple[str, Callable[[], object]]
 
 
 def folder_of(config: pytest.Config) -> Path:
-    """Returns the folder of this run of pytest, which all of its processes share."""
+    """Returns the path of this run's folder, which all of its processes share."""
     run = getattr(config, "workerinput", {}).get("testrunuid") or uuid.uuid4().hex
-    folder = Path(tempfile.gettempdir()) / f"thalweg-tests-{run}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    return Path(tempfile.gettempdir()) / f"thalweg-tests-{run}"
 
 
 class Sharing:
@@ -43,9 +42,7 @@ class Sharing:
 
     def join(self, name: str, start: Callable[[], Started]) -> str:
         """Returns the description that `start` gave in the first process that joined."""
-        users = (self._folder / f"{name}.users").open("w")
-        fcntl.flock(users, fcntl.LOCK_SH)
-        self._used.append(users)
+        self._used.append(self._lock(f"{name}.users", fcntl.LOCK_SH))
         description = self._folder / f"{name}.started"
         with self._locked(f"{name}.starts"):
             if not description.exists():
@@ -60,15 +57,29 @@ class Sharing:
             self._used.pop().close()
         while self._started:
             name, stop = self._started.pop()
-            with self._locked(f"{name}.users"):
-                stop()
-                for each in self._folder.glob(f"{name}.*"):
-                    each.unlink()
-        with suppress(OSError):  # another process still uses something
+            try:
+                with self._locked(f"{name}.users"):
+                    for each in self._folder.glob(f"{name}.*"):
+                        each.unlink()
+            finally:
+                stop()  # also after Ctrl-C
+        with suppress(OSError):  # it was never made, or another process still uses something
             self._folder.rmdir()
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        with (self._folder / name).open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with self._lock(name, fcntl.LOCK_EX):
             yield
+
+    def _lock(self, name: str, how: int) -> IO[str]:
+        """Opens and locks a file, until the file is closed."""
+        path = self._folder / name
+        while True:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            # A process that leaves deletes the file and the folder, perhaps between these lines.
+            with suppress(FileNotFoundError):
+                file = path.open("w")
+                fcntl.flock(file, how)
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+                file.close()
