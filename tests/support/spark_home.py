@@ -8,12 +8,11 @@ package. It contains the same files.
 
 from __future__ import annotations
 
-import hashlib
 from importlib.metadata import distribution
 from pathlib import Path
 
 from tests.support import java
-from tests.support.builds import Builds
+from tests.support.builds import Builds, digest
 from tests.support.paths import CACHE
 
 # `python` has the archive. Spark writes into the other two.
@@ -31,12 +30,14 @@ def link_home(home: Path) -> Path:
 
 def spark_home() -> Path:
     """Returns the Spark home of sessions that write nothing into it."""
-    return Builds(CACHE / "spark-classes").get("home", _digest(), link_home)
+    version = distribution("pyspark").version
+    made_for = digest([(str(_installed()), version.encode())])
+    return Builds(CACHE / "spark-classes").get("home", made_for, link_home)
 
 
 def class_archive() -> Path:
     """Returns the path of the archive of Spark's classes for that home. It may not exist."""
-    return CACHE / "spark-classes" / f"{java.digest(f'{spark_home()} {_digest()}')}.jsa"
+    return CACHE / "spark-classes" / f"{java.digest(str(spark_home()))}.jsa"
 
 
 def quick_start() -> dict[str, str]:
@@ -49,8 +50,3 @@ def quick_start() -> dict[str, str]:
 
 def _installed() -> Path:
     return Path(str(distribution("pyspark").locate_file("pyspark")))
-
-
-def _digest() -> str:
-    installed = f"{_installed()} {distribution('pyspark').version}"
-    return hashlib.sha256(installed.encode()).hexdigest()[:16]

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from tests.support.runs.sharing import Sharing
-from tests.support.waiting import wait_until
 
 LIMIT_S = 30
 
@@ -128,7 +127,7 @@ def test_the_folder_is_removed_at_the_end(folder: Path) -> None:
     one.leave()
     assert folder.exists()
     two.leave()
-    wait_until(lambda: not folder.exists(), 5, what="the end of the folder")
+    assert not folder.exists()
     assert set(stopped) == {"a", "b"}
 
 

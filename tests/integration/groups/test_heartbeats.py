@@ -253,7 +253,7 @@ def _enter(client: Any, group: str, member: str, topic: str) -> dict[str, Any]:
 def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_busy(
     kafka: Broker, clients: Clients
 ) -> None:
-    group = "moved-on"
+    group = kafka.unused_name("moved-on")
     where: Any = ("coordinator", "group", group)
     consumer: Any = clients.consumer(kafka, group_id=group)
     epoch = _enter(consumer._core_client, group, "first", kafka.create_topic("one"))["MemberEpoch"]

@@ -26,7 +26,7 @@ def speak(modern_broker: Broker) -> Iterator[Speak]:
     made: list[TransactionRequests] = []
 
     def make() -> TransactionRequests:
-        name = f"requests-{next(_numbers)}"
+        name = modern_broker.unused_name("requests")
         made.append(TransactionRequests(modern_broker.bootstrap_servers, name))
         return made[-1]
 

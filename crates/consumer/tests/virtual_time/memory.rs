@@ -297,17 +297,23 @@ fn decoding_runs_ahead_of_the_application_by_a_bound() {
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }
 
+/// Its buffer of 1 MB is full, and its four partitions have several times as much.
+fn with_a_full_buffer() -> World {
+    let limited = ConsumerConfig {
+        fetch_buffer_memory_bytes: 1_000_000,
+        ..config()
+    };
+    let mut world = World::with_topic(limited, 4, fill_with_megabytes(4));
+    world.run();
+    world
+}
+
 /// While a drain runs, its fetch is out of the table. The other batches are not decoded beyond the
 /// limit because of that, however long the application takes.
 #[test]
 fn a_slow_drain_does_not_let_decoding_exceed_the_memory_limit() {
     for drain in [Demand::up_to(500), Demand::one(), Demand::step()] {
-        let limited = ConsumerConfig {
-            fetch_buffer_memory_bytes: 1_000_000,
-            ..config()
-        };
-        let mut world = World::with_topic(limited, 4, fill_with_megabytes(4));
-        world.run();
+        let mut world = with_a_full_buffer();
         let consumer = Arc::clone(&world.consumer);
         let mut records = 0;
         for _ in 0..100_000 {
@@ -335,12 +341,7 @@ fn a_slow_drain_does_not_let_decoding_exceed_the_memory_limit() {
 /// A deserializer may call the consumer while a drain runs and the buffer is full.
 #[test]
 fn a_drain_inside_another_is_served_though_the_buffer_is_full() {
-    let limited = ConsumerConfig {
-        fetch_buffer_memory_bytes: 1_000_000,
-        ..config()
-    };
-    let mut world = World::with_topic(limited, 4, fill_with_megabytes(4));
-    world.run();
+    let mut world = with_a_full_buffer();
     let consumer = Arc::clone(&world.consumer);
     let (mut outer, mut inner) = (0, 0);
     while outer < 20 {
