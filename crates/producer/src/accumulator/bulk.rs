@@ -144,6 +144,8 @@ pub struct BulkAppend<S> {
     at: usize,
     /// The remaining groups of the current window: the end position of each, and the group.
     groups: VecDeque<(usize, Group)>,
+    /// The topic's number of partitions when the rows of the current window were grouped.
+    partition_count: u32,
 }
 
 impl<S: RecordSource> BulkAppend<S> {
@@ -163,6 +165,7 @@ impl<S: RecordSource> BulkAppend<S> {
             rows: AppendedRows::default(),
             at: 0,
             groups,
+            partition_count: 0,
         }
     }
 
@@ -285,8 +288,14 @@ impl<S: RecordSource> BulkAppend<S> {
             topic,
             rows,
             at,
+            partition_count,
             ..
         } = self;
+        // With another number of partitions, the rows of a group no longer belong together. Each
+        // of them is then appended alone, and its key is hashed again.
+        if matches!(group, Group::Partition(_)) && topic.partition_count() != *partition_count {
+            return;
+        }
         let Some(mut batch) = accumulator.lock_batch(topic, completion, group) else {
             return;
         };
@@ -303,10 +312,14 @@ impl<S: RecordSource> BulkAppend<S> {
     /// Reorders the next window of rows so that rows of the same partition are consecutive.
     fn group_window(&mut self, accumulator: &Accumulator) {
         let end = (self.at + WINDOW_ROWS).min(self.source.rows());
+        self.partition_count = self.topic.partition_count();
         let mut keyed: Vec<(Group, u32)> = Vec::with_capacity(end - self.at);
         for row in self.at..end {
             let record = self.source.record(row);
-            keyed.push((accumulator.group_of(&self.topic, &record), row as u32));
+            keyed.push((
+                accumulator.group_of(self.partition_count, &record),
+                row as u32,
+            ));
         }
         // The row number breaks ties, so rows of one partition keep their order.
         keyed.sort_unstable();

@@ -28,6 +28,8 @@ impl Accumulator {
             return None;
         }
         let sticky = match group {
+            // The topic may have got more partitions since the rows were grouped.
+            Group::Partition(partition) if partition != completion.partition() => return None,
             Group::Partition(_) => None,
             // The sticky partition cannot change while its lock is held.
             Group::Sticky => Some(
@@ -44,13 +46,14 @@ impl Accumulator {
         })
     }
 
-    /// Returns the group that a row belongs to: rows of one group are appended together.
-    pub(crate) fn group_of(&self, topic: &TopicEntry, record: &Record<'_>) -> Group {
+    /// Returns the group of a row in a topic with `partition_count` partitions. Rows of one group
+    /// are appended together.
+    pub(crate) fn group_of(&self, partition_count: u32, record: &Record<'_>) -> Group {
         if let Some(partition) = record.partition {
             return Group::Partition(partition);
         }
         match self.partitioner.choose(record.key, self.ignore_keys) {
-            Choice::Hash(hash) => match hash.checked_rem(topic.partition_count()) {
+            Choice::Hash(hash) => match hash.checked_rem(partition_count) {
                 Some(partition) => Group::Partition(partition as i32),
                 None => Group::Single,
             },

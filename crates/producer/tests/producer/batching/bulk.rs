@@ -51,6 +51,11 @@ impl RecordSource for Rows {
 
 /// Appends everything, and runs the world when memory is short.
 fn append_all(world: &mut World, source: Rows) -> AppendedRows {
+    append_with(world, source, |_| ())
+}
+
+/// Appends everything. Calls `when_full` before each wait for memory.
+fn append_with(world: &mut World, source: Rows, when_full: impl Fn(&mut World)) -> AppendedRows {
     let mut bulk = BulkAppend::new(world.topic(), source);
     let accumulator = std::sync::Arc::clone(&world.accumulator);
     let now = world.now;
@@ -61,6 +66,7 @@ fn append_all(world: &mut World, source: Rows) -> AppendedRows {
             BulkStep::Done => return bulk.finish(),
             BulkStep::BufferExhausted(mut wait) => {
                 world.waits += 1;
+                when_full(world);
                 let reservation = loop {
                     if let Poll::Ready(reservation) = wait.poll_reservation(&waker) {
                         break reservation.expect("open");
@@ -150,6 +156,43 @@ fn keyed_rows_keep_their_order_within_a_partition() {
                 .eq(values.iter().map(Some))
         );
     }
+}
+
+/// Each row is in the partition that its key's hash selects, with the old or the new number of
+/// partitions.
+#[test]
+fn keyed_rows_keep_to_their_hash_if_the_topic_gets_more_partitions() {
+    let config = ProducerConfig {
+        batch_size: 4096,
+        buffer_memory: 32 * 1024,
+        ..config()
+    };
+    let mut world = World::ready(config, 1, 4);
+    let keys: Vec<String> = (0..20_000).map(|n| format!("key-{n}")).collect();
+    let source = Rows {
+        keys: Some(keys.clone()),
+        ..Rows::numbered(20_000)
+    };
+    let values = source.values.clone();
+    let rows = append_with(&mut world, source, |world| {
+        if world.waits == 3 {
+            let topic = world.brokers.topics.get_mut("t").expect("it exists");
+            topic.leaders.push((1, 0));
+            world.cluster.request_update();
+            world.advance_ms(1_000);
+            assert_eq!(world.topic().partition_count(), 5);
+        }
+    });
+    world.advance_ms(50);
+    check(&mut world, &rows, &values);
+    let mut of_new_partition = 0;
+    for (row, completion, _) in rows.iter() {
+        let hash = to_positive(murmur2(keys[row].as_bytes()));
+        let partition = completion.partition();
+        assert!([hash % 4, hash % 5].contains(&partition), "row {row}");
+        of_new_partition += usize::from(partition == 4);
+    }
+    assert!(of_new_partition > 1_000, "{of_new_partition}");
 }
 
 #[test]
