@@ -37,6 +37,11 @@ pub(crate) struct ProducerBatch {
     pub(crate) retry_at: Option<Instant>,
     /// Set if an attempt ended without proof that the batch is not in the log.
     pub(crate) maybe_written: bool,
+    /// The topic's ID during an attempt with an unknown result. Set if the topic has had another ID
+    /// since then. The log of the other topic does not have the batch. But if this ID comes back,
+    /// the other ID came from a broker with old metadata, and the log may have the batch. After
+    /// several attempts it stays set even if the broker refused the last one.
+    pub(crate) in_doubt_under: Option<Uuid>,
     /// Set while a codec thread splits the batch, which was too large for the broker.
     pub(crate) is_being_split: bool,
     /// Set for a piece of a batch that was possibly written whole. A broker that has the whole
@@ -80,6 +85,7 @@ impl ProducerBatch {
             attempts: 0,
             retry_at: None,
             maybe_written: false,
+            in_doubt_under: None,
             is_being_split: false,
             split_in_doubt: false,
             ruled_out: false,
@@ -121,6 +127,12 @@ impl ProducerBatch {
             header: None,
             ..*self
         }
+    }
+
+    /// Returns whether an attempt may have written the batch, including to a topic that was deleted
+    /// since then.
+    pub(crate) fn possibly_written(&self) -> bool {
+        self.maybe_written || self.in_doubt_under.is_some()
     }
 
     /// Returns the size on the wire, including the header.

@@ -70,7 +70,7 @@ impl Sender {
             partition,
             code,
             message: message.clone(),
-            possibly_written: batch.maybe_written,
+            possibly_written: batch.possibly_written(),
         };
         self.outcomes.fail_unsent(slot, |_| true, error);
         let queued = lock(&slot.entry().queue).take_all();

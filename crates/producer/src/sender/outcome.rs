@@ -127,10 +127,17 @@ impl Outcomes {
             batch.abandoned = true;
             let error = too_old(batch, delivery_timeout, true, unreachable);
             self.fail(batch, error);
-            slot.sequences.lose(batch.order);
+            if batch.sequence.is_some() {
+                slot.sequences.lose(batch.order);
+            }
         }
         self.fail_unsent(slot, is_over, |batch| {
-            too_old(batch, delivery_timeout, batch.maybe_written, unreachable)
+            too_old(
+                batch,
+                delivery_timeout,
+                batch.possibly_written(),
+                unreachable,
+            )
         });
     }
 
@@ -224,7 +231,8 @@ impl Outcomes {
             // A deleted topic's log is gone, so a batch sent to it cannot be in the new log.
             let same_log =
                 batch.sent_topic_id == slot.topic_id || batch.sent_topic_id == Uuid::ZERO;
-            if batch.sequence.is_some() && batch.maybe_written && same_log {
+            let in_doubt = batch.sequence.is_some() && batch.maybe_written && same_log;
+            if in_doubt || batch.in_doubt_under == Some(slot.topic_id) {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);
                 self.fail(&batch, ProducerError::SequenceGap { topic, partition });
             } else {

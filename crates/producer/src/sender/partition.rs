@@ -150,18 +150,18 @@ impl SenderPartition {
     /// No batch that was sent to the old topic is in the new log. A request that named the topic may
     /// have reached either of the two.
     fn start_again(&mut self) {
-        let by_name =
-            |batch: &ProducerBatch| batch.attempts > 0 && batch.sent_topic_id == Uuid::ZERO;
-        let in_flight = self.in_flight.iter().filter(|batch| by_name(batch));
-        let in_retry = self
-            .retry
-            .iter()
-            .filter(|batch| by_name(batch) && batch.maybe_written);
+        let in_flight = self.in_flight.iter().filter(|batch| batch.attempts > 0);
+        let in_retry = self.retry.iter().filter(|batch| batch.maybe_written);
         let in_doubt: BTreeSet<Order> =
             in_flight.chain(in_retry).map(|batch| batch.order).collect();
         self.break_off(Order::FIRST);
-        for batch in self.in_flight.iter_mut().chain(&mut self.retry) {
-            batch.maybe_written |= in_doubt.contains(&batch.order);
+        let all = self.in_flight.iter_mut().chain(&mut self.retry);
+        for batch in all.filter(|batch| in_doubt.contains(&batch.order)) {
+            if batch.sent_topic_id == Uuid::ZERO {
+                batch.maybe_written = true;
+            } else {
+                batch.in_doubt_under.get_or_insert(batch.sent_topic_id);
+            }
         }
     }
 

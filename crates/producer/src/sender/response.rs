@@ -212,7 +212,9 @@ impl Sender {
         if trouble.maybe_written {
             batch.maybe_written |= !slot.is_behind_gap(sent.order);
         } else if batch.attempts == 1 {
-            batch.maybe_written = false; // its only try is known now
+            // The result of its only attempt is known now.
+            batch.maybe_written = false;
+            batch.in_doubt_under = None;
         }
         batch.last_error = Some(Arc::clone(&trouble.reason));
         let refused_for_place = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
@@ -369,7 +371,7 @@ impl ProducerBatch {
             partition: self.completion.partition(),
             code: trouble.code,
             message: Str::from(&*trouble.reason),
-            possibly_written: self.maybe_written,
+            possibly_written: self.possibly_written(),
         }
     }
 
@@ -378,7 +380,7 @@ impl ProducerBatch {
             topic: self.completion.topic().clone(),
             partition: self.completion.partition(),
             reason,
-            possibly_written: self.maybe_written,
+            possibly_written: self.possibly_written(),
         }
     }
 }

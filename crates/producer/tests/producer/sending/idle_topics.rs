@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thalweg_cluster::ClusterConfig;
-use thalweg_producer::TopicEntry;
+use thalweg_producer::{ProducerConfig, TopicEntry};
 
 use crate::world::broker::{Brokers, Reaction};
-use crate::world::{TOPIC, World, config, is_pending, offset};
+use crate::world::{TOPIC, World, config, error, is_pending, offset};
 
 const OTHER: &str = "other";
 
@@ -88,9 +88,31 @@ fn a_topic_in_use_stays() {
     assert_eq!(world.brokers.log(TOPIC, 0).values().len(), 20);
 }
 
+/// Without idempotence there are no sequences that a lost batch could leave unresolved.
+#[test]
+fn a_topic_whose_batch_expired_in_flight_is_freed() {
+    let plain = ProducerConfig {
+        enable_idempotence: false,
+        delivery_timeout: Duration::from_secs(2),
+        ..config()
+    };
+    let brokers = Brokers::new(1, &[(TOPIC, 1)]);
+    let mut world = World::with(plain, brokers, None);
+    world.know(TOPIC);
+    world.script([Reaction::Hold]);
+    let sent = world.send_alone(0, "a");
+    world.advance_ms(3_000);
+    assert!(error(&sent).possibly_written());
+    world.brokers.release();
+    world.run();
+    let watch = entry(&world);
+    rest(&mut world);
+    assert!(watch.upgrade().is_none());
+}
+
 #[test]
 fn a_topic_with_records_that_wait_stays() {
-    let long = thalweg_producer::ProducerConfig {
+    let long = ProducerConfig {
         delivery_timeout: Duration::from_secs(24 * 3600),
         request_timeout: Duration::from_secs(12 * 3600),
         ..config()

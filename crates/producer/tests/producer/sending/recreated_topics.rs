@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thalweg_producer::{Appended, ProducerConfig, ProducerError};
-use thalweg_protocol::{ApiKey, ErrorCode};
+use thalweg_protocol::{ApiKey, ErrorCode, Uuid};
 
 use crate::sending::idempotence::{epochs, warm};
 use crate::world::broker::{Brokers, Reaction};
@@ -60,6 +60,44 @@ fn a_batch_sent_by_name_to_a_topic_made_again_is_written_once() {
         world.advance_ms(1_000);
         assert!(matches!(outcome(&next), Some(Ok(_))));
         let there: &[&str] = if is_written { &["1", "2"] } else { &["2"] };
+        assert_eq!(world.values(0), there);
+    }
+}
+
+/// Scenario 20. A broker that lags behind names the ID that the topic had before it was created
+/// again, and the next response names the new ID again.
+#[test]
+fn a_batch_in_doubt_fails_if_an_old_topic_id_comes_back() {
+    let slow = ProducerConfig {
+        retry_backoff: Duration::from_secs(2),
+        retry_backoff_max: Duration::from_secs(2),
+        ..config()
+    };
+    for reaction in [Reaction::LoseAnswer, Reaction::LoseRequest] {
+        let (mut world, _) = warm(slow.clone());
+        let is_written = matches!(reaction, Reaction::LoseAnswer);
+        world.script([reaction]);
+        let lost = world.send_alone(0, "1");
+        let id = world.brokers.topics[TOPIC].id;
+        for id in [Uuid([7; 16]), id] {
+            world.brokers.topics.get_mut(TOPIC).expect("it exists").id = id;
+            world.cluster.request_update();
+            world.advance_ms(500);
+        }
+        world.advance_ms(10_000);
+        let error = error(&lost);
+        assert!(
+            matches!(error, ProducerError::SequenceGap { .. }) && error.possibly_written(),
+            "{error}"
+        );
+        let next = world.send_alone(0, "2");
+        world.advance_ms(1_000);
+        assert!(matches!(outcome(&next), Some(Ok(_))));
+        let there: &[&str] = if is_written {
+            &["0", "1", "2"]
+        } else {
+            &["0", "2"]
+        };
         assert_eq!(world.values(0), there);
     }
 }
