@@ -16,10 +16,11 @@ pub(crate) enum Verdict {
     Fatal,
 }
 
-/// Returns what to do about an error code. It decides as Kafka's `TransactionManager`, with two
+/// Returns what to do about an error code. It decides as Kafka's `TransactionManager`, with three
 /// exceptions. An `EndTxn` or `InitProducerId` that ends in `UNKNOWN_SERVER_ERROR` may have been
 /// processed, so it is sent again. If a group's coordinator refuses the content of offsets, that
-/// fails the transaction and not the producer.
+/// fails the transaction and not the producer. An `InitProducerId` that is refused
+/// with `TRANSACTION_ABORTABLE` fails the producer, because there is no transaction to abort.
 pub(crate) fn verdict(api: ApiKey, code: ErrorCode) -> Verdict {
     use ApiKey as A;
     use ErrorCode as E;
@@ -28,6 +29,16 @@ pub(crate) fn verdict(api: ApiKey, code: ErrorCode) -> Verdict {
         (E::NOT_COORDINATOR | E::COORDINATOR_NOT_AVAILABLE, _)
         | (E::REQUEST_TIMED_OUT, A::TXN_OFFSET_COMMIT) => Verdict::FindCoordinator,
         (E::UNKNOWN_SERVER_ERROR, A::END_TXN | A::INIT_PRODUCER_ID) => Verdict::Retry,
+        (
+            E::PRODUCER_FENCED
+            | E::INVALID_PRODUCER_EPOCH
+            | E::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            | E::INVALID_PRODUCER_ID_MAPPING
+            | E::INVALID_TXN_STATE
+            | E::UNSUPPORTED_VERSION,
+            _,
+        )
+        | (E::TRANSACTION_ABORTABLE, A::INIT_PRODUCER_ID) => Verdict::Fatal,
         (E::TRANSACTION_ABORTABLE, _)
         | (E::UNKNOWN_PRODUCER_ID, A::ADD_PARTITIONS_TO_TXN | A::ADD_OFFSETS_TO_TXN | A::END_TXN)
         | (E::GROUP_AUTHORIZATION_FAILED, A::ADD_OFFSETS_TO_TXN | A::TXN_OFFSET_COMMIT)
@@ -42,15 +53,6 @@ pub(crate) fn verdict(api: ApiKey, code: ErrorCode) -> Verdict {
             | E::INVALID_COMMIT_OFFSET_SIZE,
             A::TXN_OFFSET_COMMIT,
         ) => Verdict::Abortable,
-        (
-            E::PRODUCER_FENCED
-            | E::INVALID_PRODUCER_EPOCH
-            | E::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            | E::INVALID_PRODUCER_ID_MAPPING
-            | E::INVALID_TXN_STATE
-            | E::UNSUPPORTED_VERSION,
-            _,
-        ) => Verdict::Fatal,
         (code, _) if code.is_retriable() => Verdict::Retry,
         // Any other error of a partition: nothing of the request was added.
         (_, A::ADD_PARTITIONS_TO_TXN) => Verdict::Abortable,

@@ -85,6 +85,23 @@ fn has_its_consequence(level: i16, (api, code, fatal, expected): Consequence) {
     assert_eq!(world.accumulator.incomplete_batches(), 0);
 }
 
+/// There is no transaction yet that could be aborted.
+#[test]
+fn an_init_refused_as_abortable_fails_the_producer() {
+    for level in LEVELS {
+        let mut world = new_world(level, transactional(), 1, 1);
+        let refused = Reply::Error(ErrorCode::TRANSACTION_ABORTABLE);
+        world
+            .brokers
+            .coordinator
+            .on(ApiKey::INIT_PRODUCER_ID, [refused; 50]);
+        let ticket = world.sender.init_transactions();
+        let failed = wait(&mut world, ticket).expect_err("it fails");
+        assert_eq!(kind(&failed), (FATAL, FailureKind::ToldToAbort));
+        assert_eq!(count(&world, ApiKey::INIT_PRODUCER_ID), 1);
+    }
+}
+
 #[test]
 fn errors_that_pass_are_waited_out() {
     let passing = [
