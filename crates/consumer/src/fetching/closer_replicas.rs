@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! leader: "node 3 is closer" ──▶ lease of node 3 ──┬─ over after metadata_max_age
-//!                                                  └─ given up if node 3 cannot be reached
+//!                                                  └─ given up if node 3 cannot be reached,
+//!                                                     or is no longer in the metadata
 //! ```
 //! There is no lease if the metadata does not list node 3, because it cannot be reached either.
 //!
@@ -12,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::{Cluster, NodeId};
+use thalweg_cluster::{Cluster, Metadata, NodeId};
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::fetch::PartitionData;
 
@@ -67,6 +68,17 @@ impl Fetcher {
         self.shared.partitions.lock().give_up_replica(node);
         self.hide_rack(now);
         self.dirty = true;
+    }
+
+    /// Moves partitions back to their leaders if they read from a node that the metadata no longer
+    /// lists. A paused partition has no fetch whose failure would do this.
+    pub(crate) fn give_up_unlisted_replicas(&mut self, metadata: &Metadata) {
+        for (&id, node) in &mut self.nodes {
+            if metadata.node(id).is_none() && std::mem::take(&mut node.is_closer) {
+                self.shared.partitions.lock().give_up_replica(id);
+                self.dirty = true;
+            }
+        }
     }
 
     fn hide_rack(&mut self, now: Instant) {

@@ -100,6 +100,7 @@ impl Fetcher {
         let answered = metadata.version != self.seen_metadata;
         self.seen_metadata = metadata.version;
         let leaderless = self.take_metadata(&metadata, now);
+        self.give_up_unlisted_replicas(&metadata);
         self.nodes
             .retain(|id, node| metadata.node(*id).is_some() || node.is_used());
         if answered && leaderless {

@@ -146,6 +146,36 @@ fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back()
     assert_eq!(closer(&world), [2]);
 }
 
+/// A paused partition has no fetch that could fail.
+#[test]
+fn a_paused_partition_leaves_a_closer_replica_that_is_no_longer_listed() {
+    let mut broker = Broker::new(&[1, 2]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let log = broker.log("t", 0);
+    (log.preferred_replica, log.follower) = (2, Some(2));
+    let mut world = World::new(
+        ConsumerConfig {
+            client_rack: "near".into(),
+            ..config()
+        },
+        broker,
+    );
+    world.assign_all(1);
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    world.run();
+    world.consumer.pause(&[tp(0)]).expect("it is assigned");
+    world.advance(Duration::from_secs(2));
+    world.take_down(2);
+    world.broker.nodes = vec![1];
+    world.refresh_metadata();
+    world.broker.append("t", 0, 11, plain(10, 1));
+    world.broker.log("t", 0).preferred_replica = -1;
+    world.consumer.resume(&[tp(0)]).expect("it is assigned");
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.drain(100).expect("a record").offsets(0), [10]);
+}
+
 /// A leader may know a broker before the metadata does, or be faulty.
 #[test]
 fn a_closer_replica_that_the_cluster_does_not_list_is_not_kept() {
