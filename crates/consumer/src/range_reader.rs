@@ -349,13 +349,16 @@ impl RangeReader {
         if now < self.fails_at() {
             return Ok(RangeStep::Pending);
         }
+        let partitions = self.consumer.partitions();
+        let of_leader = partitions.is_read_from_leader(&self.range.partition);
         match log_end {
             // All responses of this time show that the leader's log ends at the position.
-            Some(log_end) if log_end <= self.position => {
+            Some(log_end) if of_leader && log_end <= self.position => {
                 self.log_ends_early(self.position)?;
                 Ok(RangeStep::Done)
             }
-            // A short timeout has too few responses, so the brokers are asked directly.
+            // With a short timeout there are too few responses, and a closer replica may be behind
+            // the leader. So the client asks the leader directly.
             _ => {
                 self.went_on(now);
                 self.resolve(Reason::TimedOut(self.position), now);
@@ -399,7 +402,9 @@ impl RangeReader {
     /// Returns the end of the log, if the leader has found nothing at this position twice.
     fn log_end(&mut self) -> Result<Option<i64>, ConsumerError> {
         let partitions = self.consumer.partitions();
-        if partitions.empty_fetches(&self.range.partition, self.position) < 2 {
+        let empty = partitions.empty_fetches(&self.range.partition, self.position);
+        // The records may have arrived without being decoded yet.
+        if empty < 2 || partitions.has_fetched(&self.range.partition) {
             return Ok(None);
         }
         // A broker that is no longer the leader responds too, with an error.
@@ -443,7 +448,8 @@ impl RangeReader {
         };
         let (earliest, latest) = (earliest.offset, latest.offset);
         if let Reason::NothingFound(at) = reason {
-            if at >= earliest {
+            let partitions = self.consumer.partitions();
+            if at >= earliest && !partitions.has_fetched(&self.range.partition) {
                 self.finish();
             } else {
                 self.stage = Stage::Reading;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use thalweg_protocol::planted::{Bug, is_planted};
 
-use super::state::{FetchPosition, HandedOut, PartitionState, Phase};
+use super::state::{Ahead, Current, FetchPosition, HandedOut, PartitionState, Phase};
 use super::{PARTITIONS_PER_LOCK, Partitions};
 use crate::error::ConsumerError;
 use crate::offset_spec::IsolationLevel;
@@ -137,6 +137,22 @@ impl Partitions {
         let assigned = self.settled();
         let state = assigned.get(partition);
         state.is_some_and(|s| s.valid_position().is_some() && s.attempts == 0 && !s.blocked)
+    }
+
+    /// Whether a fetch of the partition has arrived whose records are not drained yet.
+    pub(crate) fn has_fetched(&self, partition: &TopicPartition) -> bool {
+        let assigned = self.settled();
+        let state = assigned.get(partition);
+        state.is_some_and(|state| {
+            !matches!(state.current, Current::None) || matches!(state.ahead, Ahead::Held(_))
+        })
+    }
+
+    /// Whether the partition is fetched from its leader, and not from a closer replica.
+    pub(crate) fn is_read_from_leader(&self, partition: &TopicPartition) -> bool {
+        let assigned = self.settled();
+        let state = assigned.get(partition);
+        state.is_some_and(|s| s.in_session.is_some() && s.in_session == s.leader.map(|l| l.node))
     }
 
     /// Whether two metadata responses in a row have lacked the partition.

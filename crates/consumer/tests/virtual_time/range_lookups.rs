@@ -8,8 +8,9 @@ use thalweg_consumer::{
     TopicPartition,
 };
 use thalweg_protocol::ApiKey;
+use thalweg_records::Compression;
 
-use crate::batches::plain;
+use crate::batches::{compressed, plain};
 use crate::broker::Broker;
 use crate::ranges::{STRICT, TOLERANT, config, forty, lost, of, range, world};
 use crate::world::{Collected, World, noop};
@@ -244,5 +245,78 @@ fn a_range_in_slow_tiered_storage_is_not_given_up() {
         // Brokers of this version have no tiered storage, so this one has nothing at the position.
         let expected = if list_offsets_version < 8 { 0 } else { 30 };
         assert_eq!(sink.records.len(), expected);
+    }
+}
+
+/// The leader found nothing twice, because its high watermark was behind. Then the records arrive,
+/// and are still being decompressed when the reader looks at the ends of the log.
+#[test]
+fn records_that_are_still_being_decoded_do_not_count_as_removed() {
+    let mut world = world(IsolationLevel::ReadUncommitted, forty);
+    let consumer = Arc::clone(&world.consumer);
+    let mut reader =
+        RangeReader::new(consumer, vec![range(30, 50)], STRICT, world.now).expect("a range");
+    let mut sink = Collected::default();
+    let mut begun = world.now;
+    while world.now - begun < Duration::from_millis(4_800) {
+        world.advance(Duration::from_millis(100));
+        let step = reader.poll(&mut sink, noop(), world.now);
+        if let Ok(RangeStep::Records(_)) = step {
+            begun = world.now;
+        } else {
+            assert_eq!(step, Ok(RangeStep::Pending));
+        }
+    }
+    assert_eq!(sink.records.len(), 10);
+    world.hold_jobs = true;
+    let bytes = compressed(40, 10, 100, Compression::Zstd);
+    world.broker.append("t", 0, 50, bytes);
+    for _ in 0..10 {
+        world.advance(Duration::from_millis(100));
+        let step = reader.poll(&mut sink, noop(), world.now);
+        assert_eq!(step, Ok(RangeStep::Pending));
+    }
+    assert_eq!(world.jobs.len(), 1, "a codec thread has not begun yet");
+    world.hold_jobs = false;
+    world.run_jobs();
+    loop {
+        match reader.poll(&mut sink, noop(), world.now) {
+            Ok(RangeStep::Done) => break,
+            Ok(RangeStep::Pending) => world.advance(Duration::from_millis(100)),
+            step => assert!(matches!(step, Ok(RangeStep::Records(_))), "{step:?}"),
+        }
+    }
+    let offsets: Vec<_> = sink.records.iter().map(|record| record.offset).collect();
+    assert_eq!(offsets, (30..50).collect::<Vec<_>>());
+}
+
+/// The follower no longer copies the partition, but still serves what it has.
+#[test]
+fn the_end_of_a_closer_replica_that_is_behind_is_not_the_end_of_the_log() {
+    for limits in [STRICT, TOLERANT] {
+        let mut broker = Broker::new(&[1, 2]);
+        broker.create("t", 1, 1);
+        forty(&mut broker);
+        let log = broker.log("t", 0);
+        (log.preferred_replica, log.follower) = (2, Some(2));
+        log.follower_end = Some(20);
+        let near = ConsumerConfig {
+            client_rack: "near".into(),
+            ..config(IsolationLevel::ReadUncommitted)
+        };
+        let mut world = World::new(near, broker);
+        let consumer = Arc::clone(&world.consumer);
+        let ranges = vec![range(0, 40)];
+        let mut reader = RangeReader::new(consumer, ranges, limits, world.now).expect("a range");
+        let mut sink = Collected::default();
+        let error = loop {
+            match reader.poll(&mut sink, noop(), world.now) {
+                Ok(RangeStep::Pending) => world.advance(Duration::from_secs(1)),
+                Ok(step) => assert!(matches!(step, RangeStep::Records(_)), "{step:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
+        assert_eq!(sink.records.len(), 20);
     }
 }

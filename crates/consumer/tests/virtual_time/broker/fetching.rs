@@ -157,9 +157,11 @@ fn read_partition(
     first: &mut bool,
 ) -> PartitionData {
     let committed = request.isolation_level == 1;
+    let of_follower = log.follower_end.filter(|_| log.follower == Some(node));
+    let high_watermark = of_follower.unwrap_or(log.high_watermark);
     let mut data = PartitionData {
         partition_index: asked.partition,
-        high_watermark: log.high_watermark,
+        high_watermark,
         last_stable_offset: log.last_stable,
         log_start_offset: log.log_start,
         aborted_transactions: Some(Vec::new()),
@@ -198,7 +200,7 @@ fn read_partition(
     let limit = if committed {
         log.last_stable
     } else {
-        log.high_watermark
+        high_watermark
     };
     if asked.fetch_offset < log.local_start {
         return data;

@@ -48,6 +48,8 @@ pub(crate) struct PartitionLog {
     pub(crate) errors: VecDeque<ErrorCode>,
     /// A follower that serves fetches too.
     pub(crate) follower: Option<i32>,
+    /// The follower's high watermark, if it is behind the leader's.
+    pub(crate) follower_end: Option<i64>,
 }
 
 impl PartitionLog {
@@ -168,6 +170,7 @@ impl Broker {
                 preferred_replica: -1,
                 errors: VecDeque::new(),
                 follower: None,
+                follower_end: None,
             };
             self.logs.insert((topic.to_owned(), partition), log);
         }
