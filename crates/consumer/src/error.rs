@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use thalweg_cluster::{ConnectionError, NodeId};
+use thalweg_cluster::{ConnectionError, NodeId, UnsupportedVersion};
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::partitions::state::FetchPosition;
@@ -119,12 +119,8 @@ pub enum ConsumerError {
         why: Option<String>,
     },
 
-    #[error("{api} needs version {needed} or newer; the broker has at most {available}")]
-    UnsupportedVersion {
-        api: &'static str,
-        needed: i16,
-        available: i16,
-    },
+    #[error(transparent)]
+    UnsupportedVersion(#[from] UnsupportedVersion),
 
     /// Records of the requested range are gone: deleted by retention, or truncated (Spark reader).
     #[error(

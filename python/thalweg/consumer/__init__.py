@@ -260,6 +260,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             AuthorizationError: A TopicAuthorizationFailedError or GroupAuthorizationFailedError.
             SaslAuthenticationFailedError: If a broker refuses the credentials (KIP-152).
             KafkaConnectionError: If a TLS connection cannot work until you change a setting.
+            UnsupportedVersionError: If a broker is too old for Fetch or ListOffsets. Every poll
+                raises this error until the broker is upgraded.
             BrokerResponseError: If a broker refuses a request for another reason, and a retry
                 cannot help. The class of the error names the reason.
             WakeupError: If `wakeup` was called.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
+use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose, RequestError};
 use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
 use thalweg_protocol::{ApiKey, Str, Uuid};
 
@@ -98,6 +98,20 @@ impl Fetcher {
         self.shared.partitions.wake();
     }
 
+    /// Reports an error about all partitions that are fetched from a node.
+    fn refuse(&mut self, node: NodeId, error: ConsumerError) {
+        let mut assigned = self.shared.partitions.lock();
+        let of_node = assigned
+            .iter()
+            .filter(|(_, state)| state.in_session == Some(node));
+        let about = of_node.map(|(partition, state)| (partition.clone(), state.stamp));
+        let about = about.collect();
+        assigned.block(about, error);
+        drop(assigned);
+        self.dirty = true;
+        self.shared.partitions.wake();
+    }
+
     /// Returns how many bytes the next response may have: a fair share of the free memory. Returns
     /// `None` to wait until records are drained.
     fn budget_share(&self, nodes_left: usize, node: NodeId) -> Option<Share> {
@@ -160,8 +174,10 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let Some(negotiated) = cluster.api_version(node, ApiKey::FETCH) else {
-            return;
+        let negotiated = match cluster.require_version(node, ApiKey::FETCH) {
+            Ok(version) => version,
+            Err(RequestError::UnsupportedVersion(error)) => return self.refuse(node, error.into()),
+            Err(_) => return,
         };
         let rack = self.rack(now);
         let Some(entry) = self.nodes.get_mut(&node) else {

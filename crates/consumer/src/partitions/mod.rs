@@ -106,6 +106,22 @@ impl Guard<'_> {
         state.assigned.changes().note();
     }
 
+    /// Queues an error about partitions, each with the stamp of the refused request. Nothing is
+    /// tried for them until it is raised.
+    pub(crate) fn block(&mut self, about: Vec<(TopicPartition, u64)>, error: ConsumerError) {
+        let mut current = Vec::with_capacity(about.len());
+        for (partition, stamp) in about {
+            if let Some(state) = self.current_named(&partition, stamp) {
+                state.blocked = true;
+                state.asked = false;
+                current.push((partition, stamp));
+            }
+        }
+        if !current.is_empty() {
+            self.push_error(error, current);
+        }
+    }
+
     fn take_error(&mut self) -> Option<ConsumerError> {
         let State {
             assigned, errors, ..

@@ -145,6 +145,8 @@ pub(crate) struct PartitionState {
     pub(crate) backoff_due: bool,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) attempts: u32,
+    /// How often a leader that knows only older epochs has refused to confirm the position.
+    pub(crate) older_leaders: u32,
     pub(crate) leader: Option<Leader>,
     /// Epoch of the last leader under which the position was valid.
     pub(crate) last_leader_epoch: Option<i32>,
@@ -191,6 +193,7 @@ impl PartitionState {
             backoff_due: false,
             retry_at: None,
             attempts: 0,
+            older_leaders: 0,
             leader: None,
             last_leader_epoch: None,
             topic_id: Uuid::ZERO,
@@ -219,6 +222,7 @@ impl PartitionState {
         self.backoff_due = false;
         self.retry_at = None;
         self.attempts = 0;
+        self.older_leaders = 0;
     }
 
     /// Counts records that were returned to the application between two positions.

@@ -10,16 +10,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use thalweg_cluster::{Backoff, Cluster, NodeId, Outgoing, Purpose, RequestId};
+use thalweg_cluster::{Backoff, Cluster, NodeId, Outgoing, Purpose, RequestId, UnsupportedVersion};
 use thalweg_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListOffsetsTopic,
 };
-use thalweg_protocol::{ApiKey, ErrorCode, Str};
+use thalweg_protocol::{ApiKey, ErrorCode, Str, versions};
 
 use crate::config::ConsumerConfig;
 use crate::error::ConsumerError;
-use crate::offset_spec::OffsetSpec;
+use crate::offset_spec::{IsolationLevel, OffsetSpec};
 use crate::pending::Completer;
 use crate::topic_partition::TopicPartition;
 
@@ -47,6 +47,35 @@ pub(crate) struct ListTarget {
     pub(crate) partition: TopicPartition,
     pub(crate) leader_epoch: i32,
     pub(crate) timestamp: i64,
+}
+
+/// Returns the version of `ListOffsets` to use with a node that is ready.
+pub(crate) fn version(
+    node: NodeId,
+    isolation: IsolationLevel,
+    cluster: &Cluster,
+) -> Result<i16, UnsupportedVersion> {
+    let oldest = oldest_version(isolation);
+    let known = cluster.api_versions(node);
+    let theirs = known.and_then(|versions| versions.range(ApiKey::LIST_OFFSETS));
+    let newest = cluster.api_version(node, ApiKey::LIST_OFFSETS);
+    newest.filter(|version| *version >= oldest).ok_or_else(|| {
+        let ours = versions::client_versions(ApiKey::LIST_OFFSETS);
+        UnsupportedVersion {
+            node,
+            api: ApiKey::LIST_OFFSETS,
+            ours: ours.map(|range| oldest.max(*range.start())..=*range.end()),
+            theirs,
+        }
+    })
+}
+
+/// Version 1 has no field for the isolation level.
+fn oldest_version(isolation: IsolationLevel) -> i16 {
+    match isolation {
+        IsolationLevel::ReadUncommitted => 1,
+        IsolationLevel::ReadCommitted => 2,
+    }
 }
 
 pub(crate) fn request(config: &ConsumerConfig, targets: &[ListTarget]) -> ListOffsetsRequest {
@@ -356,6 +385,7 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
         let needed = indexes
             .iter()
             .map(|&i| lookup.targets[i].1.min_version())
+            .chain([oldest_version(config.isolation_level)])
             .max()
             .unwrap_or(1);
         match version {

@@ -13,7 +13,7 @@
 
 use std::time::Instant;
 
-use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
+use thalweg_cluster::{Cluster, Outgoing, Purpose};
 use thalweg_protocol::messages::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochResponse;
 use thalweg_protocol::planted::{Bug, is_planted};
@@ -103,10 +103,23 @@ impl Fetcher {
         now_ms: i64,
     ) {
         for (node, targets) in std::mem::take(&mut survey.reset) {
-            let Some(version) = version(node, ApiKey::LIST_OFFSETS, cluster, now) else {
+            if !cluster.is_ready(node, Purpose::General, now) {
                 self.tell_fatal(node, Purpose::General, cluster);
                 self.look_again(targets.iter().map(|t| &t.partition));
                 continue;
+            }
+            let isolation = self.shared.config.isolation_level;
+            let version = match list_offsets::version(node, isolation, cluster) {
+                Ok(version) => version,
+                Err(error) => {
+                    let about = targets
+                        .into_iter()
+                        .map(|t| (t.partition, t.stamp))
+                        .collect();
+                    self.shared.partitions.lock().block(about, error.into());
+                    self.shared.partitions.wake();
+                    continue;
+                }
             };
             let wire: Vec<ListTarget> = targets
                 .iter()
@@ -169,10 +182,8 @@ impl Fetcher {
                 assigned.enter(&target.partition, Phase::AwaitReset(OffsetReset::Latest));
             }
             (Some(_), Some(code)) if !list_offsets::is_retriable(code) => {
-                state.blocked = true;
-                state.asked = false;
                 let error = list_offsets::refusal(&target.partition, code, &self.shared.config);
-                assigned.push_error(error, vec![(target.partition.clone(), target.stamp)]);
+                assigned.block(vec![(target.partition.clone(), target.stamp)], error);
             }
             _ => {
                 state.failed(now + self.backoff.after(state.attempts));
@@ -242,20 +253,19 @@ impl Fetcher {
                     self.confirm(std::slice::from_ref(target));
                 }
                 Some(Verdict::Same) => self.confirm(std::slice::from_ref(target)),
+                Some(Verdict::Truncated(None)) if self.retry_at_newer_leader(target, now) => {
+                    cluster.request_update();
+                }
                 Some(Verdict::Truncated(at)) => {
                     self.truncated(&target.partition, target.stamp, target.position, at);
                 }
                 Some(Verdict::Refused(ErrorCode::TOPIC_AUTHORIZATION_FAILED)) => {
-                    self.block(
-                        target,
-                        self.shared.config.not_authorized(&target.partition.topic),
-                    );
+                    let about = vec![(target.partition.clone(), target.stamp)];
+                    let error = self.shared.config.not_authorized(&target.partition.topic);
+                    self.shared.partitions.lock().block(about, error);
                 }
                 Some(Verdict::Refused(_)) | None => {
-                    let mut assigned = self.shared.partitions.lock();
-                    if let Some(state) = assigned.current_named(&target.partition, target.stamp) {
-                        state.failed(now + self.backoff.after(state.attempts));
-                    }
+                    self.validate_later(target, now);
                     cluster.request_update();
                 }
             }
@@ -263,14 +273,25 @@ impl Fetcher {
         self.shared.partitions.wake();
     }
 
-    fn block(&self, target: &ValidationTarget, error: ConsumerError) {
+    fn validate_later(&mut self, target: &ValidationTarget, now: Instant) {
+        let mut assigned = self.shared.partitions.lock();
+        if let Some(state) = assigned.current_named(&target.partition, target.stamp) {
+            state.failed(now + self.backoff.after(state.attempts));
+        }
+    }
+
+    /// If the leader may have been replaced without knowing it, asks again later, and returns true.
+    fn retry_at_newer_leader(&mut self, target: &ValidationTarget, now: Instant) -> bool {
         let mut assigned = self.shared.partitions.lock();
         let Some(state) = assigned.current_named(&target.partition, target.stamp) else {
-            return;
+            return false;
         };
-        state.blocked = true;
-        state.asked = false;
-        assigned.push_error(error, vec![(target.partition.clone(), target.stamp)]);
+        if state.is_of_former_topic() || !validation::may_be_replaced(target, state.older_leaders) {
+            return false;
+        }
+        state.older_leaders += 1;
+        state.failed(now + self.backoff.after(state.attempts));
+        true
     }
 
     /// The log no longer has what was read. This is never ignored: either a policy gives the next
@@ -335,14 +356,6 @@ impl Fetcher {
             }
         }
     }
-}
-
-/// Returns the API version to use with a node, if the node is ready.
-fn version(node: NodeId, key: ApiKey, cluster: &mut Cluster, now: Instant) -> Option<i16> {
-    if !cluster.is_ready(node, Purpose::General, now) {
-        return None;
-    }
-    cluster.api_version(node, key)
 }
 
 #[cfg(test)]

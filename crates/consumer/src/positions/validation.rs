@@ -9,6 +9,10 @@
 //! ```
 //! The partition is not fetched before the response arrives. Anything other than a valid response
 //! only causes a retry, because a lost connection must never look like a truncated log.
+//!
+//! A leader that knows only older epochs than the position's may have been replaced without
+//! knowing it. Its response counts only if the metadata has named no newer leader after a while. A
+//! topic that was created again has such a leader, too.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +28,9 @@ use crate::topic_partition::TopicPartition;
 
 /// Brokers with older versions do not check the epochs that consumers send.
 pub(crate) const VERSION_MIN: i16 = 3;
+/// After this many such responses, the client believes a leader that knows only older epochs. With
+/// the default backoff, this takes a few seconds.
+const OLDER_LEADER_RESPONSES: u32 = 5;
 const CONSUMER_REPLICA_ID: i32 = -1;
 const UNDEFINED_OFFSET: i64 = -1;
 const UNDEFINED_EPOCH: i32 = -1;
@@ -76,6 +83,14 @@ pub(crate) enum Verdict {
     /// The logs diverge at this offset, if it is known.
     Truncated(Option<FetchPosition>),
     Refused(ErrorCode),
+}
+
+/// Whether the leader may have been replaced without knowing it: the position is from a newer epoch
+/// than its own. It has had `responses` like this one before.
+pub(crate) fn may_be_replaced(target: &ValidationTarget, responses: u32) -> bool {
+    target.leader_epoch >= 0
+        && target.position.leader_epoch > target.leader_epoch
+        && responses < OLDER_LEADER_RESPONSES
 }
 
 pub(crate) fn verdict(position: FetchPosition, answer: &EpochEndOffset) -> Verdict {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use thalweg_consumer::{ConsumerConfig, ConsumerError, OffsetReset};
-use thalweg_protocol::ErrorCode;
+use thalweg_consumer::{ConsumerConfig, ConsumerError, IsolationLevel, OffsetReset};
+use thalweg_protocol::{ApiKey, ErrorCode};
 
 use crate::batches::in_epoch;
 use crate::broker::Broker;
@@ -45,6 +45,40 @@ fn all_partitions_that_one_fetch_answer_refuses_are_tried_again() {
     let (errors, read) = read_after_errors(&mut world);
     assert_eq!(errors.len(), 1, "one error tells of both: {errors:?}");
     assert_eq!(read, (0..PARTITIONS).collect());
+}
+
+/// Each poll raises the error. After an upgrade of the broker, the consumer reads the records.
+#[test]
+fn a_broker_with_too_old_versions_causes_an_error_and_not_silence() {
+    for (api, newest, isolation_level) in [
+        (ApiKey::FETCH, 3, IsolationLevel::ReadUncommitted),
+        (ApiKey::LIST_OFFSETS, 0, IsolationLevel::ReadUncommitted),
+        // Version 1 of ListOffsets has no isolation level.
+        (ApiKey::LIST_OFFSETS, 1, IsolationLevel::ReadCommitted),
+    ] {
+        let config = ConsumerConfig {
+            isolation_level,
+            ..config()
+        };
+        let mut world = World::with_topic(config, PARTITIONS, |broker| {
+            one_record_each(broker);
+            broker.max_versions.insert(api.0, newest);
+        });
+        for _ in 0..3 {
+            world.advance(Duration::from_secs(2));
+            let error = world.drain(100).expect_err("nothing can be read");
+            let text = error.to_string();
+            assert!(
+                matches!(error, ConsumerError::UnsupportedVersion(_)),
+                "{text}"
+            );
+            assert!(text.contains(&api.to_string()), "{text}");
+        }
+        world.broker.max_versions.clear();
+        world.disconnect();
+        let (_, read) = read_after_errors(&mut world);
+        assert_eq!(read, (0..PARTITIONS).collect(), "{api}");
+    }
 }
 
 #[test]

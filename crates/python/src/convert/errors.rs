@@ -304,7 +304,7 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
             instance(py, "KafkaTimeoutError", &text)
         }
         ConsumerError::Connection { cause, .. } => connection_instance(py, cause, &text),
-        ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
+        ConsumerError::UnsupportedVersion(_) => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
         // NotAssigned, NotSubscribed, NoGroupId, Closed, and later errors of the core about a call
         // at the wrong moment.

@@ -152,11 +152,15 @@ impl Broker {
             for asked in &topic.partitions {
                 let error = self.epoch_errors.pop_front().unwrap_or_default();
                 let log = &self.logs[&(topic.topic.to_string(), asked.partition)];
+                // A leader returns no end offset for an epoch that is newer than all epochs that it
+                // knows.
+                let newest = log.epochs.last().map(|(epoch, _)| *epoch);
+                let is_known = newest.is_some_and(|newest| asked.leader_epoch <= newest);
                 let known = log
                     .epochs
                     .iter()
                     .rev()
-                    .find(|(epoch, _)| *epoch <= asked.leader_epoch);
+                    .find(|(epoch, _)| is_known && *epoch <= asked.leader_epoch);
                 let (leader_epoch, end_offset) = match known {
                     Some(&(epoch, end)) => (epoch, end),
                     None if log.epochs.is_empty() => (asked.leader_epoch, log.end()),

@@ -107,6 +107,49 @@ fn a_failing_validation_is_tried_again_and_never_becomes_a_reset() {
     );
 }
 
+/// The metadata names a leader of epoch 6 that was replaced and does not know it. Another member of
+/// the group has read under epoch 7.
+#[test]
+fn a_leader_with_older_epochs_than_the_position_does_not_truncate_it() {
+    for policy in [OffsetReset::Earliest, OffsetReset::None] {
+        let mut broker = Broker::new(&[1, 2]);
+        broker.create("t", 1, 1);
+        ten(&mut broker);
+        broker.metadata_says = Some((1, 6));
+        let log = broker.log("t", 0);
+        (log.leader_epoch, log.epochs) = (6, vec![(6, 5)]);
+        let mut world = World::new(with_reset(policy), broker);
+        world.assign_all(1);
+        world.consumer.seek(&tp(0), 8, 7).expect("assigned");
+        let resets_before = resets(&world.broker).len();
+        world.advance(Duration::from_secs(1));
+        assert!(validations(&world.broker) > 1);
+        world.broker.metadata_says = None;
+        let log = world.broker.log("t", 0);
+        (log.leader, log.leader_epoch) = (2, 7);
+        log.epochs = vec![(6, 5), (7, 10)];
+        world.advance(Duration::from_secs(2));
+        assert_eq!(world.drain(100).expect("records").offsets(0), [8, 9]);
+        assert_eq!(resets(&world.broker).len(), resets_before);
+    }
+}
+
+/// The topic was created again, so no leader will ever know that epoch.
+#[test]
+fn a_position_of_an_epoch_that_no_leader_knows_is_reset_after_a_while() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let log = broker.log("t", 0);
+    (log.leader_epoch, log.epochs) = (0, vec![(0, 10)]);
+    let mut world = World::new(config(), broker);
+    world.assign_all(1);
+    world.consumer.seek(&tp(0), 8, 7).expect("assigned");
+    world.advance(Duration::from_secs(6));
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    assert!(validations(&world.broker) < 10);
+}
+
 /// librdkafka #4433: a leader that changed again during a validation got endless requests. Bug 14.
 #[test]
 fn quick_leader_changes_end_in_one_valid_position() {
