@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark.conftest import Topics
 from tests.support.ports import free_port
 from thalweg.errors import NoBrokersAvailable, UnknownTopicOrPartitionError
+from thalweg.spark import stream_reader
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.options import parse_source
@@ -136,6 +137,81 @@ def test_without_any_named_topic_the_offsets_stay(both: Topics) -> None:
     end = end_of(stream, stream.initialOffset())
     both.delete(topic)
     assert end_of(stream, end) == end
+    stream.stop()
+
+
+def without(topics: Topics, gone: str, **options: str) -> tuple[StreamReader, dict[str, Any]]:
+    """Returns a new reader, and the checkpoint of an earlier one, whose topic was then deleted."""
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false", **options}
+    earlier = reader(topics, **options)
+    end = end_of(earlier, earlier.initialOffset())
+    earlier.stop()
+    topics.delete(gone)
+    return reader(topics, **options), end
+
+
+def sleeps_of(stream: StreamReader, start: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Returns how often a trigger sleeps, and its end."""
+    with mock.patch.object(stream_reader, "time") as clock:
+        end = end_of(stream, start)
+    return clock.sleep.call_count, end
+
+
+def test_available_now_ends_although_a_named_topic_is_gone(both: Topics) -> None:
+    kept, gone = both.create(1, prefix="now"), both.create(1, prefix="now")
+    both.send(kept, ["a"])
+    both.send(gone, ["b", "c"])
+    again, end = without(both, gone, subscribe=f"{kept},{gone}")
+    both.send(kept, ["d"])
+    again.prepareForTriggerAvailableNow()
+    first = end_of(again, end)
+    assert (first[kept], first[gone]) == ({"0": 2}, {"0": 2})
+
+    both.send(kept, ["e"])
+    assert end_of(again, first) == first
+    both.broker.wire.create_topic(gone, 1)
+    assert end_of(again, first) == first, "a topic that comes back is for the next run"
+    again.prepareForTriggerAvailableNow()
+    last = end_of(again, first)
+    assert (last[kept], last[gone]) == ({"0": 3}, {"0": 0})
+    again.stop()
+
+
+def test_a_topic_that_is_gone_delays_one_trigger(both: Topics) -> None:
+    kept, gone = both.create(1, prefix="delay"), both.create(1, prefix="delay")
+    both.send(gone, ["a"])
+    for choice in (
+        {"subscribe": f"{kept},{gone}"},
+        {"subscribePattern": f"{kept}|{gone}"},
+    ):
+        both.send(kept, ["b"])
+        stream, end = without(both, gone, **choice)
+        sleeps, later = sleeps_of(stream, end)
+        assert sleeps == 2, "a broker may not know the topic yet"
+        assert sleeps_of(stream, later) == (0, later)
+        both.send(kept, ["c"])
+        sleeps, last = sleeps_of(stream, later)
+        assert (sleeps, last[kept] == later[kept]) == (0, False)
+        stream.stop()
+        both.broker.wire.create_topic(gone, 1)
+
+
+def test_a_topic_that_comes_back_with_fewer_partitions_delays_one_trigger(
+    both: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, gone = both.create(1, prefix="fewer"), both.create(2, prefix="fewer")
+    both.send(kept, ["a"])
+    stream, end = without(both, gone, subscribe=f"{kept},{gone}")
+    later = end_of(stream, end)
+    assert later[gone] == {"0": 0, "1": 0}
+    both.broker.wire.create_topic(gone, 1)
+
+    sleeps, last = sleeps_of(stream, later)
+    assert sleeps == 2, "a broker may not know all partitions of the topic yet"
+    assert last == {kept: {"0": 1}, gone: {"0": 0}}
+    assert stream.partitions(later, last) == []
+    assert f"Deleted: {gone}-1 at 0." in caplog.text
+    assert sleeps_of(stream, last) == (0, last)
     stream.stop()
 
 

@@ -200,22 +200,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         perhaps created again. ``partitions`` then reports the loss.
         """
         latest = self._latest() if self._target is None else self._target
-        missing = self._options.strategy.missing
         for _ in range(self._options.fetch_retries - 1):
-            is_complete = begin.keys() <= latest.keys() and missing(latest) <= self._gone
-            if is_complete and not _is_behind(latest, begin):
+            if self._is_complete(begin, latest) and not _is_behind(latest, begin):
                 break
             time.sleep(self._options.retry_interval_ms / 1_000)
             latest = self._latest()
             if self._target is not None:
                 self._target = latest
-        self._check_topics(begin, missing(latest))
+        self._check_topics(begin, self._options.strategy.missing(latest))
         # A broker may not know a topic for a while. Without its offsets, the query would read it
         # again from its start.
         latest = {**{tp: at for tp, at in begin.items() if tp[0] in self._gone}, **latest}
         self._seen = latest
         # If all topics are deleted, Spark must not log {} as an end (SPARK-41375).
         return latest or begin
+
+    def _is_complete(self, begin: Offsets, latest: Offsets) -> bool:
+        """Returns whether no partition is missing, other than those of topics known to be gone.
+
+        The start keeps the offsets of these topics, so each trigger would wait for them. If such a
+        topic comes back, all its partitions count again.
+        """
+        missing = self._options.strategy.missing(latest)
+        expected = {tp for tp in begin if tp[0] not in missing}
+        return missing <= self._gone and expected <= latest.keys()
 
     def _check_topics(self, begin: Offsets, missing: set[str]) -> None:
         """Reports topics of the option ``subscribe`` that do not exist.
