@@ -14,6 +14,7 @@ from thalweg.errors import (
     BrokerResponseError,
     IncompatibleBrokerVersion,
     KafkaProtocolError,
+    NoError,
     for_code,
 )
 from thalweg.structs import GroupInformation, MemberInformation
@@ -225,19 +226,23 @@ class GroupRequests(GroupOffsetRequests):
         """
         found = {}
         for group_id in names_given(group_ids, "group_ids"):
-            response = self._call(
-                "DeleteGroups",
-                {"GroupsNames": [group_id]},
-                self._coordinator(group_id, group_coordinator_id),
-                codes=lambda response: (
-                    (row["ErrorCode"], None, f"group {row['GroupId']!r}")
-                    for row in response["Results"]
-                ),
-                raise_errors=False,
-            )
-            code = response["Results"][0]["ErrorCode"]
-            found[group_id] = for_code(code).__name__ if code else "OK"
+            kind = self._deleted(group_id, group_coordinator_id)
+            found[group_id] = "OK" if kind is NoError else kind.__name__
         return found
+
+    def _deleted(
+        self, group_id: str, group_coordinator_id: int | None
+    ) -> type[BrokerResponseError]:
+        response = self._call(
+            "DeleteGroups",
+            {"GroupsNames": [group_id]},
+            self._coordinator(group_id, group_coordinator_id),
+            codes=lambda response: (
+                (row["ErrorCode"], None, f"group {row['GroupId']!r}") for row in response["Results"]
+            ),
+            raise_errors=False,
+        )
+        return for_code(response["Results"][0]["ErrorCode"])
 
     def remove_group_members(
         self,
@@ -290,7 +295,14 @@ class GroupRequests(GroupOffsetRequests):
                 "removing static members needs LeaveGroup 3 (Kafka 2.4)"
             )
         body = {"GroupId": group_id, "MemberId": member.member_id}
-        response = self._call("LeaveGroup", body, node, max_version=2)
+        response = self._call(
+            "LeaveGroup",
+            body,
+            node,
+            codes=lambda response: [(response["ErrorCode"], None, f"group {group_id!r}")],
+            raise_errors=False,
+            max_version=_BATCHED_LEAVE - 1,
+        )
         return for_code(response["ErrorCode"])
 
     # ------------------------------------------------------------------ kafka-python 2's names
@@ -342,15 +354,10 @@ class GroupRequests(GroupOffsetRequests):
         Raises:
             TypeError: If `group_ids` is one str.
         """
-        found = []
-        for group_id in names_given(group_ids, "group_ids"):
-            response = self._call(
-                "DeleteGroups",
-                {"GroupsNames": [group_id]},
-                self._coordinator(group_id, group_coordinator_id),
-            )
-            found.append((group_id, for_code(response["Results"][0]["ErrorCode"])))
-        return found
+        return [
+            (group_id, self._deleted(group_id, group_coordinator_id))
+            for group_id in names_given(group_ids, "group_ids")
+        ]
 
 
 def _member_information(member: Mapping[str, Any]) -> MemberInformation:

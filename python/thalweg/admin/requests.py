@@ -63,6 +63,12 @@ def first_error(
     return None
 
 
+def _any_of(
+    codes: Iterable[tuple[int, str | None, str]], kinds: tuple[type[KafkaError], ...]
+) -> bool:
+    return any(issubclass(for_code(code), kinds) for code, _, _ in codes)
+
+
 class Requests:
     """Base of the admin client's groups of calls: sends requests."""
 
@@ -88,6 +94,9 @@ class Requests:
         is_repeatable: bool = False,
     ) -> dict[str, Any]:
         """Sends a request, and repeats it while the response says that another broker must do it.
+
+        One such row in the response is enough: a former coordinator may report another error for
+        one partition, and NOT_COORDINATOR only for the others.
 
         Args:
             api: Kafka's name of the request.
@@ -123,14 +132,15 @@ class Requests:
                     raise
                 time.sleep(wait_s)
                 continue
-            error = first_error(codes(response), ignored)
-            if not (in_time and isinstance(error, (*TRY_AGAIN, *again))):
+            rows = list(codes(response))
+            if not (in_time and _any_of(rows, (*TRY_AGAIN, *again))):
                 break
             if isinstance(node, tuple):
                 self._client.forget_coordinator(node[1], node[2])
             elif node == "controller":
                 self._metadata([])
             time.sleep(wait_s)
+        error = first_error(rows, ignored)
         if error is not None and raise_errors:
             if isinstance(error, AuthorizationError) and error.errno is not None:
                 raise type(error)(self._with_right(str(error.args[0]), api, error.errno))

@@ -13,6 +13,7 @@ from thalweg.errors import (
     GroupIdNotFoundError,
     IncompatibleBrokerVersion,
     NoError,
+    NotCoordinatorError,
     UnknownTopicOrPartitionError,
 )
 from thalweg.structs import OffsetAndMetadata
@@ -78,7 +79,10 @@ def test_groups_are_described_with_what_their_members_said(admin):
         admin.describe_consumer_groups(["g"])
 
 
-def test_a_group_coordinator_that_moved_is_forgotten(admin):
+@pytest.mark.parametrize(
+    "call, expected", [("delete_groups", {"g": "OK"}), ("delete_consumer_groups", [("g", NoError)])]
+)
+def test_a_group_coordinator_that_moved_is_forgotten(admin, call, expected):
     responds(
         admin,
         DeleteGroups=[
@@ -86,8 +90,9 @@ def test_a_group_coordinator_that_moved_is_forgotten(admin):
             {"Results": [{"GroupId": "g", "ErrorCode": 0}]},
         ],
     )
-    assert admin.delete_groups(["g"]) == {"g": "OK"}
+    assert getattr(admin, call)(["g"]) == expected
     assert admin._client.forgotten == [("group", "g")]
+    assert len(admin._client.requests) == 2
 
 
 def test_groups_are_deleted_with_each_outcome(admin):
@@ -123,8 +128,9 @@ def test_committed_offsets_are_listed(admin):
         admin.list_group_offsets("g")
 
 
-def commit_response(code: int = 0) -> dict[str, Any]:
-    return {"Topics": [{"Name": "t", "Partitions": [{"PartitionIndex": 0, "ErrorCode": code}]}]}
+def commit_response(*codes: int) -> dict[str, Any]:
+    rows = [{"PartitionIndex": at, "ErrorCode": code} for at, code in enumerate(codes or (0,))]
+    return {"Topics": [{"Name": "t", "Partitions": rows}]}
 
 
 def test_offsets_of_a_group_are_altered_and_deleted(admin):
@@ -137,6 +143,28 @@ def test_offsets_of_a_group_are_altered_and_deleted(admin):
     responds(admin, OffsetDelete={"ErrorCode": 69, "Topics": []})
     with pytest.raises(GroupIdNotFoundError):
         admin.delete_group_offsets("g", [ZERO])
+
+
+def test_a_coordinator_that_moved_is_forgotten_although_a_partition_has_its_own_error(admin):
+    responds(admin, OffsetCommit=[commit_response(3, 16), commit_response(3, 0)])
+    offsets = {ZERO: OffsetAndMetadata(3), ONE: OffsetAndMetadata(4)}
+    assert admin.alter_group_offsets("g", offsets) == {
+        ZERO: UnknownTopicOrPartitionError,
+        ONE: NoError,
+    }
+    assert admin._client.forgotten == [("group", "g")]
+    first, second = admin._client.requests
+    assert first == second
+
+
+def test_if_the_coordinator_keeps_moving_its_partitions_get_the_error(admin):
+    responds(admin, OffsetCommit=commit_response(3, 16))
+    offsets = {ZERO: OffsetAndMetadata(3), ONE: OffsetAndMetadata(4)}
+    assert admin.alter_group_offsets("g", offsets) == {
+        ZERO: UnknownTopicOrPartitionError,
+        ONE: NotCoordinatorError,
+    }
+    assert len(admin._client.forgotten) == len(admin._client.requests) - 1 > 0
 
 
 @pytest.mark.parametrize(
@@ -196,4 +224,8 @@ def test_members_are_removed_by_new_and_old_brokers(admin):
     with pytest.raises(IncompatibleBrokerVersion):
         admin.remove_group_members("g", [MemberToRemove(group_instance_id="i")])
     assert admin.remove_group_members("g", []) == {}
+    assert admin._client.forgotten == []
+    responds(admin, LeaveGroup=[{"ErrorCode": 16}, {"ErrorCode": 25}])
+    assert admin.remove_group_members("g", [member])["m"].errno == 25
+    assert admin._client.forgotten == [("group", "g")]
     assert len({member, MemberToRemove("m", reason="why")}) == 1
