@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn, Self, final
 
-__all__ = ["Secret", "hidden", "revealed"]
+__all__ = ["HiddenBytes", "Secret", "hidden", "revealed"]
 
 
 @final
@@ -54,6 +54,20 @@ class Secret:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Secret cannot be pickled. Read the text again in the other process")
+
+
+class HiddenBytes(bytes):
+    """Secret bytes that no traceback shows, because their repr is ``<hidden>``.
+
+    Requests accept them as bytes. A `Secret` cannot be part of a request.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<hidden>"
+
+    __str__ = __repr__
 
 
 def hidden(value: Any) -> Secret:

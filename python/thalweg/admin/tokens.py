@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from thalweg._config.secret import Secret, revealed
+from thalweg._config.secret import HiddenBytes, Secret, revealed
 from thalweg.admin.requests import Codes, Requests
 from thalweg.errors import IllegalArgumentError, for_code
 
@@ -87,20 +87,11 @@ def _name(row: dict[str, Any], prefix: str = "") -> str:
     return f"{row[prefix + 'PrincipalType']}:{row[prefix + 'PrincipalName']}"
 
 
-class _Hmac(bytes):
-    """An HMAC that no traceback with the variables of its frames shows."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<hidden>"
-
-
-def _hmac_of(token: DelegationToken | Secret | str | bytes) -> _Hmac:
+def _hmac_of(token: DelegationToken | Secret | str | bytes) -> HiddenBytes:
     if isinstance(token, DelegationToken):
         token = token.hmac
     if isinstance(token, bytes):
-        return _Hmac(token)
+        return HiddenBytes(token)
     if not isinstance(token, (Secret, str)):
         raise TypeError(
             "hmac must be a DelegationToken, or its HMAC in Base64 (str or Secret) or as bytes, not"
@@ -112,10 +103,10 @@ def _hmac_of(token: DelegationToken | Secret | str | bytes) -> _Hmac:
     return found
 
 
-def _decoded(text: Secret | str) -> _Hmac | None:
+def _decoded(text: Secret | str) -> HiddenBytes | None:
     # Returns, so that no frame of a traceback has the text.
     try:
-        return _Hmac(base64.b64decode(revealed(text), validate=True))
+        return HiddenBytes(base64.b64decode(revealed(text), validate=True))
     except ValueError:  # also for characters beyond ASCII
         return None
 
@@ -203,7 +194,8 @@ class TokenRequests(Requests):
             DelegationTokenOwnerMismatchError: If the user of this client is neither the owner nor a
                 renewer.
         """
-        body = {"Hmac": _hmac_of(hmac), "RenewPeriodMs": renew_period_ms}
+        hmac = _hmac_of(hmac)  # later errors must not show what the caller passed
+        body = {"Hmac": hmac, "RenewPeriodMs": renew_period_ms}
         response = self._call("RenewDelegationToken", body, codes=_codes("RenewDelegationToken"))
         expiry: int = response["ExpiryTimestampMs"]
         return expiry
@@ -227,7 +219,8 @@ class TokenRequests(Requests):
             DelegationTokenOwnerMismatchError: If the user of this client is neither the owner nor a
                 renewer.
         """
-        body = {"Hmac": _hmac_of(hmac), "ExpiryTimePeriodMs": expiry_period_ms}
+        hmac = _hmac_of(hmac)  # later errors must not show what the caller passed
+        body = {"Hmac": hmac, "ExpiryTimePeriodMs": expiry_period_ms}
         response = self._call("ExpireDelegationToken", body, codes=_codes("ExpireDelegationToken"))
         expiry: int = response["ExpiryTimestampMs"]
         return expiry

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
-from thalweg._client.arguments import names_given
-from thalweg._config.secret import Secret, hidden, revealed
+from thalweg._client.arguments import int_given, names_given, shown
+from thalweg._config.secret import HiddenBytes, Secret, hidden, revealed
 from thalweg.admin.naming import FlexibleEnum
 from thalweg.admin.requests import Requests
 from thalweg.errors import IllegalArgumentError
@@ -19,6 +19,9 @@ __all__ = [
     "UserScramCredentialUpsertion",
 ]
 
+
+# Kafka and OpenSSL store the number of iterations in 32 bits.
+_ITERATIONS_MAX: Final = 2**31 - 1
 
 # How DescribeClientQuotas compares the name of a type.
 _EXACT: Final = 0
@@ -55,11 +58,12 @@ class UserScramCredentialUpsertion:
         mechanism: The hash function.
         password: The password, as str, bytes or `Secret`.
         iterations: The number of hash iterations, at least 4096. None: 4096.
-        salt: The salt. None: a random one.
+        salt: The salt, as bytes. None: a random one.
 
     Raises:
-        IllegalArgumentError: If the mechanism is UNKNOWN.
-        TypeError: If the password has another type.
+        IllegalArgumentError: If the mechanism is UNKNOWN, or UTF-8 cannot encode the password.
+        TypeError: If the type of the password, the iterations or the salt is wrong.
+        ValueError: If the number of iterations is not positive, or does not fit into 32 bits.
     """
 
     DEFAULT_ITERATIONS = 4096
@@ -77,34 +81,59 @@ class UserScramCredentialUpsertion:
         self.mechanism = ScramMechanism.build_from(mechanism)
         if self.mechanism is ScramMechanism.UNKNOWN:
             raise IllegalArgumentError("SCRAM mechanism must not be UNKNOWN")
-        self.iterations = self.DEFAULT_ITERATIONS if iterations is None else iterations
-        self.salt = os.urandom(24) if salt is None else salt
-        if not isinstance(password.reveal(), str | bytes | bytearray):
-            raise TypeError(
-                f"password must be a str, bytes or Secret, not {type(password.reveal()).__name__}"
-            )
+        encoded = _password_given(password)
+        given = self.DEFAULT_ITERATIONS if iterations is None else iterations
+        self.iterations = int_given(given, "iterations", 1, _ITERATIONS_MAX)
+        self.salt = _salt_given(salt)
         self._salted_password = _salted(
-            self.mechanism.hash_name, password, self.salt, self.iterations
+            self.mechanism.hash_name, encoded, self.salt, self.iterations
         )
 
     @property
     def salted_password(self) -> bytes:
-        """The salted hash, with which anybody can log in as the user."""
-        found: bytes = revealed(self._salted_password)
+        """The salted hash, with which anybody can log in as the user. Its repr does not show it."""
+        found: HiddenBytes = revealed(self._salted_password)
         return found
 
     def __repr__(self) -> str:
         return f"UserScramCredentialUpsertion({self.user!r}, {self.mechanism.name}, <hidden>)"
 
 
-def _salted(hash_name: str, password: Secret, salt: bytes, iterations: int) -> Secret:
-    """Returns the salted hash as a Secret, so that neither vars() nor pickle shows it."""
-    text: Any = password.reveal()
-    return hidden(
-        hashlib.pbkdf2_hmac(
-            hash_name, text.encode() if isinstance(text, str) else text, salt, iterations
+def _salt_given(salt: bytes | None) -> bytes:
+    if salt is None:
+        return os.urandom(24)
+    if not isinstance(salt, bytes | bytearray):
+        raise TypeError(f"salt must be bytes, got {shown(salt)}")
+    return bytes(salt)
+
+
+def _password_given(password: Secret) -> HiddenBytes:
+    found = _encoded(password)
+    if found is None:
+        raise IllegalArgumentError(
+            "password: UTF-8 cannot encode this str, because it contains a lone surrogate. Remove"
+            " this character, or pass the password as bytes. This error does not show the password"
         )
-    )
+    return found
+
+
+def _encoded(password: Secret) -> HiddenBytes | None:
+    # A UnicodeEncodeError contains the password, so this returns None instead. No variable holds
+    # the password, because tracebacks may show variables.
+    if isinstance(revealed(password), bytes | bytearray):
+        return HiddenBytes(revealed(password))
+    if not isinstance(revealed(password), str):
+        kind = type(revealed(password)).__name__
+        raise TypeError(f"password must be a str, bytes or Secret, not {kind}")
+    try:
+        return HiddenBytes(revealed(password).encode())
+    except UnicodeEncodeError:
+        return None
+
+
+def _salted(hash_name: str, password: HiddenBytes, salt: bytes, iterations: int) -> Secret:
+    """Returns the salted hash as a Secret, so that neither vars() nor pickle shows it."""
+    return hidden(HiddenBytes(hashlib.pbkdf2_hmac(hash_name, password, salt, iterations)))
 
 
 class UserRequests(Requests):

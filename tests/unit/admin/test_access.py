@@ -1,5 +1,6 @@
 """The admin client's requests for ACLs and users (on a fake core)."""
 
+import hashlib
 import pickle
 import traceback
 
@@ -22,7 +23,13 @@ from thalweg.admin.users import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from thalweg.errors import ClusterAuthorizationFailedError, IllegalArgumentError, NoError
+from thalweg.errors import (
+    ClusterAuthorizationFailedError,
+    IllegalArgumentError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NoError,
+)
 
 PATTERN = ResourcePattern(ResourceType.TOPIC, "t")
 ENTRY = ACL("User:a", "*", ACLOperation.READ, ACLPermissionType.ALLOW, PATTERN)
@@ -34,6 +41,8 @@ FILTER = ACLFilter(
     ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
 )
 WIRE = {"Principal": "User:a", "Host": "*", "Operation": 3, "PermissionType": 3}
+HASH = hashlib.pbkdf2_hmac("sha256", b"hunter2", b"salt", 4096)
+PASSWORD, UNENCODABLE = "hunter2", "hunter2\ud800"
 RESOURCE = {"ResourceType": 2, "ResourceName": "t", "PatternType": 3}
 
 
@@ -111,14 +120,53 @@ def test_scram_credentials_send_no_password(admin):
         UserScramCredentialUpsertion("u", 0, "p")
 
 
+def shown_with_variables(error: BaseException) -> str:
+    """Returns the traceback with the variables of its frames, as pytest and others print it."""
+    return "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+
+
 def test_nothing_shows_the_hash_of_a_password():
     made = UserScramCredentialUpsertion("u", 1, Secret("hunter2"), salt=b"salt")
     of_str = UserScramCredentialUpsertion("u", 1, "hunter2", salt=b"salt")
-    assert made.salted_password == of_str.salted_password
-    assert len(made.salted_password) == 32
-    assert repr(made.salted_password) not in repr(vars(made)) + repr(made)
+    assert made.salted_password == of_str.salted_password == HASH
+    assert repr(made.salted_password) == str(made.salted_password) == "<hidden>"
+    assert repr(HASH) not in repr(vars(made)) + repr(made)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(made)
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaConnectionError("it broke"), KafkaTimeoutError("no response"), RuntimeError("x")]
+)
+def test_no_traceback_of_a_request_shows_the_hash(admin, error):
+    responds(admin, AlterUserScramCredentials=error)
+    made = UserScramCredentialUpsertion("u", 1, Secret("hunter2"), salt=b"salt")
+    with pytest.raises(type(error)) as caught:
+        admin.alter_user_scram_credentials([made])
+    text = shown_with_variables(caught.value)
+    assert "SaltedPassword" in text
+    assert repr(HASH)[2:-1] not in text
+
+
+@pytest.mark.parametrize(
+    "options, error, match",
+    [
+        ({"iterations": 0}, ValueError, "iterations must be from 1 to 2147483647, got 0"),
+        ({"iterations": 2**31}, ValueError, "iterations must be from 1 to 2147483647, got 2147483"),
+        ({"iterations": "4096"}, TypeError, "iterations must be an int .*, got str '4096'"),
+        ({"salt": "salt"}, TypeError, "salt must be bytes, got str 'salt'"),
+        ({}, IllegalArgumentError, "password: UTF-8 cannot encode this str"),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, Secret])
+def test_no_traceback_of_a_wrong_argument_shows_the_password(kind, options, error, match):
+    with pytest.raises(error, match=match) as caught:
+        UserScramCredentialUpsertion(
+            "alice", "SCRAM-SHA-256", kind(PASSWORD if options else UNENCODABLE), **options
+        )
+    text = shown_with_variables(caught.value)
+    assert "password = <hidden>" in text
+    assert "hunter2" not in text
 
 
 def test_a_password_of_a_wrong_type_is_not_shown():

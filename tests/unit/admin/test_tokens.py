@@ -13,6 +13,7 @@ from thalweg.errors import (
     DelegationTokenAuthDisabledError,
     DelegationTokenAuthorizationFailedError,
     IllegalArgumentError,
+    KafkaTimeoutError,
 )
 
 HMAC = b"\xfb\xff the hmac of the token"
@@ -135,3 +136,17 @@ def test_nothing_shows_the_hmac(admin):
         assert form not in text
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(TOKEN)
+
+
+@pytest.mark.parametrize("give", [lambda: PASSWORD, lambda: HMAC])
+def test_no_traceback_of_a_request_shows_what_the_caller_gave(admin, give):
+    error = KafkaTimeoutError("no response")
+    responds(admin, RenewDelegationToken=error, ExpireDelegationToken=error)
+    for call in (admin.renew_delegation_token, admin.expire_delegation_token):
+        with pytest.raises(KafkaTimeoutError) as caught:
+            call(give())
+        report = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        text = "".join(report.format())
+        assert "hmac = <hidden>" in text
+        for form in (PASSWORD, repr(HMAC)[2:-1]):
+            assert form not in text
