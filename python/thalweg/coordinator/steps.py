@@ -88,7 +88,8 @@ class Unsubscribed:
 class TopicsChanged:
     """The metadata of all subscribed or watched topics. It comes once, then at each change.
 
-    For a consumer group on the broker's side, it has all topics of the broker.
+    In KIP-848's protocol, it also has the topics of owned partitions, so an owned topic that it
+    lacks was deleted. For a consumer group on the broker's side, it has all topics of the broker.
 
     Attributes:
         partitions: The number of partitions of each existing topic.

@@ -36,7 +36,7 @@ class Found:
 
     Attributes:
         names: The existing topics of the subscription.
-        partitions: {topic: number of partitions} of subscribed and watched topics.
+        partitions: {topic: number of partitions} of subscribed, watched and owned topics.
         ids: Their topic ids, in Kafka's text form (URL-safe base64).
         racks: The racks of each partition's replicas. Empty if the brokers have no racks.
     """
@@ -81,7 +81,7 @@ class Wanted:
     Attributes:
         named: Topics subscribed to by name.
         pattern: The pattern of the subscription, in place of names.
-        also: Topics to look for that are not subscribed to.
+        also: Topics to look for, whether or not they are subscribed to.
         hides_internal: Whether a pattern excludes internal topics.
     """
 

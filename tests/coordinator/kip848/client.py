@@ -27,6 +27,7 @@ from thalweg.coordinator.steps import (
     StopHeartbeats,
     Subscribed,
     Ticked,
+    TopicsChanged,
     WatchTopics,
 )
 from thalweg.errors import KafkaError
@@ -68,6 +69,8 @@ class Client:
         self._pause_until = 0.0
         self._is_due = True  # its next poll has something to handle
         self._awaits_old_heartbeats = False
+        self._watched_ids: frozenset[str] = frozenset()
+        self._named_by_id: set[str] = set()
         self.topics_changed()
         self._do(self.member.step(Subscribed(topics), self.clock.now))
         self.heartbeater.polled_at = self.clock.now
@@ -91,12 +94,18 @@ class Client:
 
     def resubscribe(self, topics: set[str]) -> None:
         self.topics = frozenset(topics)
-        self._is_due = True
         self._do(self.member.step(Subscribed(self.topics), self.clock.now))
+        self.topics_changed()
 
     def topics_changed(self) -> None:
+        """Passes on the topics that the driver looks for: subscribed, watched and owned ones."""
         self._is_due = True
-        self._do(self.member.step(self.world.broker.topics_changed(), self.clock.now))
+        there = self.world.broker.topics_changed()
+        self._named_by_id |= {name for name, key in there.ids.items() if key in self._watched_ids}
+        wanted = self.topics | self._named_by_id | {each.topic for each in self.owned}
+        partitions = {name: n for name, n in there.partitions.items() if name in wanted}
+        ids = {name: key for name, key in there.ids.items() if name in wanted}
+        self._do(self.member.step(TopicsChanged(partitions, {}, ids), self.clock.now))
 
     def call(
         self, body: dict[str, Any], done: Done, timeout_ms: float = REQUEST_TIMEOUT_MS
@@ -173,7 +182,8 @@ class Client:
                     self.heartbeater.stop()
                 case AutoCommit() | Revoke() | Lose() | Assign():
                     callbacks.append(action)
-                case WatchTopics():
+                case WatchTopics(ids=ids):
+                    self._watched_ids = ids
                     self.topics_changed()
                 case Fail(error=error):
                     self.failed = error
@@ -200,6 +210,8 @@ class Client:
             match action:
                 case AutoCommit():
                     self._commit()
+                case Lose(partitions=partitions):
+                    self.world.check_lost(self, partitions)
                 case Assign(assigned=assigned, added=added):
                     self.world.assigned += len(added)
                     assert self.owned.isdisjoint(added)

@@ -12,7 +12,7 @@ from tests.coordinator.kip848.connection import Faults
 from tests.coordinator.kip848.world import HEARTBEAT_MS, SESSION_MS, World
 from tests.support.codes import COORDINATOR_AWAY
 from tests.support.scale import scaled
-from thalweg.coordinator.steps import Assign, Lose, Revoke
+from thalweg.coordinator.steps import Assign, AutoCommit, Lose, Revoke
 from thalweg.errors import StaleMemberEpochError
 
 TOPICS = {"a": 6, "b": 3, "c": 1}
@@ -144,6 +144,20 @@ def test_a_calm_group_settles_and_then_says_nothing_new():
     assert world.broker.asked == asked, "plain heartbeats do not reach the group"
     assert set(world.commits) <= {0, StaleMemberEpochError.errno}, world.commits
     assert not any(each.lost for each in world.clients)
+
+
+def test_what_a_member_unsubscribes_from_is_committed_and_revoked():
+    world = World(2, TOPICS)
+    client = world.client({"a", "b"})
+    world.run(10_000)
+    for topics in ({"b"}, {"c"}):
+        before, gone = len(client.log), {each for each in client.owned if each.topic not in topics}
+        client.resubscribe(topics)
+        world.run(10_000)
+        world.check_converged()
+        given_up = [each for each in client.log[before:] if isinstance(each, AutoCommit | Revoke)]
+        assert given_up == [AutoCommit(), Revoke(tuple(sorted(gone)))]
+    assert not client.lost
 
 
 def test_an_application_that_rarely_polls_keeps_its_membership():

@@ -111,6 +111,14 @@ class World:
             assert left_out or key in self.excluded, f"{client.name} kept {each}, yet revoked it"
             self.excluded.discard(key)
 
+    def check_lost(self, client: Client, partitions: tuple[TopicPartition, ...]) -> None:
+        """Checks that a member loses only partitions of deleted topics. It commits the others."""
+        if client.member.commit_refusal() is not None:
+            return  # it is no longer a member
+        names = {topic_id: name for name, topic_id in self.broker.ids.items()}
+        there = {TopicPartition(names[i], p) for i, p in client.owned_ids if i in names}
+        assert there.isdisjoint(partitions), f"{client.name} lost {partitions}"
+
     def check_converged(self) -> None:
         """Checks that all members are stable and own exactly their target assignment."""
         group = self.broker.group

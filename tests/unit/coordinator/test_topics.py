@@ -17,21 +17,24 @@ from thalweg.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from thalweg.structs import TopicPartition
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The topics of a client, and the time."""
-    found = SimpleNamespace(now_ms=0.0, client=Client())
+    """The topics of a client, its assignment, and the time."""
+    found = SimpleNamespace(now_ms=0.0, client=Client(), assigned=set())
     monkeypatch.setattr(_topics, "now_ms", lambda: found.now_ms)
     config: Any = {
         "allow_auto_create_topics": False,
         "exclude_internal_topics": True,
+        "group_protocol": "consumer",
         "metadata_max_age_ms": 300_000,
         "retry_backoff_ms": 100,
         "retry_backoff_max_ms": 400,
     }
-    found.topics = Topics(SimpleNamespace(_core_client=found.client), config, lambda _: None)
+    core: Any = SimpleNamespace(_core_client=found.client, assignment=lambda: found.assigned)
+    found.topics = Topics(core, config, lambda _: None)
     return found
 
 
@@ -197,6 +200,60 @@ def test_only_topics_that_are_subscribed_to_by_name_are_created(
     world.topics.subscribe(names, pattern)
     responds(world, row("t"))
     assert world.client.requests[-1][1]["AllowAutoTopicCreation"] is creates
+
+
+@pytest.mark.parametrize("names, pattern", [(["u"], None), ([], None), ([], re.compile("u"))])
+def test_a_topic_is_looked_for_until_its_partitions_are_given_up(
+    world: Any, names: list[str], pattern: Any
+) -> None:
+    """No names: the broker evaluates the pattern. Otherwise the topic would count as deleted."""
+    world.topics.subscribe(["t"], None)
+    responds(world, row("t"))
+    world.assigned = {TopicPartition("t", 0)}
+    world.topics.subscribe(names, pattern)
+    found = responds(world, row("t"), *(row(name) for name in names))
+    assert found.names == set(names)
+    assert found.ids.keys() == {"t", *names}
+    if pattern is None:
+        assert asked(world) == ["t", *names]
+    assert world.topics.names() == set(names)
+    assert world.topics.due_ms - world.now_ms == 300_000, "nothing is missing"
+    world.assigned = set()
+    found = responds(world, *(row(name) for name in names))
+    assert found.ids.keys() == set(names)
+    if pattern is None:
+        assert asked(world) == names
+
+
+def test_an_owned_topic_that_was_deleted_is_neither_created_nor_reported(
+    world: Any, caplog: Any
+) -> None:
+    world.topics._config["allow_auto_create_topics"] = True
+    world.topics.subscribe(["t"], None)
+    responds(world, row("t"))
+    world.assigned = {TopicPartition("t", 0)}
+    world.topics.subscribe(["u"], None)
+    unknown = row("t", code=UNKNOWN)
+    assert responds(world, unknown, row("u")).ids.keys() == {"t", "u"}, "one response is not enough"
+    assert responds(world, unknown, row("u")) is None
+    assert responds(world, unknown, row("u")).ids.keys() == {"u"}
+    creations = [body["AllowAutoTopicCreation"] for _, body, _ in world.client.requests]
+    assert creations == [True, False, False, False]
+    assert world.topics.due_ms - world.now_ms == 300_000
+    assert "does not exist" not in caplog.text
+    world.assigned = set()
+    responds(world, row("u"))
+    assert world.client.requests[-1][1]["AllowAutoTopicCreation"] is True
+
+
+def test_owned_topics_are_looked_for_only_in_groups_that_name_them_by_id(world: Any) -> None:
+    world.topics._config["group_protocol"] = "classic"
+    world.topics.subscribe(["t"], None)
+    responds(world, row("t"))
+    world.assigned = {TopicPartition("t", 0)}
+    world.topics.subscribe(["u"], None)
+    responds(world, row("u"))
+    assert asked(world) == ["u"]
 
 
 def test_topic_ids_are_asked_for_no_longer_than_they_are_wanted(world: Any) -> None:

@@ -5,6 +5,7 @@
 
 It sends one request at a time, by name or by topic id. It repeats it after metadata_max_age_ms, and
 sooner while a topic is missing. A topic watched by id is requested until a response by name has it.
+In KIP-848's protocol, it also looks for the topics of owned partitions.
 
 The native core has its own metadata, of the topics that it reads. From the responses to fetches it
 learns at once that a topic was deleted and created again. So the two are compared.
@@ -176,7 +177,7 @@ class Topics:
     def _looker(self) -> Callable[[ResponseBody | Look], Look]:
         """Returns `look` with the current wanted and known topics as arguments."""
         hides_internal = self._config["exclude_internal_topics"]
-        wanted = Wanted(self._named, self._pattern, self._also(), hides_internal)
+        wanted = Wanted(self._named, self._pattern, self._also(self._owned()), hides_internal)
         known = Known(self._last, self._doubts, self._found)
         return lambda response: (
             response if isinstance(response, Look) else look(response, wanted, known)
@@ -204,21 +205,34 @@ class Topics:
 
     def _ask(self) -> Request[ResponseBody]:
         # Only topics subscribed to by name may be created. A topic that the broker's pattern has
-        # found exists, or was deleted.
-        create = bool(self._named) and self._config["allow_auto_create_topics"]
+        # found, or that is still owned, exists or was deleted.
+        owned = self._owned()
+        may_create = bool(self._named) and self._named_by_id | owned <= self._named
+        create = may_create and self._config["allow_auto_create_topics"]
         topics: list[dict[str, str | None]] | None = None
         if self._asks_ids:
             # A request has either names or ids.
             topics = [{"TopicId": each, "Name": None} for each in sorted(self._nameless)]
         elif self._pattern is None:
-            topics = [{"Name": each} for each in sorted(self._named | self._also())]
+            topics = [{"Name": each} for each in sorted(self._named | self._also(owned))]
         return self._consumer._core_client.submit(
             "Metadata", {"Topics": topics, "AllowAutoTopicCreation": create}
         )
 
-    def _also(self) -> frozenset[str]:
-        """Returns the topics to look for that are not subscribed to by name."""
-        return self._watched | self._named_by_id
+    def _also(self, owned: frozenset[str]) -> frozenset[str]:
+        """Returns the topics to look for whether or not they are subscribed to."""
+        return self._watched | self._named_by_id | owned
+
+    def _owned(self) -> frozenset[str]:
+        """Returns the topics of the owned partitions in a group of KIP-848's protocol.
+
+        After a change of the subscription, the member owns the old partitions until the group
+        revokes them. If a response lacks an owned topic, the member concludes that the topic was
+        deleted, and commits no offsets of it.
+        """
+        if self._config["group_protocol"] != "consumer":
+            return frozenset()
+        return frozenset(each.topic for each in self._consumer.assignment())
 
     def _take_names(self, rows: Iterable[ResponseBody]) -> None:
         """Takes the names of topics watched by id, and looks for these names from now on.
