@@ -71,9 +71,8 @@ class ConsumerOffsets:
         """
         self._check_open()
         at, epoch = consuming.offset_given(self._consumer, partition, offset)
-        self._driver.before_seek(partition)
-        self._consumer.seek(partition, at, epoch)
-        self._driver.sought(partition)
+        with self._driver.seeking(partition):
+            self._consumer.seek(partition, at, epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continues at the first available offset, and waits until this offset is known.
@@ -93,9 +92,7 @@ class ConsumerOffsets:
         await self._seek_to(consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
-        self._driver.before_seek(*partitions)
-        self._consumer._seek_to(partitions, where)
-        self._driver.sought(*partitions)
+        self._driver.seek_to(partitions, where)
         for each in partitions:
             await self.position(each)
 

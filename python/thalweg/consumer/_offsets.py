@@ -86,11 +86,11 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             TypeError: If `partition` is not a TopicPartition.
             ValueError: If the offset is not an int >= 0, or the partition is not assigned.
+            IllegalStateError: If another thread uses the consumer.
         """
         at, epoch = consuming.offset_given(self, partition, offset, leader_epoch)
-        self._driver.before_seek(partition)
-        super().seek(partition, at, epoch)
-        self._driver.sought(partition)
+        with self._driver.seeking(partition):
+            super().seek(partition, at, epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continues at the first available offset. The next call that needs the offset looks it up.
@@ -109,10 +109,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._seek_all(partitions, "latest")
 
     def _seek_all(self, partitions: Collection[TopicPartition], where: Any) -> None:
-        chosen = consuming.chosen(self, partitions)
-        self._driver.before_seek(*chosen)
-        self._seek_to(chosen, where)
-        self._driver.sought(*chosen)
+        self._driver.seek_to(consuming.chosen(self, partitions), where)
 
     @alone
     def seek_to_committed(

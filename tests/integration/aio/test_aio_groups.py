@@ -16,6 +16,7 @@ from tests.support.brokers import Broker
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.errors import CommitFailedError
+from thalweg.structs import MemberState
 
 PARTITIONS = 4
 Consumer = AIOKafkaConsumer[Any, Any]
@@ -324,6 +325,55 @@ def test_tasks_that_finish_in_any_order_commit_no_unfinished_record(group: Group
     async def again(consumer: Consumer) -> Any:
         consumer.seek(where, 7)
         return await consumer.getone(where)
+
+    run(program())
+
+
+def test_marks_count_after_a_seek_was_cancelled(start_embedded: Any, clients: Clients) -> None:
+    started = start_embedded()
+    group = Group(Broker("embedded", started.bootstrap_servers), clients, "consumer")
+    where = [TopicPartition(group.topic, each) for each in range(PARTITIONS)]
+    group.send(range(40))
+
+    async def program() -> None:
+        async with group.consumer(group.topic, enable_auto_commit=False) as consumer:
+            consumer.mark([await consumer.getone() for _ in range(40)])
+            # Nothing is committed, so the seek waits for the first offsets.
+            with started.faults.on("ListOffsets").then_delay(1_000) as fault:
+                seeking = asyncio.create_task(consumer.seek_to_committed())
+                await until(lambda: fault.hits > 0)
+                seeking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await seeking
+                again = [await consumer.getone() for _ in range(40)]
+            assert {each.offset for each in again} == set(range(10))
+            consumer.mark(again)
+            await consumer.commit_marked()
+            assert [await consumer.committed(each) for each in where] == [10] * PARTITIONS
+
+    run(program())
+
+
+def test_partitions_of_unsubscribed_topics_are_committed_before_they_are_revoked(
+    start_embedded: Any, clients: Clients
+) -> None:
+    """KIP-848: new metadata, without the old topic, arrives before the group's decision."""
+    started = start_embedded(configs={"group.consumer.assignment.interval.ms": "0"})
+    group = Group(Broker("embedded", started.bootstrap_servers), clients, "consumer")
+    other = group.broker.create_topic("other", 1)
+    where = [TopicPartition(group.topic, each) for each in range(PARTITIONS)]
+    group.send(range(8))
+
+    async def program() -> None:
+        # The member knows the topic before the group assigns it, so it need not watch its ID.
+        started.faults.on("ConsumerGroupHeartbeat").then_delay(200)
+        async with group.member(auto_commit_interval_ms=60_000) as consumer:
+            await until(lambda: len(group.values) == 8)
+            await until(lambda: consumer.group_metadata().state == MemberState.STABLE)
+            with started.faults.on("ConsumerGroupHeartbeat").then_delay(300):
+                consumer.subscribe([other])
+                await until(lambda: consumer.assignment() == {TopicPartition(other, 0)})
+            assert [await consumer.committed(each) for each in where] == [2] * PARTITIONS
 
     run(program())
 

@@ -18,6 +18,8 @@ from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import OffsetAndMetadata, TopicPartition
 from thalweg.config import IgnoredOptionWarning
+from thalweg.consumer._offsets import alone
+from thalweg.errors import IllegalStateError
 
 
 @pytest.fixture(params=MODERN_GROUPS, ids="-".join)
@@ -195,6 +197,39 @@ def test_what_is_read_again_after_a_seek_is_marked_again(
     consumer.mark(again[5:8])
     consumer.commit_marked()
     assert consumer.committed(where) == 20
+
+
+def test_marks_count_after_another_threads_seek_was_refused(
+    embedded: Broker, clients: Clients
+) -> None:
+    """Each mark must still notice that the topic was created again."""
+    topic = embedded.create_topic("refused")
+    fill(clients, embedded, topic, 10)
+    options: dict[str, Any] = {"enable_auto_commit": False, "allow_auto_create_topics": False}
+    consumer = clients.consumer(embedded, topic, group_id=topic, metadata_max_age_ms=300, **options)
+    where = TopicPartition(topic, 0)
+    consumer.mark(read(consumer, 10))
+    entered, leave = threading.Event(), threading.Event()
+
+    @alone
+    def stay(_: Any) -> None:
+        entered.set()
+        leave.wait(20)
+
+    staying = threading.Thread(target=stay, args=(consumer,))
+    staying.start()
+    assert entered.wait(20)
+    for seek in (lambda: consumer.seek(where, 0), consumer.seek_to_beginning):
+        with pytest.raises(IllegalStateError, match="another thread"):
+            seek()
+    leave.set()
+    staying.join()
+    embedded.wire.delete_topic(topic)
+    embedded.wire.create_topic(topic)
+    fill(clients, embedded, topic, 10)
+    consumer.mark(read(consumer, 10)[:6])
+    consumer.commit_marked()
+    assert consumer.committed(where) == 6
 
 
 def test_only_records_are_marked(embedded: Broker, clients: Clients) -> None:

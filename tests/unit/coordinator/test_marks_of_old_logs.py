@@ -88,6 +88,31 @@ def test_a_mark_during_a_seek_moves_no_commit_back(place: str) -> None:
     assert log.committed() == 12
 
 
+@pytest.mark.parametrize("error", [IllegalStateError, KeyboardInterrupt])
+def test_after_a_seek_that_fails_resets_are_noticed_again(error: type[BaseException]) -> None:
+    log = Log()
+    log.hand_out(10)
+    log.mark(*range(10))
+    with pytest.raises(error), log.marks.seeking([ZERO]):
+        raise error
+    log.reset(0)
+    log.hand_out(10)
+    log.mark(*range(10))
+    assert log.committed() == 10
+
+
+def test_marks_outlive_a_seek_that_the_core_refuses() -> None:
+    log = Log()
+    log.hand_out(10)
+    log.mark(*range(8))
+    with pytest.raises(IllegalStateError), log.marks.seeking([ZERO]):
+        raise IllegalStateError("another thread polls")
+    log.mark(8)
+    assert log.committed() == 9
+    log.mark(9)
+    assert log.committed() == 10
+
+
 def test_a_look_from_before_a_seek_is_no_reset() -> None:
     """A thread asks the core, then the application seeks, then the thread continues."""
     log = Log()

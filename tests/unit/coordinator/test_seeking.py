@@ -33,7 +33,7 @@ class Core:
     def seek(self, where: TopicPartition, at: int | OffsetAndMetadata) -> None:
         self.calls.append(("seek", where, at))
 
-    def _seek_to(self, partitions: list[TopicPartition], where: str) -> None:
+    def seek_to(self, partitions: list[TopicPartition], where: str) -> None:
         self.calls.append(("seek_to", partitions, where))
 
     def _list_offsets(self, targets: list[Any], timeout_ms: int) -> Any:
@@ -65,7 +65,7 @@ def sought(
     """Returns the calls that set the positions for the found offsets."""
     config: Any = {"auto_offset_reset": policy, "default_api_timeout_ms": 60_000}
     fake: Any = core
-    steps = Seeking(fake, config, core.seek, is_eager=api == "task").to(found)
+    steps = Seeking(fake, config, core.seek, core.seek_to, is_eager=api == "task").to(found)
     if api == "thread":
         run(steps)
     else:

@@ -25,7 +25,7 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.commit_future import CommitFuture
@@ -379,13 +379,16 @@ class Driver:
         """Marks records and all records before them as processed. Any thread may call it."""
         self._marks.add_through(records)
 
-    def before_seek(self, *partitions: TopicPartition) -> None:
-        """Called before each seek of the application, with its partitions."""
-        self._marks.before_seek(partitions)
+    def seeking(self, *partitions: TopicPartition) -> contextlib.AbstractContextManager[None]:
+        """Returns a context manager for a seek of the application: call the core's seek in it."""
+        return self._marks.seeking(partitions)
 
-    def sought(self, *partitions: TopicPartition) -> None:
-        """Called after each seek of the application, with its partitions."""
-        self._marks.restart(partitions)
+    def seek_to(
+        self, partitions: list[TopicPartition], where: Literal["earliest", "latest"]
+    ) -> None:
+        """Moves positions to the start or the end of the log, for the application."""
+        with self.seeking(*partitions):
+            self._consumer._seek_to(partitions, where)
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits the marked records, and waits."""
@@ -411,9 +414,8 @@ class Driver:
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Continues at committed offsets, or by the reset policy without one; see `Seeking`."""
         found = yield from self.fetch(partitions, timeout_ms)
-        self.before_seek(*partitions)
-        yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
-        self.sought(*partitions)
+        seeking = Seeking(self._consumer, self._config, seek, self.seek_to, is_eager=is_eager)
+        yield from seeking.to(found)
         return found
 
     @property

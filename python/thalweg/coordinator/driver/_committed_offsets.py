@@ -66,6 +66,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_End = Literal["earliest", "latest"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -351,6 +352,7 @@ class Seeking:
         consumer: The core's consumer, or a subclass.
         config: Its options.
         seek: The `seek` of the consumer, with its checks.
+        seek_to: The `seek_to` of the driver.
         is_eager: Whether to wait for positions that must be looked up, as in aiokafka.
     """
 
@@ -359,12 +361,14 @@ class Seeking:
         consumer: ConsumerCore,
         config: "DriverConfig",
         seek: Callable[[TopicPartition, int | OffsetAndMetadata], None],
+        seek_to: Callable[[list[TopicPartition], _End], None],
         *,
         is_eager: bool,
     ) -> None:
         self._consumer = consumer
         self._config = config
         self._seek = seek
+        self._seek_to = seek_to
         self._is_eager = is_eager
 
     def to(self, found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> Waiting[None]:
@@ -379,21 +383,19 @@ class Seeking:
     def _by_policy(self, partitions: list[TopicPartition]) -> Waiting[None]:
         kind = _consuming.reset_kind(self._config, partitions)
         if kind != "by_duration":
-            yield from self._seek_to(partitions, kind)
+            yield from self._to_end(partitions, kind)
             return
         since_ms = _consuming.reset_since_ms(self._config)
         targets = _consuming.time_targets(dict.fromkeys(partitions, since_ms))
         rows = yield self._call("_list_offsets", targets)
         for where, at in _consuming.times_of(rows).items():
             if at is None:
-                yield from self._seek_to([where], "latest")
+                yield from self._to_end([where], "latest")
             else:
                 self._seek(where, at.offset)
 
-    def _seek_to(
-        self, partitions: list[TopicPartition], where: Literal["earliest", "latest"]
-    ) -> Waiting[None]:
-        self._consumer._seek_to(partitions, where)
+    def _to_end(self, partitions: list[TopicPartition], end: _End) -> Waiting[None]:
+        self._seek_to(partitions, end)
         if self._is_eager:
             for each in partitions:
                 _consuming.check_assigned(self._consumer, each)

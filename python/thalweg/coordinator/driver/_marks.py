@@ -13,9 +13,11 @@ mean other records. Each call that marks records asks the core for this first, a
 marks of the old log.
 """
 
+import contextlib
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from thalweg.errors import IllegalStateError
@@ -265,8 +267,8 @@ class Marks:
         # The committed offsets, and whether the application has sought since.
         self._floor: dict[TopicPartition, tuple[int, bool]] = {}
         # A seek in the core and here is not one step. What another thread sees between them would
-        # look like a reset.
-        self._seeking: set[TopicPartition] = set()
+        # look like a reset. Several threads may seek.
+        self._seeking: Counter[TopicPartition] = Counter()
         self._seeks = 0
 
     def add(self, records: object) -> None:
@@ -338,7 +340,7 @@ class Marks:
         self, marked: list[tuple[TopicPartition, int, int]]
     ) -> list[tuple[TopicPartition, int, int]]:
         with self._lock:
-            seeks, asked = self._seeks, {each[0] for each in marked} - self._seeking
+            seeks, asked = self._seeks, {each[0] for each in marked} - self._seeking.keys()
         looks = self._looks(list(asked))
         with self._lock:
             if seeks != self._seeks:
@@ -370,7 +372,20 @@ class Marks:
                 for where in partitions:
                     self._partitions.pop(where, None)
                     self._floor.pop(where, None)
-                    self._seeking.discard(where)
+                    self._seeking.pop(where, None)
+
+    @contextlib.contextmanager
+    def seeking(self, partitions: Collection[TopicPartition]) -> Iterator[None]:
+        """Surrounds the call of the core that seeks for the application. It must not wait."""
+        try:
+            self.before_seek(partitions)
+            yield
+            self.restart(partitions)
+        except BaseException:
+            # The core refused the seek, so the marks stay. From now on, notice resets again.
+            with self._lock:
+                self._has_sought(partitions)
+            raise
 
     def before_seek(self, partitions: Iterable[TopicPartition]) -> None:
         """Notices resets, before the application seeks in these partitions."""
@@ -389,11 +404,16 @@ class Marks:
                 elif state.since is not None:
                     state.drop_log()
 
+    def _has_sought(self, partitions: Iterable[TopicPartition]) -> None:
+        self._seeks += 1
+        for where in partitions:
+            self._seeking[where] -= 1
+        self._seeking = +self._seeking  # without those that nobody seeks in any more
+
     def restart(self, partitions: Iterable[TopicPartition]) -> None:
         """Starts these partitions again, after the application has sought in them."""
         with self._lock:
-            self._seeks += 1
-            self._seeking.difference_update(partitions)
+            self._has_sought(partitions)
             for where in partitions:
                 if where in self._partitions:
                     self._partitions[where].restart()
