@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.conftest import Topics
 from tests.support.ports import free_port
+from thalweg.admin import KafkaAdminClient
 from thalweg.errors import NoBrokersAvailable, UnknownTopicOrPartitionError
 from thalweg.spark import stream_reader
 from thalweg.spark.data_loss import DataLossError
@@ -18,6 +19,7 @@ from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.options import parse_source
 from thalweg.spark.reader import BatchReader
 from thalweg.spark.stream_reader import StreamReader
+from thalweg.structs import TopicPartition
 
 
 def reader(topics: Topics, **options: str) -> StreamReader:
@@ -194,6 +196,23 @@ def test_a_topic_that_is_gone_delays_one_trigger(both: Topics) -> None:
         assert (sleeps, last[kept] == later[kept]) == (0, False)
         stream.stop()
         both.broker.wire.create_topic(gone, 1)
+
+
+def test_the_offsets_of_a_topic_that_is_gone_are_not_committed(
+    both: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, gone = both.create(1, prefix="commit"), both.create(1, prefix="commit")
+    both.send(gone, ["a"])
+    both.send(kept, ["b"])
+    options = {"subscribe": f"{kept},{gone}", "commitGroupId": kept}
+    stream, end = without(both, gone, **options)
+    later = end_of(stream, end_of(stream, end))
+    assert later[gone] == end[gone]
+    end_of(stream, later)
+    stream.stop()
+    assert "could not commit" not in caplog.text
+    with KafkaAdminClient(bootstrap_servers=both.broker.bootstrap_servers) as admin:
+        assert list(admin.list_group_offsets({kept: None})[kept]) == [TopicPartition(kept, 0)]
 
 
 def test_a_topic_that_comes_back_with_fewer_partitions_delays_one_trigger(

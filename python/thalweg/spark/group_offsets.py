@@ -60,7 +60,8 @@ class GroupOffsets:
         A failure is logged: it must not fail the query that has read them.
         """
         now = time.monotonic()
-        if now < self._paused_until or (offsets == self._last and now < self._again_at):
+        is_known = offsets == self._last and now < self._again_at
+        if not offsets or is_known or now < self._paused_until:
             return
         given = {TopicPartition(*tp): OffsetAndMetadata(at) for tp, at in offsets.items()}
         try:

@@ -114,11 +114,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ``failOnDataLoss`` is true.
         """
         begin = self._given(start)
+        latest = self._known(begin)
         if begin != self._initial:
             # Spark asks for the next batch as soon as this one is complete. It calls `commit` only
-            # one batch later, and never for the last.
-            self._offsets.commit(begin)
-        end = self._limited(begin, self._known(begin), limit)
+            # one batch later, and never for the last. Brokers refuse offsets of deleted topics.
+            self._offsets.commit({tp: at for tp, at in begin.items() if tp[0] not in self._gone})
+        end = self._limited(begin, latest, limit)
         if not end or end == begin:
             return start
         self._planned = end
@@ -216,10 +217,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest or begin
 
     def _is_complete(self, begin: Offsets, latest: Offsets) -> bool:
-        """Returns whether no partition is missing, other than those of topics known to be gone.
+        """Returns whether all partitions are there, except for those of topics known to be gone.
 
-        The start keeps the offsets of these topics, so each trigger would wait for them. If such a
-        topic comes back, all its partitions count again.
+        The start still contains these topics. Without this exception, each trigger would wait for
+        them. If such a topic comes back, all its partitions count again.
         """
         missing = self._options.strategy.missing(latest)
         expected = {tp for tp in begin if tp[0] not in missing}
