@@ -229,10 +229,16 @@ impl Accumulator {
                 self.list_full(&place, queue, &now);
                 continue;
             }
-            if let Some(reserved) = reservation.take() {
-                return Ok(self.open_batch(&place, record, queue, reserved, now()));
-            }
+            // The application may have changed the record while it waited for memory.
+            let needed = record.len_bound().min(self.pool.request_bytes_max());
+            let too_small = match reservation.take() {
+                Some(reserved) if reserved.len() >= needed => {
+                    return Ok(self.open_batch(&place, record, queue, reserved, now()));
+                }
+                other => other,
+            };
             self.list_full(&place, queue, &now);
+            drop(too_small);
             reservation = Some(self.reserve(topic, record)?);
         }
     }

@@ -1,5 +1,6 @@
 //! Appending: batches, limits, memory, lingering, wake-ups.
 
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -182,12 +183,43 @@ fn an_append_that_finds_a_batch_while_it_waited_gives_its_memory_back() {
         .accumulator
         .append_reserved(&world.topic(), &record, reservation, || now)
         .expect("room");
-    assert!(std::sync::Arc::ptr_eq(
-        &first.completion,
-        &second.completion
-    ));
+    assert!(Arc::ptr_eq(&first.completion, &second.completion));
     assert_eq!(second.index, 1);
     assert_eq!(pool.available_bytes(), before + 1024);
+}
+
+/// The application may add to a bytearray while its `send` waits.
+#[test]
+fn a_record_that_grew_while_it_waited_for_memory_waits_again() {
+    let config = ProducerConfig {
+        buffer_memory: 64 * 1024,
+        batch_size: 4 * 1024,
+        linger: Duration::from_secs(60),
+        ..config()
+    };
+    let mut world = World::ready(config, 1, 1);
+    let topic = world.topic();
+    let (pool, now) = (Arc::clone(world.accumulator.pool()), world.now);
+    let _rest = pool
+        .try_acquire_of(60 * 1024, 0)
+        .expect("the pool is empty");
+    let reservation = pool.try_acquire_of(100, 0).expect("some is free");
+    let record = |value| Record {
+        partition: Some(0),
+        value: Some(value),
+        ..Record::default()
+    };
+    let long = vec![7; 40 * 1024];
+    let accumulator = Arc::clone(&world.accumulator);
+    let refused = accumulator.append_reserved(&topic, &record(&long), reservation, || now);
+    assert!(matches!(refused, Err(AppendRefusal::BufferExhausted(_))));
+    drop(refused);
+    let sent = accumulator
+        .append(&topic, &record(b"short"), || now)
+        .expect("room");
+    world.advance_ms(60_001);
+    assert_eq!(offset(&sent), 0);
+    assert_eq!(world.values(0), ["short"]);
 }
 
 #[test]
