@@ -65,7 +65,9 @@ impl Cluster {
         };
         let query = self.requests.start(now);
         let request = metadata_request(&query, self.config.allow_auto_create_topics);
-        self.send_internal(node, &request, version, Internal::Metadata(query), now);
+        if !self.send_internal(node, &request, version, Internal::Metadata(query), now) {
+            self.requests.failed(now);
+        }
     }
 
     /// Whether no candidate is connected, being connected, or free to be connected.
@@ -81,24 +83,27 @@ impl Cluster {
         match self.require_version(node, key) {
             Ok(version) => Some(version),
             Err(error) => {
-                let address = self
-                    .nodes
-                    .address(node)
-                    .map_or_else(String::new, Address::to_string);
-                let error = ConnectionError::Unsupported {
-                    address,
-                    reason: error.to_string(),
-                };
-                let error = Arc::new(error);
-                if self.fatal.as_ref() != Some(&error) {
-                    self.fatal = Some(Arc::clone(&error));
-                    self.shared.publish_fatal(error);
-                }
+                self.is_unsupported(node, error.to_string());
                 None
             }
         }
     }
 
+    /// Notes that a node is too old for this client.
+    fn is_unsupported(&mut self, node: NodeId, reason: String) {
+        let address = self
+            .nodes
+            .address(node)
+            .map_or_else(String::new, Address::to_string);
+        let error = Arc::new(ConnectionError::Unsupported { address, reason });
+        if self.fatal.as_ref() != Some(&error) {
+            self.fatal = Some(Arc::clone(&error));
+            self.shared.publish_fatal(error);
+        }
+    }
+
+    /// Sends a request. Returns false if a field is not part of the node's version: old versions
+    /// of `Metadata` cannot forbid that topics are created, for example.
     fn send_internal<R: Request>(
         &mut self,
         node: NodeId,
@@ -106,13 +111,19 @@ impl Cluster {
         version: i16,
         internal: Internal,
         now: Instant,
-    ) {
-        let outgoing = Outgoing::new(request, version, self.config.request_timeout)
-            .expect("our own requests fit every version that we negotiate");
+    ) -> bool {
+        let outgoing = match Outgoing::new(request, version, self.config.request_timeout) {
+            Ok(outgoing) => outgoing,
+            Err(error) => {
+                self.is_unsupported(node, format!("{}: {error}", R::KEY));
+                return false;
+            }
+        };
         let id = self
             .connections
             .send((node, Purpose::General), outgoing, now);
         self.internal.insert(id, internal);
+        true
     }
 
     pub(super) fn metadata_answered(
@@ -156,6 +167,7 @@ impl Cluster {
         self.requests
             .succeeded(outcome.changed, outcome.incomplete, now);
         self.shared.note_answered(query.answers);
+        self.forget_fatal();
         self.install(Arc::new(outcome.snapshot));
     }
 
@@ -198,7 +210,10 @@ impl Cluster {
             };
             self.coordinators.started(&key);
             let request = coordinators::request(&key, version);
-            self.send_internal(node, &request, version, Internal::FindCoordinator(key), now);
+            let internal = Internal::FindCoordinator(key.clone());
+            if !self.send_internal(node, &request, version, internal, now) {
+                self.coordinators.failed(&key, now);
+            }
         }
     }
 

@@ -72,6 +72,9 @@ fn scenario_108_a_client_that_knows_its_brokers_keeps_them() {
     bench.accept_next();
     bench.answer_metadata(&advertising(&["b1", "127.0.0.1"]));
     assert!(bench.cluster.shared_metadata().fatal_error().is_some());
+    bench.advance_to_deadline(Duration::from_secs(2));
+    bench.answer_metadata(&advertising(&["b1", "b2"]));
+    assert!(bench.cluster.fatal_error().is_none());
     assert_eq!(connects_to(&mut bench, 2).as_deref(), Some("b2:9092"));
 }
 

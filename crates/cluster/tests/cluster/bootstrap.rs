@@ -1,10 +1,11 @@
 //! The first metadata, causes of failure, and rebootstrap.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_cluster::{ClusterConfig, ConnectionError, Event, Purpose};
-use thalweg_protocol::ErrorCode;
+use thalweg_cluster::{ApiVersions, ClusterConfig, ConnectionError, Event, Purpose};
+use thalweg_protocol::{ApiKey, ErrorCode};
 
 use crate::support::{Bench, brokers, config};
 
@@ -354,4 +355,37 @@ fn metadata_without_brokers_is_a_failed_update() {
     bench.advance_to_deadline(Duration::from_millis(130));
     bench.answer_metadata(&brokers(1, &[]));
     assert!(bench.cluster.is_bootstrapped());
+}
+
+/// Before version 4, `Metadata` cannot forbid that the request creates topics.
+#[test]
+fn a_node_that_is_too_old_for_the_options_is_an_error_and_no_panic() {
+    let mut bench = Bench::new(ClusterConfig {
+        allow_auto_create_topics: false,
+        ..config("boot:9092")
+    });
+    for _ in 0..3 {
+        let attempt = bench.take_attempt();
+        let versions = ApiVersions::new([(ApiKey::METADATA, 0, 3)]);
+        bench.event(Event::Connected {
+            conn: attempt.conn,
+            api_versions: Arc::new(versions),
+        });
+        assert!(bench.writes.is_empty());
+        let error = bench.cluster.fatal_error().expect("calls must fail");
+        assert!(matches!(**error, ConnectionError::Unsupported { .. }));
+        assert!(error.to_string().contains("Metadata"), "{error}");
+        // An upgrade of the broker breaks the connection.
+        let error = ConnectionError::ClosedByPeer;
+        bench.event(Event::Disconnected {
+            conn: attempt.conn,
+            error,
+        });
+        while bench.attempts.is_empty() {
+            bench.advance_to_deadline(Duration::from_secs(60));
+        }
+    }
+    bench.accept_next();
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(bench.cluster.fatal_error().is_none());
 }

@@ -199,3 +199,24 @@ fn is_asked_for_again_after_an_answer_about_something_else() {
     bench.advance(Duration::from_secs(1));
     bench.take_write(ApiKey::FIND_COORDINATOR);
 }
+
+/// Version 0 of `FindCoordinator` knows only groups. A broker announces it, or somebody in between.
+#[test]
+fn a_node_that_is_too_old_for_a_lookup_is_an_error_and_no_panic() {
+    let mut bench = Bench::bootstrapped(1);
+    bench.cluster.is_ready(1, Purpose::General, bench.now);
+    bench.collect();
+    let attempt = bench.take_attempt();
+    let versions = ApiVersions::new([(ApiKey::METADATA, 0, 8), (ApiKey::FIND_COORDINATOR, 0, 0)]);
+    bench.event(Event::Connected {
+        conn: attempt.conn,
+        api_versions: Arc::new(versions),
+    });
+    let kind = CoordinatorType::Transaction;
+    assert_eq!(bench.cluster.coordinator(kind, "t"), Coordinator::Unknown);
+    bench.turn();
+    assert!(bench.writes.is_empty());
+    let error = bench.cluster.fatal_error().expect("calls must fail");
+    assert!(matches!(**error, ConnectionError::Unsupported { .. }));
+    assert!(error.to_string().contains("FindCoordinator"), "{error}");
+}
