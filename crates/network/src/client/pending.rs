@@ -28,6 +28,9 @@ pub(crate) struct UnsentRequest {
     pub(crate) deadline: Instant,
     /// How long the response may take before the connection is treated as dead.
     pub(crate) wire_timeout: Duration,
+    /// The snapshot of the metadata may be older than the node that the request is for. So one
+    /// refresh is requested, and this is its number.
+    pub(crate) refresh: Option<u64>,
 }
 
 /// A request that was sent. It is kept because a read may have to be sent again.
@@ -91,8 +94,8 @@ enum Found {
 
 impl UnsentRequest {
     /// Tries to send the request. Call it again after any event.
-    pub(crate) fn advance(self, cluster: &mut Cluster, now: Instant) -> Step {
-        let node = match find(&self.request, cluster, now) {
+    pub(crate) fn advance(mut self, cluster: &mut Cluster, now: Instant) -> Step {
+        let node = match find(&self.request, &mut self.refresh, cluster, now) {
             Found::Node(node) => node,
             Found::Never(error) => return self.fail(error),
             Found::NotYet => return self.wait(None, cluster, now),
@@ -176,7 +179,12 @@ pub(crate) fn no_brokers(cluster: &Cluster) -> ClientError {
     ClientError::NoBrokersAvailable(causes.collect())
 }
 
-fn find(request: &Request, cluster: &mut Cluster, now: Instant) -> Found {
+fn find(
+    request: &Request,
+    refresh: &mut Option<u64>,
+    cluster: &mut Cluster,
+    now: Instant,
+) -> Found {
     if !cluster.is_bootstrapped() {
         return Found::NotYet;
     }
@@ -184,10 +192,7 @@ fn find(request: &Request, cluster: &mut Cluster, now: Instant) -> Found {
         RequestTarget::LeastLoaded => cluster
             .least_loaded_node(now)
             .map_or(Found::NotYet, Found::Node),
-        &RequestTarget::Node(node) => match cluster.metadata().node(node) {
-            Some(_) => Found::Node(node),
-            None => Found::Never(ClientError::UnknownNode(node)),
-        },
+        &RequestTarget::Node(node) => find_node(node, refresh, cluster),
         RequestTarget::Controller => {
             let controller = cluster.metadata().controller;
             if controller.is_none() {
@@ -213,6 +218,19 @@ fn find(request: &Request, cluster: &mut Cluster, now: Instant) -> Found {
             }
         },
         RequestTarget::Leader { topic, partition } => find_leader(topic, *partition, cluster, now),
+    }
+}
+
+fn find_node(node: NodeId, refresh: &mut Option<u64>, cluster: &Cluster) -> Found {
+    if cluster.metadata().node(node).is_some() {
+        return Found::Node(node);
+    }
+    let shared = cluster.shared_metadata();
+    let number = *refresh.get_or_insert_with(|| shared.request_update());
+    if shared.is_answered(number) {
+        Found::Never(ClientError::UnknownNode(node))
+    } else {
+        Found::NotYet
     }
 }
 

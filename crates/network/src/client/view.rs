@@ -104,6 +104,7 @@ impl ClientView {
             deadline: crate::clock::now() + timeout,
             // A caller with a short timeout does not mean that the connection is dead.
             wire_timeout: timeout.max(self.request_timeout),
+            refresh: None,
         }));
         ticket
     }

@@ -34,6 +34,7 @@ impl ManagedRequest {
             reply,
             deadline: now + timeout,
             wire_timeout: timeout,
+            refresh: None,
         };
         Self {
             ticket,

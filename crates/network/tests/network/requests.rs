@@ -7,10 +7,11 @@ use thalweg_cluster::{CoordinatorType, Idle, RequestError};
 use thalweg_network::{Client, ClientError, Request, RequestTarget, Ticket, VersionChoice};
 use thalweg_protocol::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
+use thalweg_protocol::messages::metadata::{MetadataResponse, MetadataResponseBroker};
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use tokio::time::Instant;
 
-use crate::broker::{Broker, Reaction, ranges, usual};
+use crate::broker::{Broker, Reaction, metadata, ranges, usual};
 use crate::support::finished;
 
 pub(crate) fn heartbeat(target: RequestTarget) -> Request {
@@ -86,6 +87,7 @@ async fn what_does_not_exist_is_said_at_once() {
         .await
         .expect_err("no such node");
     assert_eq!(error, ClientError::UnknownNode(9));
+    assert_eq!(broker.got(ApiKey::METADATA).len(), 2, "asked once more");
     let target = RequestTarget::Leader {
         topic: Str::from("t"),
         partition: 5,
@@ -103,6 +105,48 @@ async fn what_does_not_exist_is_said_at_once() {
     let error = ask(&client, target).await.expect_err("no topic's name");
     assert!(matches!(error, ClientError::InvalidTopic(_)));
     assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+/// A broker that serves node 2 as well. `change` changes each response about the metadata but the
+/// first.
+fn broker_of_two(change: fn(&mut MetadataResponse)) -> Broker {
+    let responses = AtomicUsize::new(0);
+    let broker = Broker::start(move |got| match got.key {
+        ApiKey::METADATA => {
+            let mut response = metadata(got, "broker", 9092);
+            if responses.fetch_add(1, Ordering::Relaxed) > 0 {
+                change(&mut response);
+            }
+            got.answer(&response)
+        }
+        _ => Reaction::Usual,
+    });
+    broker.serve(broker.network.listen("second", 9092));
+    broker
+}
+
+fn add_node_2(response: &mut MetadataResponse) {
+    response.brokers.push(MetadataResponseBroker {
+        node_id: 2,
+        host: Str::from("second"),
+        port: 9092,
+        ..MetadataResponseBroker::default()
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joined_after_the_last_response_is_found() {
+    let broker = broker_of_two(add_node_2);
+    let client = client(&broker);
+    bootstrapped(&client).await;
+    let target = RequestTarget::Node(2);
+    let negotiation =
+        client
+            .view()
+            .negotiate(target.clone(), ApiKey::HEARTBEAT, VersionChoice::Newest);
+    finished(negotiation).await.expect("it has joined");
+    assert_eq!(ask(&client, target).await.expect("an answer").node, 2);
+    assert_eq!(broker.got(ApiKey::METADATA).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
