@@ -1469,6 +1469,9 @@ class Client:
     def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None:
         """Drops a coordinator from the cache, so that the next request looks it up again."""
 
+    def forget_controller(self) -> None:
+        """Forgets the controller, so that the next request to it first asks who it is."""
+
     def metadata(
         self, topics: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> dict[str, Any]:

@@ -126,6 +126,9 @@ class Client:
     def forget_coordinator(self, kind: str, key: str) -> None:
         self.forgotten.append((kind, key))
 
+    def forget_controller(self) -> None:
+        self.forgotten.append(("controller", ""))
+
     def watch_cluster_id(self, f: Callable[[str], object]) -> None:
         f("cluster-1")
 

@@ -138,7 +138,7 @@ class Requests:
             if isinstance(node, tuple):
                 self._client.forget_coordinator(node[1], node[2])
             elif node == "controller":
-                self._metadata([])
+                self._client.forget_controller()
             time.sleep(wait_s)
         error = first_error(rows, ignored)
         if error is not None and raise_errors:

@@ -99,13 +99,10 @@ def test_the_first_topics_error_is_raised_or_told(admin):
 
 
 def test_a_controller_that_moved_is_found_again(admin):
-    responds(admin, CreateTopics=[created(41), created(0)], Metadata=metadata({}))
+    responds(admin, CreateTopics=[created(41), created(0)])
     admin.create_topics(["t0"])
-    assert [api for api, *_ in admin._client.requests] == [
-        "CreateTopics",
-        "Metadata",
-        "CreateTopics",
-    ]
+    assert [api for api, *_ in admin._client.requests] == ["CreateTopics", "CreateTopics"]
+    assert admin._client.forgotten == [("controller", "")]
 
 
 def test_waits_between_tries_double_up_to_their_limit_each_with_its_jitter(fake, monkeypatch):
@@ -116,7 +113,7 @@ def test_waits_between_tries_double_up_to_their_limit_each_with_its_jitter(fake,
         bootstrap_servers="a:1", retry_backoff_ms=100, retry_backoff_max_ms=300
     )
     refused = [created(41)] * 5
-    responds(client, CreateTopics=[*refused, created(0)], Metadata=metadata({}))
+    responds(client, CreateTopics=[*refused, created(0)])
     client.create_topics(["t0"])
     for wait, around in zip(waits, [0.1, 0.2, 0.3, 0.3, 0.3], strict=True):
         assert wait == pytest.approx(around, rel=0.21)
@@ -135,7 +132,7 @@ def test_no_wait_goes_past_the_calls_limit(fake, monkeypatch):
         retry_backoff_max_ms=100,
         default_api_timeout_ms=50,
     )
-    responds(client, CreateTopics=created(41), Metadata=metadata({}))
+    responds(client, CreateTopics=created(41))
     with pytest.raises(NotControllerError):
         client.create_topics(["t0"])
     assert waits == []

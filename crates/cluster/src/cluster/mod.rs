@@ -49,6 +49,8 @@ pub struct Cluster {
     shared: Arc<SharedMetadata>,
     requests: Requests,
     coordinators: Coordinators,
+    /// The refresh whose response names the controller, since a caller reported a change.
+    controller_refresh: u64,
     internal: BTreeMap<RequestId, Internal>,
     responses: VecDeque<Completed>,
     fatal: Option<Arc<ConnectionError>>,
@@ -68,6 +70,7 @@ impl Cluster {
             shared: Arc::new(SharedMetadata::new(notifier)),
             requests: Requests::new(&config),
             coordinators: Coordinators::new(&config),
+            controller_refresh: 0,
             internal: BTreeMap::new(),
             responses: VecDeque::new(),
             fatal: None,
@@ -291,5 +294,22 @@ impl Cluster {
     /// Forgets a coordinator after `NOT_COORDINATOR` or `COORDINATOR_NOT_AVAILABLE`.
     pub fn invalidate_coordinator(&mut self, kind: CoordinatorType, key: &str, now: Instant) {
         self.coordinators.invalidate(kind, key, now);
+    }
+
+    /// Returns the controller. If it is unknown, this requests an update.
+    pub fn controller(&mut self) -> Option<NodeId> {
+        if !self.shared.is_answered(self.controller_refresh) {
+            return None;
+        }
+        if self.metadata.controller.is_none() {
+            self.request_update();
+        }
+        self.metadata.controller
+    }
+
+    /// Forgets the controller after `NOT_CONTROLLER`. A response that is already in flight does not
+    /// count, because it may name the old one.
+    pub fn invalidate_controller(&mut self) {
+        self.controller_refresh = self.shared.request_update();
     }
 }

@@ -193,13 +193,7 @@ fn find(
             .least_loaded_node(now)
             .map_or(Found::NotYet, Found::Node),
         &RequestTarget::Node(node) => find_node(node, refresh, cluster),
-        RequestTarget::Controller => {
-            let controller = cluster.metadata().controller;
-            if controller.is_none() {
-                cluster.request_update();
-            }
-            controller.map_or(Found::NotYet, Found::Node)
-        }
+        RequestTarget::Controller => cluster.controller().map_or(Found::NotYet, Found::Node),
         RequestTarget::Coordinator { kind, key } => match cluster.coordinator(*kind, key) {
             Coordinator::Known(node) => Found::Node(node),
             Coordinator::Unknown => Found::NotYet,

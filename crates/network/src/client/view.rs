@@ -168,4 +168,10 @@ impl ClientView {
             self.with_cluster(move |cluster, now| cluster.invalidate_coordinator(kind, &key, now)),
         );
     }
+
+    /// Forgets the controller, which no longer is one. The next request to it waits until brokers
+    /// have named it again.
+    pub fn forget_controller(&self) {
+        drop(self.with_cluster(|cluster, _| cluster.invalidate_controller()));
+    }
 }

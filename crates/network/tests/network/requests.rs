@@ -150,6 +150,21 @@ async fn a_node_that_joined_after_the_last_response_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_controller_that_is_forgotten_is_asked_for_before_the_next_request() {
+    let broker = broker_of_two(|response| {
+        add_node_2(response);
+        response.controller_id = 2;
+    });
+    let client = client(&broker);
+    let response = ask(&client, RequestTarget::Controller).await;
+    assert_eq!(response.expect("an answer").node, 1);
+    client.view().forget_controller();
+    let response = ask(&client, RequestTarget::Controller).await;
+    assert_eq!(response.expect("an answer").node, 2);
+    assert_eq!(broker.got(ApiKey::METADATA).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_version_is_chosen_between_both_sides() {
     let broker = Broker::start(|got| match got.key {
         ApiKey::API_VERSIONS => got.answer(&ranges(&[

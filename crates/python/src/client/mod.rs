@@ -186,6 +186,11 @@ impl Client {
         Ok(())
     }
 
+    /// Forgets the controller, so that the next request to it first asks who it is.
+    fn forget_controller(&self) {
+        self.view().forget_controller();
+    }
+
     /// Requests metadata and returns the response as `request` does. It creates no topic.
     ///
     /// With None, it requests all topics. With [], it requests none.
