@@ -27,6 +27,10 @@ use crate::request::{NodeId, Purpose, RequestId, ResponseBody};
 /// Names a connection: its node and its purpose.
 pub(crate) type Key = (NodeId, Purpose);
 
+/// The shortest backoff after an error that fails calls: they see it only during the backoff. The
+/// options allow a backoff of 0.
+const SEEN_FOR: Duration = Duration::from_millis(1);
+
 /// A last safeguard: roles themselves limit their connections for other purposes than Produce.
 const IN_FLIGHT_MAX_OTHER: usize = 100;
 
@@ -316,12 +320,15 @@ impl Connections {
         connection.last_error = Some(Arc::clone(&error));
         connection.state = State::Disconnected;
         connection.failures = connection.failures.saturating_add(1);
-        let wait = if matches!(*error, ConnectionError::Authentication { .. }) {
+        let mut wait = if matches!(*error, ConnectionError::Authentication { .. }) {
             // Many directories lock an account after a few wrong passwords.
             self.reconnect.longest()
         } else {
             self.reconnect.after(connection.failures - 1)
         };
+        if error.fails_calls() {
+            wait = wait.max(SEEN_FOR);
+        }
         connection.retry_at = Some(now + wait);
         connection.wanted = false;
         self.changes.push_back(Change::Failed { key, error });
@@ -415,6 +422,8 @@ impl Connections {
             connection.state = State::Disconnected;
             connection.failures = 0;
             connection.retry_at = None;
+            // It is about the old address or the old credentials.
+            connection.last_error = None;
         }
     }
 

@@ -140,12 +140,13 @@ impl UnsentRequest {
                 .cloned()
                 .filter(|_| !cluster.is_connected()),
         };
-        // The next attempt may have credentials, so their absence counts only until then.
+        // An attempt that is in progress may succeed: the last one may be long ago, or had other
+        // credentials.
         let is_latest =
             node.is_none_or(|(node, purpose)| cluster.is_backing_off(node, purpose, now));
         if let Some(cause) = cause
             .as_ref()
-            .filter(|cause| cause.is_fatal() || (cause.fails_calls() && is_latest))
+            .filter(|cause| cause.fails_calls() && is_latest)
         {
             return self.fail(ClientError::Connection(Arc::clone(cause)));
         }

@@ -2,18 +2,22 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use thalweg_cluster::Idle;
+use thalweg_cluster::{ConnectionError, Idle, Purpose};
 use thalweg_network::sasl::{
     PasswordProvider, PasswordReply, PasswordSource, SaslConfig, ScramConfig, ScramHash, Secret,
     TokenError,
 };
-use thalweg_network::{Client, ClientConfig, ClientError, RequestTarget, SecurityProtocol};
+use thalweg_network::{
+    Client, ClientConfig, ClientError, Request, RequestTarget, Response, SecurityProtocol,
+};
 use thalweg_protocol::messages::sasl_authenticate::{
     SaslAuthenticateRequest, SaslAuthenticateResponse,
 };
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeResponse;
 use thalweg_protocol::{ApiKey, ErrorCode};
+use tokio::time::{Instant, sleep};
 
 use crate::broker::{Broker, Reaction};
 use crate::handshake::outcome;
@@ -75,6 +79,80 @@ async fn new_credentials_are_for_the_next_authentication() {
     }
     answer.expect("the new password is right");
     assert!(broker.got(ApiKey::SASL_AUTHENTICATE).len() > before);
+}
+
+/// Sends a request on a connection that nothing else uses.
+async fn ask_alone(client: &Client<Idle>) -> Result<Response, ClientError> {
+    let request = Request {
+        purpose: Some(Purpose::Rebalance),
+        ..heartbeat(RequestTarget::Node(1))
+    };
+    client.view().request(request).await
+}
+
+fn is_refusal(error: &ClientError) -> bool {
+    let ClientError::Connection(cause) = error else {
+        return false;
+    };
+    matches!(**cause, ConnectionError::Authentication { .. })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_call_with_new_credentials_does_not_get_the_old_refusal() {
+    let (broker, accepted) = broker();
+    let client = Client::start_here(broker.parts(&config(&broker)), Idle);
+    let ask = || client.view().request(heartbeat(RequestTarget::Node(1)));
+    ask().await.expect("the old password is right");
+    *accepted.lock().expect("never poisoned") = b"\0bob\0new".to_vec();
+    broker.hang_up();
+    let mut error = ask().await.expect_err("the connection is lost");
+    for _ in 0..10 {
+        if !is_refusal(&error) {
+            error = ask().await.expect_err("the old password is wrong");
+        }
+    }
+    assert!(is_refusal(&error), "{error}");
+    client
+        .view()
+        .set_sasl_credentials("bob".to_owned(), Secret::new("new"))
+        .expect("PLAIN has a user and a password");
+    ask().await.expect("the new password is right");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_refusal_does_not_fail_a_call_and_a_new_one_does_at_once() {
+    let (broker, accepted) = broker();
+    let client = Client::start_here(broker.parts(&config(&broker)), Idle);
+    let first = client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    first.await.expect("the password is right");
+    *accepted.lock().expect("never poisoned") = Vec::new();
+    for _ in 0..3 {
+        let start = Instant::now();
+        let error = ask_alone(&client).await.expect_err("the user is locked");
+        assert!(is_refusal(&error), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(1));
+        sleep(Duration::from_secs(60)).await;
+    }
+    *accepted.lock().expect("never poisoned") = b"\0alice\0old".to_vec();
+    ask_alone(&client).await.expect("the user is not locked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_fails_calls_at_once_also_without_a_pause_between_attempts() {
+    let (broker, accepted) = broker();
+    let config = ClientConfig {
+        reconnect_backoff: Duration::ZERO,
+        reconnect_backoff_max: Duration::ZERO,
+        ..config(&broker)
+    };
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let first = client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    first.await.expect("the password is right");
+    *accepted.lock().expect("never poisoned") = Vec::new();
+    let start = Instant::now();
+    let error = ask_alone(&client).await.expect_err("the user is locked");
+    assert!(is_refusal(&error), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
