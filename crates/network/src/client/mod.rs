@@ -134,7 +134,7 @@ impl<R: Role> Client<R> {
         } = parts;
         let inbox = Arc::new(Inbox::new(Arc::clone(&notifier)));
         let calls = Arc::new(RoleCalls::default());
-        let sasl = opener.sasl.clone();
+        let sasl = opener.sasl.as_ref();
         let view = ClientView::new(Arc::clone(&inbox), metadata, &config, sasl, principal);
         let actor = Actor::new(
             role,

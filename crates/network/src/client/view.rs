@@ -1,7 +1,7 @@
 //! The handle that every client has, whatever its role: requests and metadata. Its calls that wait
 //! longer are in `bootstrap`, `negotiation` and `close`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Cluster, CoordinatorType, Principal, SharedMetadata};
@@ -23,7 +23,8 @@ pub struct ClientView {
     metadata: Arc<SharedMetadata>,
     generation: Generation,
     request_timeout: Duration,
-    sasl: Option<Arc<Mechanism>>,
+    /// Weak, because a view outlives its client: its mechanism must not ask for tokens any more.
+    sasl: Option<Weak<Mechanism>>,
     principal: Principal,
 }
 
@@ -32,7 +33,7 @@ impl ClientView {
         inbox: Arc<Inbox>,
         metadata: Arc<SharedMetadata>,
         config: &ClientConfig,
-        sasl: Option<Arc<Mechanism>>,
+        sasl: Option<&Arc<Mechanism>>,
         principal: Principal,
     ) -> Self {
         let generation = Generation::current();
@@ -41,7 +42,7 @@ impl ClientView {
             metadata,
             generation,
             request_timeout: config.request_timeout,
-            sasl,
+            sasl: sasl.map(Arc::downgrade),
             principal,
         }
     }
@@ -141,10 +142,13 @@ impl ClientView {
     ) -> Result<(), ClientError> {
         self.check()?;
         let principal = format!("User:{username}");
-        let is_set = self
-            .sasl
-            .as_ref()
-            .is_some_and(|mechanism| mechanism.set_credentials(username, password));
+        let is_set = match &self.sasl {
+            None => false,
+            // Closed since the check.
+            Some(sasl) => (sasl.upgrade())
+                .ok_or_else(|| self.inbox.ending().error())?
+                .set_credentials(username, password),
+        };
         if is_set {
             self.principal.set(&principal);
             // The next call must not see the old error. The cluster also ends attempts with the old

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use crate::broker::{Broker, Got, Reaction};
 use crate::handshake::outcome;
 use crate::requests::heartbeat;
+use crate::support::finished;
 
 const INVALID: &str = r#"{"status":"invalid_token"}"#;
 
@@ -285,6 +286,21 @@ async fn a_connection_that_breaks_keeps_the_token() {
     let config = config(&broker, Arc::clone(&provider) as Arc<dyn TokenProvider>);
     outcome(&broker, &config).await.expect("the third attempt");
     assert!(broker.got(ApiKey::SASL_AUTHENTICATE).len() >= 3);
+    assert_eq!(provider.supplied.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_asks_for_no_token_although_its_handle_is_kept() {
+    let broker = broker(|_| Says::Bytes(Vec::new()));
+    let provider = Arc::new(Numbered::default());
+    let config = config(&broker, Arc::clone(&provider) as Arc<dyn TokenProvider>);
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let first = client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    first.await.expect("the first token");
+    let close = client.view().close(Some(Duration::from_secs(5)));
+    finished(close).await.expect("nothing is left to do");
+    tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+    assert!(client.view().is_closed());
     assert_eq!(provider.supplied.load(Ordering::Relaxed), 1);
 }
 
