@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{
-    Body, Cluster, Coordinator, NodeId, Outgoing, Purpose, RequestError, RequestId, ResponseBody,
-    UnsupportedVersion,
+    Body, Cluster, ConnectionError, Coordinator, NodeId, Outgoing, Purpose, RequestError,
+    RequestId, ResponseBody, UnsupportedVersion,
 };
 use thalweg_protocol::{ErrorCode, versions};
 
@@ -194,7 +194,10 @@ fn find(
             .least_loaded_node(now)
             .map_or(Found::NotYet, Found::Node),
         &RequestTarget::Node(node) => find_node(node, refresh, cluster),
-        RequestTarget::Controller => cluster.controller().map_or(Found::NotYet, Found::Node),
+        RequestTarget::Controller => match cluster.controller() {
+            Some(node) => Found::Node(node),
+            None => after_refresh(cluster),
+        },
         RequestTarget::Coordinator { kind, key } => match cluster.coordinator(*kind, key) {
             Coordinator::Known(node) => Found::Node(node),
             Coordinator::Unknown => Found::NotYet,
@@ -225,7 +228,18 @@ fn find_node(node: NodeId, refresh: &mut Option<u64>, cluster: &Cluster) -> Foun
     if shared.is_answered(number) {
         Found::Never(ClientError::UnknownNode(node))
     } else {
-        Found::NotYet
+        after_refresh(cluster)
+    }
+}
+
+/// Waits for a refresh of the metadata, unless the client refuses every response: they name a host
+/// that the options do not allow.
+fn after_refresh(cluster: &Cluster) -> Found {
+    match cluster.shared_metadata().fatal_error() {
+        Some(error) if matches!(*error, ConnectionError::HostNotAllowed { .. }) => {
+            Found::Never(ClientError::Connection(error))
+        }
+        _ => Found::NotYet,
     }
 }
 

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thalweg_cluster::{CoordinatorType, Idle, RequestError};
-use thalweg_network::{Client, ClientError, Request, RequestTarget, Ticket, VersionChoice};
+use thalweg_cluster::{AllowedHosts, CoordinatorType, Idle, RequestError};
+use thalweg_network::{
+    Client, ClientConfig, ClientError, Request, RequestTarget, Ticket, VersionChoice,
+};
 use thalweg_protocol::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use thalweg_protocol::messages::metadata::{MetadataResponse, MetadataResponseBroker};
@@ -147,6 +149,24 @@ async fn a_node_that_joined_after_the_last_response_is_found() {
     finished(negotiation).await.expect("it has joined");
     assert_eq!(ask(&client, target).await.expect("an answer").node, 2);
     assert_eq!(broker.got(ApiKey::METADATA).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_waits_for_a_refresh_whose_responses_the_client_refuses() {
+    for target in [RequestTarget::Node(2), RequestTarget::Controller] {
+        let broker = broker_of_two(add_node_2);
+        let config = ClientConfig {
+            advertised_hosts_allowed: Some(AllowedHosts::new(["broker"])),
+            ..broker.config()
+        };
+        let client = Client::start_here(broker.parts(&config), Idle);
+        bootstrapped(&client).await;
+        client.view().forget_controller();
+        let start = Instant::now();
+        let error = ask(&client, target).await.expect_err("a host to avoid");
+        assert!(error.to_string().contains("node 2"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
