@@ -13,6 +13,7 @@ There is no JMX, and no registry for the application's own metrics.
 """
 
 import logging
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -30,6 +31,9 @@ _REFRESH_SECONDS: Final = 1.0
 # A reporter that reads several metrics in a row gets values of one moment: the snapshot is reused
 # for this long, or until the reporter reads the same metric again.
 _FRESH_SECONDS: Final = 0.05
+# How long close() waits for a reporter that the callback thread has called. The reporter may itself
+# wait for the thread that closes.
+_CLOSE_SECONDS: Final = 1.0
 
 
 class MetricName(NamedTuple):
@@ -137,13 +141,15 @@ class Watch:
         self._seen: set[MetricName] = set()
         self._told: dict[MetricName, KafkaMetric] = {}
         self._timers: list[Any] = []
+        # Held during calls of reporters. One of them may close the client.
+        self._telling = threading.RLock()
         enabled = config["metrics_enabled"]
         self._stats_cb = config["stats_cb"] if enabled else None
         self._reporters = list(config["metric_reporters"]) if enabled else []
         if self._reporters:
-            self._call("configure", config.public())
+            _call(self._reporters, "configure", config.public())
             self._told = {name: self._metric(name) for name in self._read_all()}
-            self._call("init", list(self._told.values()))
+            _call(self._reporters, "init", list(self._told.values()))
             self._every(_REFRESH_SECONDS, self.refresh)
         if self._stats_cb is not None and config["statistics_interval_ms"]:
             self._every(config["statistics_interval_ms"] / 1000, self.tell_statistics)
@@ -151,22 +157,41 @@ class Watch:
     def close(self) -> None:
         """Reports the last changes and closes the reporters. A second call does nothing."""
         self._stop_timers()
-        if self._reporters:
-            self.refresh()
-            self._call("close")
-            self._reporters = []
+        # A stopped timer may still be running.
+        is_alone = self._telling.acquire(timeout=_CLOSE_SECONDS)
+        try:
+            reporters = self._reporters.copy()
+            # In place, so that a refresh that has begun calls no reporter any more.
+            self._reporters.clear()
+            if reporters:
+                self._tell_changes(reporters)
+                _call(reporters, "close")
+        finally:
+            if is_alone:
+                self._telling.release()
 
     def refresh(self) -> None:
         """Tells the reporters which metrics are new and which are gone."""
         if self._client() is None:
             self._stop_timers()
             return
+        # It does not wait for a close(), whose reporters may wait for this thread.
+        if self._telling.acquire(blocking=False):
+            try:
+                self._tell_changes(self._reporters)
+            finally:
+                self._telling.release()
+
+    def _tell_changes(self, reporters: list[Any]) -> None:
         now = self._read_all()
-        for name in [name for name in self._told if name not in now]:
-            self._call("metric_removal", self._told.pop(name))
+        for name in [name for name in list(self._told) if name not in now]:
+            # Without reporters, a close() meanwhile tells them of the rest.
+            if reporters and (metric := self._told.pop(name, None)):
+                _call(reporters, "metric_removal", metric)
         for name in [name for name in now if name not in self._told]:
-            self._told[name] = self._metric(name)
-            self._call("metric_change", self._told[name])
+            if reporters and name not in self._told:
+                self._told[name] = self._metric(name)
+                _call(reporters, "metric_change", self._told[name])
 
     def tell_statistics(self) -> None:
         """Calls `stats_cb`. Logs an exception."""
@@ -237,12 +262,13 @@ class Watch:
         for timer in timers:
             timer.cancel()
 
-    def _call(self, method: str, *args: Any) -> None:
-        for reporter in self._reporters:
-            f = getattr(reporter, method, None)
-            if f is None:
-                continue
-            try:
-                f(*args)
-            except Exception:
-                log.exception("%s() of the metrics reporter %r raised", method, reporter)
+
+def _call(reporters: list[Any], method: str, *args: Any) -> None:
+    for reporter in reporters:
+        f = getattr(reporter, method, None)
+        if f is None:
+            continue
+        try:
+            f(*args)
+        except Exception:
+            log.exception("%s() of the metrics reporter %r raised", method, reporter)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from thalweg import metrics
 from thalweg.config import IgnoredOptionWarning
 from thalweg.errors import KafkaConfigurationError
 from thalweg.metrics import KafkaMetric, MetricName, MetricsReporter, named
@@ -132,6 +135,59 @@ def test_a_reporter_that_raises_harms_no_other(make, caplog):
         producer.close()
     assert [call for call, _ in reporter.calls] == ["configure", "init", "close"]
     assert [str(each.exc_info[1]) for each in caplog.records] == ["broken reporter"] * 2
+
+
+class Slow(Kept):
+    """Blocks when the first metric is removed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_told, self.go_on = threading.Event(), threading.Event()
+
+    def metric_removal(self, metric: KafkaMetric) -> None:
+        super().metric_removal(metric)
+        if not self.is_told.is_set():
+            self.is_told.set()
+            self.go_on.wait(20)
+
+
+@pytest.mark.parametrize("returns", ["before close() does", "after it"])
+def test_a_refresh_during_a_close_tells_nothing_twice_or_later(make, fake, monkeypatch, returns):
+    later = returns == "after it"
+    monkeypatch.setattr(metrics, "_CLOSE_SECONDS", 0.05 if later else 20.0, raising=False)
+    reporter = Slow()
+    producer = make(metric_reporters=[reporter])
+    (timer,) = fake.core.timers
+    figures = fake.core.Producer.figures["producer-metrics"]
+    del figures["request-total"], figures["response-total"]
+    with ThreadPoolExecutor(2) as pool:
+        refresh = pool.submit(timer.f)
+        assert reporter.is_told.wait(20)
+        close = pool.submit(producer.close)
+        if later:
+            close.result(20)
+        reporter.go_on.set()
+        close.result(20)
+        refresh.result(20)
+    assert sorted(reporter.calls[2:4]) == [
+        ("removal", "request-total"),
+        ("removal", "response-total"),
+    ]
+    assert reporter.calls[4:] == [("close", None)]
+
+
+def test_a_reporter_may_close_the_client_when_it_is_told(make, fake):
+    class Closing(Kept):
+        def metric_removal(self, metric: KafkaMetric) -> None:
+            super().metric_removal(metric)
+            producer.close()
+
+    reporter = Closing()
+    producer = make(metric_reporters=[reporter])
+    figures = fake.core.Producer.figures["producer-metrics"]
+    del figures["request-total"], figures["response-total"]
+    fake.core.timers[0].f()
+    assert [call for call, _ in reporter.calls[2:]] == ["removal", "removal", "close"]
 
 
 def test_statistics_are_one_dict(make, fake):
