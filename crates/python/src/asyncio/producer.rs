@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Instant;
 
-use pyo3::IntoPyObjectExt;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyTuple};
+use pyo3::{IntoPyObjectExt, PyTraverseError};
 
 use crate::asyncio::completions::Completions;
 use crate::asyncio::coroutine::ProducerCoroutine;
@@ -179,6 +180,19 @@ impl AsyncProducer {
 
 #[pymethods]
 impl AsyncProducer {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(Opened { core, completions }) = self.0.get() else {
+            return Ok(());
+        };
+        visit.call(completions)?;
+        match &core.hooks {
+            // A coroutine that shares the core may still call the hooks, and the collector does not
+            // see it.
+            Some(hooks) if Arc::strong_count(core) == 1 => hooks.traverse(&visit),
+            _ => Ok(()),
+        }
+    }
+
     #[new]
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyString};
@@ -68,6 +70,16 @@ impl Hooks {
             on_new_batch: read("on_new_batch")?,
             on_acknowledgement: read("on_acknowledgement")?,
         })
+    }
+
+    /// Shows the hooks to the garbage collector: serializers, interceptors and partitioners often
+    /// belong to the object that has the producer, which forms a cycle.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(self.on_send.as_ref())?;
+        visit.call(self.serialize.as_ref())?;
+        visit.call(self.partition.as_ref())?;
+        visit.call(self.on_new_batch.as_ref())?;
+        visit.call(self.on_acknowledgement.as_ref())
     }
 
     pub(crate) fn has_serializer(&self) -> bool {

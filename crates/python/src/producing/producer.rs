@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -46,6 +48,11 @@ impl Producer {
 
 #[pymethods]
 impl Producer {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let hooks = self.0.get().and_then(|core| core.hooks.as_ref());
+        hooks.map_or(Ok(()), |hooks| hooks.traverse(&visit))
+    }
+
     #[new]
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
