@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
 import traceback
+import weakref
 from typing import Any
 
 import pytest
@@ -16,7 +18,12 @@ from tests.support.runs.selection import one_real_broker
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
-from thalweg.errors import KafkaTimeoutError, MessageSizeTooLargeError
+from thalweg.errors import (
+    BatchSendError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+)
 from thalweg.structs import RecordMetadata
 
 pytestmark = one_real_broker
@@ -107,6 +114,66 @@ def test_a_callback_that_raises_is_logged_with_where_it_did(
     assert error is not None
     assert isinstance(error[1], LookupError)
     assert traceback.extract_tb(error[2])[-1].name == "broken"
+
+
+def _encoded(value: bytes) -> bytes:
+    if value == b"wrong":
+        raise ValueError("cannot be encoded")
+    return value
+
+
+def _refused(producer: Any, broker: EmbeddedBroker, held: object) -> None:
+    broker.faults.on("Metadata").then_fail(29, times=None)  # TOPIC_AUTHORIZATION_FAILED
+    future = producer.send("forbidden", b"v")
+    for _ in range(2):
+        with pytest.raises(TopicAuthorizationFailedError):
+            future.get(10)
+
+
+def _too_large(producer: Any, broker: EmbeddedBroker, held: object) -> None:
+    future = producer.send_many("t", [b"v", TOO_LARGE])
+    for _ in range(2):
+        with pytest.raises(BatchSendError, match="1 rows were not written, the first is row 1"):
+            future.get(10)
+
+
+def _not_encoded(producer: Any, broker: EmbeddedBroker, held: object) -> None:
+    future = producer.send_many("t", [b"v", b"wrong"])
+    for _ in range(2):
+        with pytest.raises(BatchSendError, match="cannot be encoded"):
+            future.get(10)
+
+
+def _raised_by_row(producer: Any, broker: EmbeddedBroker, held: object) -> None:
+    future = producer.send_many("t", [b"v", b"wrong"])
+    with pytest.raises(BatchSendError) as caught:
+        future.get(10)
+    for _, error in caught.value.errors:
+        with pytest.raises(ValueError, match="cannot be encoded"):
+            raise error
+
+
+@pytest.mark.parametrize("fails", [_refused, _too_large, _not_encoded, _raised_by_row])
+def test_a_future_that_failed_keeps_no_frames(
+    start_embedded: Any, clients: Clients, fails: Any
+) -> None:
+    broker: EmbeddedBroker = start_embedded()
+    for topic in ("t", "forbidden"):
+        broker.create_topic(topic)
+    by_row = {"value_serializer": _encoded} if fails in (_not_encoded, _raised_by_row) else {}
+    producer = clients.producer(broker, **by_row)
+
+    class Held:
+        """A local object of a function that waits."""
+
+    def waits() -> weakref.ref[Held]:
+        held = Held()
+        fails(producer, broker, held)
+        return weakref.ref(held)
+
+    gone = waits()
+    gc.collect()
+    assert gone() is None
 
 
 def test_callbacks_of_a_partition_run_in_the_order_of_the_sends(

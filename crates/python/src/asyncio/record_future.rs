@@ -18,7 +18,7 @@ use crate::asyncio::awaiting::{Awaitable, Step};
 use crate::asyncio::record_waits::{Callback, RecordWaits, all_written};
 use crate::convert::errors;
 use crate::interpreter::untracked::NotTraversed;
-use crate::producing::futures::{Awaited, Outcome, SentRecord};
+use crate::producing::futures::{Awaited, Outcome, SentRecord, copy_of};
 
 /// The result of one `send` for asyncio. You can await it like an `asyncio.Future`.
 ///
@@ -277,13 +277,4 @@ impl Drop for RecordFuture {
             }
         });
     }
-}
-
-/// Copies an error. A raised error holds the frames that it passed, and they hold the future.
-fn copy_of<'py>(error: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
-    let py = error.py();
-    let copied = py
-        .import(intern!(py, "copy"))
-        .and_then(|copy| copy.call_method1(intern!(py, "copy"), (error,)));
-    copied.unwrap_or_else(|_| error.clone())
 }

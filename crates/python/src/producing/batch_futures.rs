@@ -1,11 +1,12 @@
 //! `FutureBatchMetadata`: the result of a `send_many` or `send_arrow`, done with its last batch.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use thalweg_producer::{AppendedRows, BatchCompletion, ProducerError};
 
@@ -26,11 +27,18 @@ enum RowError {
     Python(Py<PyAny>),
 }
 
+/// What is known of rows that are done.
+struct Known {
+    metadata: Py<BatchMetadata>,
+    /// [(row, error)], if there are any.
+    errors: Option<Py<PyList>>,
+}
+
 /// Shared by the future, its callbacks and its metadata.
 pub(crate) struct Batch {
     rows: Rows,
     len: usize,
-    outcome: PyOnceLock<Result<Py<PyAny>, Py<PyAny>>>,
+    known: OnceLock<Known>,
 }
 
 impl Batch {
@@ -38,7 +46,7 @@ impl Batch {
         Self {
             rows,
             len,
-            outcome: PyOnceLock::new(),
+            known: OnceLock::new(),
         }
     }
 
@@ -81,6 +89,39 @@ impl Batch {
             }
         }
         tally.finish()
+    }
+
+    /// Returns what is known of the rows. Call it only once they are done.
+    fn known(&self, py: Python<'_>) -> PyResult<&Known> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let (settled, errors) = self.settle(py);
+        let metadata = Py::new(py, BatchMetadata::from(settled))?;
+        let list = PyList::empty(py);
+        for (row, error) in &errors {
+            let error = match error {
+                RowError::Producer(error) => errors::producer(py, error)?,
+                RowError::Python(error) => error.bind(py).clone(),
+            };
+            list.append((row, error))?;
+        }
+        let errors = (!errors.is_empty()).then(|| list.unbind());
+        Ok(self.known.get_or_init(|| Known { metadata, errors }))
+    }
+
+    /// Shows the errors to the garbage collector: if the application raises one, the error holds
+    /// the frames that it passed, and they hold the future.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Some(known) = self.known.get() {
+            visit.call(known.errors.as_ref())?;
+        }
+        if let Rows::Each(rows) = &self.rows {
+            for error in rows.iter().filter_map(|row| row.as_ref().err()) {
+                visit.call(error)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,30 +213,17 @@ impl Awaited for Batch {
     }
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
-        let known = self.outcome.get_or_try_init(py, || -> PyResult<_> {
-            let (settled, errors) = self.settle(py);
-            let metadata = Bound::new(py, BatchMetadata::from(settled))?.into_any();
-            if errors.is_empty() {
-                return Ok(Ok(metadata.unbind()));
-            }
-            let list = PyList::empty(py);
-            for (row, error) in &errors {
-                let error = match error {
-                    RowError::Producer(error) => errors::producer(py, error)?,
-                    RowError::Python(error) => error.bind(py).clone(),
-                };
-                list.append((row, error))?;
-            }
-            let fields = PyDict::new(py);
-            fields.set_item("errors", list)?;
-            fields.set_item("metadata", metadata)?;
-            let class = py.import("thalweg.errors")?.getattr("BatchSendError")?;
-            Ok(Err(class.call((), Some(&fields))?.unbind()))
-        })?;
-        Ok(match known {
-            Ok(value) => Ok(value.bind(py).clone()),
-            Err(error) => Err(error.bind(py).clone()),
-        })
+        let Known { metadata, errors } = self.known(py)?;
+        let metadata = metadata.bind(py);
+        let Some(errors) = errors else {
+            return Ok(Ok(metadata.clone().into_any()));
+        };
+        // A new one each time: a raised error holds the frames that it passed.
+        let fields = PyDict::new(py);
+        fields.set_item("errors", errors)?;
+        fields.set_item("metadata", metadata)?;
+        let class = py.import("thalweg.errors")?.getattr("BatchSendError")?;
+        Ok(Err(class.call((), Some(&fields))?))
     }
 
     /// Waits for one batch after the other, because some may be done before their turn.
@@ -239,6 +267,14 @@ impl FutureBatchMetadata {
 
 #[pymethods]
 impl FutureBatchMetadata {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // A callback that shares the rows may still need them, and the collector does not see it.
+        if Arc::strong_count(&self.0) > 1 {
+            return Ok(());
+        }
+        self.0.traverse(&visit)
+    }
+
     /// Waits for all rows, at most `timeout` seconds. None means no limit.
     ///
     /// Raises `BatchSendError(errors=[(row, exception)], metadata=...)` if any row failed, or

@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use thalweg_network::{ClientError, Generation};
@@ -231,6 +232,15 @@ impl Awaited for SentRecord {
     }
 }
 
+/// Copies an error. A raised error holds the frames that it passed, and they hold the future.
+pub(crate) fn copy_of<'py>(error: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    let py = error.py();
+    let copied = py
+        .import(intern!(py, "copy"))
+        .and_then(|copy| copy.call_method1(intern!(py, "copy"), (error,)));
+    copied.unwrap_or_else(|_| error.clone())
+}
+
 /// A record that failed before it was appended.
 struct Failed(Py<PyAny>);
 
@@ -250,7 +260,7 @@ impl Awaited for Failed {
     fn hasten(&self) {}
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
-        Ok(Err(self.0.bind(py).clone()))
+        Ok(Err(copy_of(self.0.bind(py))))
     }
 
     fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
