@@ -36,6 +36,24 @@ def test_a_loop_that_is_thrown_away_is_not_kept():
     assert [each() for each in gone] == [None, None]
 
 
+class Own(asyncio.SelectorEventLoop):
+    """A loop with futures of its own, as uvloop's."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+
+@pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, Own])
+def test_a_loop_that_is_dropped_without_a_close_is_not_kept(kind):
+    loop = kind()
+    completions = _completions.attach(loop)
+    gone = weakref.ref(loop), weakref.ref(completions)
+    del loop, completions
+    with pytest.warns(ResourceWarning, match="unclosed event loop"):
+        gc.collect()
+    assert [each() for each in gone] == [None, None]
+
+
 def test_without_a_descriptor_there_is_none_to_name():
     loop = asyncio.new_event_loop()
     with pytest.raises(OSError, match="no descriptor"):

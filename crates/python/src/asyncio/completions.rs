@@ -47,7 +47,7 @@ struct Tables {
     columns: BTreeMap<u64, Column>,
 }
 
-/// Creates a loop's futures: with `create_future` if the loop has its own.
+/// Creates a loop's futures: with `create_future` if the loop has its own. Both refer to the loop.
 enum MakeFuture {
     Class(Py<PyAny>, Py<PyDict>),
     Method(Py<PyAny>),
@@ -123,6 +123,13 @@ impl Completions {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
+        match &self.make_future {
+            MakeFuture::Class(class, kwargs) => {
+                visit.call(class)?;
+                visit.call(kwargs)?;
+            }
+            MakeFuture::Method(method) => visit.call(method)?,
+        }
         self.records.traverse(&visit)?;
         if let Ok(tables) = self.tables.try_lock() {
             for future in tables.waiters.values() {
