@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
+import operator
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.integration.support.aio import made
@@ -361,3 +366,47 @@ def test_close_after_an_interrupted_close_closes_the_serializer(silent: Embedded
     ended = run(source, silent.bootstrap_servers)
     assert ended.code == 0, ended.err
     assert ended.out.split() == ["interrupted", "closed"]
+
+
+class Alarm(Exception):
+    """What the handler of a signal raises."""
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise Alarm
+
+
+def test_a_signal_ends_the_reading_of_an_arrow_stream(embedded: Broker, clients: Clients) -> None:
+    topic, producer = embedded.create_topic("stream"), clients.producer(embedded)
+    batch = pa.record_batch({"value": [b"v"]})
+    # Python runs no code between these batches, so it runs no handler.
+    batches = itertools.repeat(batch, 100_000)
+    stream = pa.RecordBatchReader.from_batches(batch.schema, batches)
+    before = signal.signal(signal.SIGVTALRM, _interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
+        with pytest.raises(Alarm):
+            producer.send_arrow(topic, stream)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert operator.length_hint(batches) > 0
+    producer.flush(10)
+    assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
+def test_a_signal_comes_before_an_error_of_an_arrow_stream(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic, producer = embedded.create_topic("broken"), clients.producer(embedded)
+    batch = pa.record_batch({"value": [b"v"]})
+    # Unlike Python's own function, C's only sets a flag. A number instead of a batch is an error.
+    sends = map(ctypes.CDLL(None)["raise"], [signal.SIGVTALRM])
+    stream = pa.RecordBatchReader.from_batches(batch.schema, itertools.chain([batch], sends))
+    before = signal.signal(signal.SIGVTALRM, _interrupt)
+    try:
+        with pytest.raises(Alarm) as caught:
+            producer.send_arrow(topic, stream)
+        assert caught.value.__context__ is None
+    finally:
+        signal.signal(signal.SIGVTALRM, before)

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use thalweg_columns::ColumnsError;
+use thalweg_columns::{ColumnsError, ImportedStream};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -52,10 +52,7 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
         let reader = unsafe { thalweg_columns::import_stream(pointer.as_ptr()) }
             .map_err(|error| columns_error(&error))?;
         let schema = reader.schema();
-        // Reading may call back into Python (a stream of a generator), which attaches
-        // automatically.
-        let batches = data.py().detach(|| reader.collect::<Result<_, _>>());
-        return Ok((schema, batches.map_err(|error| columns_error(&error))?));
+        return Ok((schema, batches_of(data.py(), reader)?));
     }
     if let Some(method) = data.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
@@ -73,4 +70,26 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
         "expected an Arrow table or batch (an object with __arrow_c_stream__), got {}",
         data.get_type().name()?
     )))
+}
+
+/// Reads a stream to its end, or until a signal's handler raises (Ctrl-C).
+///
+/// Reading may call back into Python (a stream of a generator), which attaches automatically.
+fn batches_of(py: Python<'_>, mut reader: ImportedStream) -> PyResult<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    let read = loop {
+        let next = py.detach(|| reader.next());
+        // Before the result: what the handler raises matters more than an error of the stream.
+        if let Err(raised) = py.check_signals() {
+            break Err(raised);
+        }
+        match next {
+            Some(Ok(batch)) => batches.push(batch),
+            Some(Err(error)) => break Err(columns_error(&error)),
+            None => break Ok(batches),
+        }
+    };
+    // Its end may wait for threads that need the GIL.
+    py.detach(|| drop(reader));
+    read
 }
