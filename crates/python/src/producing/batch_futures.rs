@@ -110,8 +110,8 @@ impl Batch {
         Ok(self.known.get_or_init(|| Known { metadata, errors }))
     }
 
-    /// Shows the errors to the garbage collector: if the application raises one, the error holds
-    /// the frames that it passed, and they hold the future.
+    /// Shows the errors to the garbage collector. An error that was raised, in a serializer or by the
+    /// application, holds the frames that it passed, and they hold the future.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         if let Some(known) = self.known.get() {
             visit.call(known.errors.as_ref())?;

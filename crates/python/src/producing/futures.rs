@@ -238,7 +238,15 @@ pub(crate) fn copy_of<'py>(error: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     let copied = py
         .import(intern!(py, "copy"))
         .and_then(|copy| copy.call_method1(intern!(py, "copy"), (error,)));
-    copied.unwrap_or_else(|_| error.clone())
+    let Ok(copied) = copied else {
+        return error.clone();
+    };
+    let name = intern!(py, "__cause__");
+    match error.getattr(name) {
+        Ok(cause) if !cause.is_none() => drop(copied.setattr(name, cause)),
+        _ => {}
+    }
+    copied
 }
 
 /// A record that failed before it was appended.

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use pyo3::exceptions::{PyBaseException, PyException, PyTypeError, PyValueError};
-use pyo3::intern;
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PySequence, PyString, PyTuple};
 use thalweg_columns::ArrowSource;
@@ -269,12 +268,9 @@ impl<C: Deref<Target = OpenProducer>> EachRow<C> {
                 Err(error) => {
                     // As for every row without a batch, only its future reports the error.
                     self.core.accumulator.note_refused(&error.to_string());
-                    // The frames of the Python step lead to those of the callers, and to all that
-                    // they hold. Not `setattr`, which some classes refuse.
-                    let base = py.get_type::<PyBaseException>();
-                    let error = (error.into_value(py), py.None());
-                    let bare = base.call_method1(intern!(py, "with_traceback"), error)?;
-                    Err(bare.unbind())
+                    // With its traceback, which shows where the Python step raised. Its frames lead
+                    // to those of the callers, so the garbage collector must see it.
+                    Err(error.into_value(py).into_any())
                 }
             };
             self.rows.push(outcome);
