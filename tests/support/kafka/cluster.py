@@ -50,6 +50,10 @@ _DEFAULTS = {
     # Without the controller's two records a second, an idle broker needs 40% less CPU.
     "metadata.max.idle.interval.ms": "0",
     "num.network.threads": "2",
+    # At each check, every 10 minutes by default, the broker forgets groups without members and
+    # offsets. A group of a test may be in that state for a moment, and would get its first epoch
+    # again.
+    "offsets.retention.check.interval.ms": "86400000",
     "num.io.threads": "4",
     "offsets.topic.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "2",
