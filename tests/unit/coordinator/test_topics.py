@@ -246,6 +246,17 @@ def test_an_owned_topic_that_was_deleted_is_neither_created_nor_reported(
     assert world.client.requests[-1][1]["AllowAutoTopicCreation"] is True
 
 
+def test_a_topic_that_was_once_found_by_its_id_does_not_stop_others_from_being_created(
+    world: Any,
+) -> None:
+    world.topics._config["allow_auto_create_topics"] = True
+    watching_ids(world)
+    world.topics.subscribe(["u"], None)
+    responds(world, row("u", code=UNKNOWN), row("y", topic_id="Y"))
+    assert "u" in asked(world)
+    assert world.client.requests[-1][1]["AllowAutoTopicCreation"] is True
+
+
 def test_owned_topics_are_looked_for_only_in_groups_that_name_them_by_id(world: Any) -> None:
     world.topics._config["group_protocol"] = "classic"
     world.topics.subscribe(["t"], None)

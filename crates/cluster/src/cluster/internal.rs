@@ -83,14 +83,14 @@ impl Cluster {
         match self.require_version(node, key) {
             Ok(version) => Some(version),
             Err(error) => {
-                self.is_unsupported(node, error.to_string());
+                self.note_unsupported(node, error.to_string());
                 None
             }
         }
     }
 
     /// Notes that a node is too old for this client.
-    fn is_unsupported(&mut self, node: NodeId, reason: String) {
+    fn note_unsupported(&mut self, node: NodeId, reason: String) {
         let address = self
             .nodes
             .address(node)
@@ -115,7 +115,7 @@ impl Cluster {
         let outgoing = match Outgoing::new(request, version, self.config.request_timeout) {
             Ok(outgoing) => outgoing,
             Err(error) => {
-                self.is_unsupported(node, format!("{}: {error}", R::KEY));
+                self.note_unsupported(node, format!("{}: {error}", R::KEY));
                 return false;
             }
         };

@@ -207,7 +207,7 @@ class Topics:
         # Only topics subscribed to by name may be created. A topic that the broker's pattern has
         # found, or that is still owned, exists or was deleted.
         owned = self._owned()
-        may_create = bool(self._named) and self._named_by_id | owned <= self._named
+        may_create = bool(self._named) and owned <= self._named
         create = may_create and self._config["allow_auto_create_topics"]
         topics: list[dict[str, str | None]] | None = None
         if self._asks_ids:

@@ -10,22 +10,27 @@ use crate::broker::{Broker, Seen};
 use crate::positions::{resets, ten};
 use crate::world::{World, config, tp};
 
-/// KIP-392: a follower may not have the records yet that were read from the leader. That does not
-/// justify a reset. Scenario 18.
-#[test]
-fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
+/// Returns a world whose leader, node 1, names node 2 as the closer replica of ten records.
+fn with_closer_replica() -> World {
     let mut broker = Broker::new(&[1, 2]);
     broker.create("t", 1, 1);
     ten(&mut broker);
     let log = broker.log("t", 0);
     (log.preferred_replica, log.follower) = (2, Some(2));
-    let mut world = World::new(
+    World::new(
         ConsumerConfig {
             client_rack: "near".into(),
             ..config()
         },
         broker,
-    );
+    )
+}
+
+/// KIP-392: a follower may not have the records yet that were read from the leader. That does not
+/// justify a reset. Scenario 18.
+#[test]
+fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
+    let mut world = with_closer_replica();
     world.assign_all(1);
     world.run();
     let nodes: Vec<i32> = world
@@ -106,18 +111,7 @@ fn a_node_that_led_before_an_election_resets_no_position() {
 /// The leader keeps naming it until the cluster notices.
 #[test]
 fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back() {
-    let mut broker = Broker::new(&[1, 2]);
-    broker.create("t", 1, 1);
-    ten(&mut broker);
-    let log = broker.log("t", 0);
-    (log.preferred_replica, log.follower) = (2, Some(2));
-    let mut world = World::new(
-        ConsumerConfig {
-            client_rack: "near".into(),
-            ..config()
-        },
-        broker,
-    );
+    let mut world = with_closer_replica();
     let closer = |world: &World| {
         let groups = world.consumer.metrics_snapshot(world.now);
         let of_partition = groups.last().expect("the partition's");
@@ -149,18 +143,7 @@ fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back()
 /// A paused partition has no fetch that could fail.
 #[test]
 fn a_paused_partition_leaves_a_closer_replica_that_is_no_longer_listed() {
-    let mut broker = Broker::new(&[1, 2]);
-    broker.create("t", 1, 1);
-    ten(&mut broker);
-    let log = broker.log("t", 0);
-    (log.preferred_replica, log.follower) = (2, Some(2));
-    let mut world = World::new(
-        ConsumerConfig {
-            client_rack: "near".into(),
-            ..config()
-        },
-        broker,
-    );
+    let mut world = with_closer_replica();
     world.assign_all(1);
     assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
     world.run();

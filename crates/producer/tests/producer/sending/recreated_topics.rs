@@ -20,6 +20,15 @@ fn warm_by_name(config: ProducerConfig) -> (World, Appended) {
     (world, first)
 }
 
+/// Options with a pause before the next attempt, in which metadata arrives.
+fn slow() -> ProducerConfig {
+    ProducerConfig {
+        retry_backoff: Duration::from_secs(2),
+        retry_backoff_max: Duration::from_secs(2),
+        ..config()
+    }
+}
+
 /// Scenario 20.
 #[test]
 fn a_topic_made_again_starts_its_numbering_again() {
@@ -39,13 +48,7 @@ fn a_topic_made_again_starts_its_numbering_again() {
 fn a_batch_sent_by_name_to_a_topic_made_again_is_written_once() {
     // Produce 12 names the topic, so the batch may be in the new log before its id is known.
     for reaction in [Reaction::LoseAnswer, Reaction::LoseRequest] {
-        let slow = ProducerConfig {
-            // The id comes before the next try.
-            retry_backoff: Duration::from_secs(2),
-            retry_backoff_max: Duration::from_secs(2),
-            ..config()
-        };
-        let (mut world, _) = warm_by_name(slow);
+        let (mut world, _) = warm_by_name(slow());
         let is_written = matches!(reaction, Reaction::LoseAnswer);
         world.script([reaction]);
         world.brokers.recreate_topic(TOPIC);
@@ -68,13 +71,8 @@ fn a_batch_sent_by_name_to_a_topic_made_again_is_written_once() {
 /// again, and the next response names the new ID again.
 #[test]
 fn a_batch_in_doubt_fails_if_an_old_topic_id_comes_back() {
-    let slow = ProducerConfig {
-        retry_backoff: Duration::from_secs(2),
-        retry_backoff_max: Duration::from_secs(2),
-        ..config()
-    };
     for reaction in [Reaction::LoseAnswer, Reaction::LoseRequest] {
-        let (mut world, _) = warm(slow.clone());
+        let (mut world, _) = warm(slow());
         let is_written = matches!(reaction, Reaction::LoseAnswer);
         world.script([reaction]);
         let lost = world.send_alone(0, "1");
