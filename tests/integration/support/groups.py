@@ -24,7 +24,11 @@ MODERN_GROUPS = [(protocol, kind) for protocol in ("classic", "consumer") for ki
 
 
 class Heard(ConsumerRebalanceListener):
-    """Records the calls of the rebalance listener."""
+    """Records the calls of the rebalance listener, except for assignments of nothing.
+
+    In the newer protocol, a member's first assignment has no partitions if Kafka's group
+    coordinator has not heard of the new topic yet. A later heartbeat's response has them.
+    """
 
     def __init__(self) -> None:
         self.events: list[tuple[str, list[int]]] = []
@@ -33,7 +37,8 @@ class Heard(ConsumerRebalanceListener):
         self.events.append(("revoked", sorted(each.partition for each in revoked)))
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.events.append(("assigned", sorted(each.partition for each in assigned)))
+        if partitions := sorted(each.partition for each in assigned):
+            self.events.append(("assigned", partitions))
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         self.events.append(("lost", sorted(each.partition for each in lost)))
