@@ -1109,7 +1109,7 @@ class Consumer(Generic[_K_co, _V_co]):
 
         They replace the heartbeats of earlier calls, and need no Python thread. The first one is
         sent after one interval, counted from now or from the last earlier heartbeat. At most one is
-        in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
+        in flight. If it has no response within `response_timeout_ms` or `request_timeout_ms`,
         whichever is less, the client closes its connection and looks up the coordinator again.
 
         The I/O thread drops responses that contain nothing new: `ErrorCode` 0, the `MemberEpoch`
@@ -1534,7 +1534,7 @@ class PendingRequest:
         """Whether the response or an error has arrived."""
 
     @property
-    def answer_bytes(self) -> int:
+    def response_bytes(self) -> int:
         """The size of a response that has arrived and was not read yet, otherwise 0."""
 
     def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
@@ -1844,7 +1844,7 @@ class BrokerGroups:
         thread may wait.
         """
 
-    def answer(self, token: int, body: Mapping[str, Any]) -> bool:
+    def respond(self, token: int, body: Mapping[str, Any]) -> bool:
         """Responds to a request. Returns False if the client no longer waits.
 
         Raises `ValueError` or `TypeError` if the body does not fit the schema or version of the

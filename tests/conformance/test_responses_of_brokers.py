@@ -1,6 +1,6 @@
 """The embedded broker's responses to raw requests equal Kafka's, field by field.
 
-`crates/broker/examples/answers` sends some hundred requests, good and bad, to one new node, and
+`crates/broker/examples/responses` sends some hundred requests, good and bad, to one new node, and
 prints each response. The test does not compare the text of error messages or the list of APIs.
 """
 
@@ -52,7 +52,7 @@ def test_raw_responses_are_kafkas() -> None:
 
 def responses_of(servers: str) -> dict[str, list[str]]:
     """Returns the lines of each response."""
-    command = [example("answers"), servers]
+    command = [example("responses"), servers]
     printed = subprocess.run(
         command, check=True, capture_output=True, text=True, timeout=600
     ).stdout

@@ -25,7 +25,7 @@ class PendingRequest:
     def __init__(self) -> None:
         self.is_done = False
         self.response: Any = None
-        self.answer_bytes = 0
+        self.response_bytes = 0
         self.callbacks: list[Callable[[Any], object]] = []
 
     def complete(self, response: Any) -> None:

@@ -68,8 +68,9 @@ fn create(stream: &mut TcpStream, topic: &str) {
             .expect("sent");
         let mut input = Reader::new(read_frame(stream, &mut Vec::new()));
         frame::decode_response_header(&mut input, MetadataRequest::KEY, 12).expect("has one");
-        let answer = <MetadataRequest as Request>::Response::decode(&mut input, 12).expect("good");
-        if answer.topics[0].error_code == 0 && !answer.topics[0].partitions.is_empty() {
+        let response =
+            <MetadataRequest as Request>::Response::decode(&mut input, 12).expect("good");
+        if response.topics[0].error_code == 0 && !response.topics[0].partitions.is_empty() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -95,8 +96,8 @@ fn produce(stream: &mut TcpStream, topic: &str, batch: &Bytes, count: usize, rec
     let mut receive = |stream: &mut TcpStream| {
         let mut input = Reader::new(read_frame(stream, &mut buffer));
         frame::decode_response_header(&mut input, ProduceRequest::KEY, 11).expect("has one");
-        let answer = ProduceResponse::decode(&mut input, 11).expect("good");
-        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+        let response = ProduceResponse::decode(&mut input, 11).expect("good");
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     };
     let started = Instant::now();
     for index in 0..count {
@@ -155,9 +156,9 @@ fn fetch(stream: &mut TcpStream, topic: &str, end: i64) {
 
 fn read_frame(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Bytes {
     let mut length = [0; 4];
-    stream.read_exact(&mut length).expect("answers");
+    stream.read_exact(&mut length).expect("responds");
     buffer.resize(i32::from_be_bytes(length) as usize, 0);
-    stream.read_exact(buffer).expect("answers");
+    stream.read_exact(buffer).expect("responds");
     Bytes::from(std::mem::take(buffer))
 }
 

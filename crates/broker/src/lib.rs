@@ -17,7 +17,7 @@
 //! ```
 //! `Core` and everything below it have no socket, thread or clock. Time is an argument, so tests
 //! run in virtual time. The integration tests run on this broker and on real Kafka.
-//! `examples/answers` prints a broker's responses, and a test compares them with those of a real
+//! `examples/responses` prints a broker's responses, and a test compares them with those of a real
 //! one.
 //!
 //! It is strict where it implements Kafka: it decodes and checks every batch, sequences and epochs
@@ -60,7 +60,7 @@ pub use faults::{FaultAction, FaultId, FaultMatch, TlsVersion};
 pub use groups::{
     GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupTicket, GroupView, MemberView,
 };
-pub use requests::answer::{Answer, Outcome};
+pub use requests::response::{Outcome, Response};
 pub use requests::wait::Wait;
 pub use security::{Principal, SaslMechanism, SecurityConfig, SecurityProtocol, TlsFiles};
 pub use server::{GroupClock, GroupService};

@@ -4,7 +4,7 @@
 //! hostile/     for each API the most expensive frames for their size: repeated names, huge counts,
 //!              names of 30 KB, batches that decompress to a lot
 //! here         each at 256 KiB and at 1 MiB: measures the peak and the total of allocated bytes,
-//!              the size of the answer, and the time
+//!              the size of the response, and the time
 //! ```
 
 #![allow(clippy::disallowed_methods)] // measures time
@@ -78,8 +78,8 @@ const FRAME_BYTES: usize = 1 << 20;
 const GROWTH_MAX: usize = 6;
 /// A byte of a frame may become a decoded and answered struct: see `protocol/tests/allocation.rs`.
 const PEAK_PER_FRAME_BYTE: usize = 256;
-const ANSWER_PER_FRAME_BYTE: usize = 64;
-/// What an answer may say about the state of the test's broker, however short the request.
+const RESPONSE_PER_FRAME_BYTE: usize = 64;
+/// What a response may say about the state of the test's broker, however short the request.
 const STATE_BYTES: usize = 4 << 20;
 /// All take less than a second on an idle machine. Quadratic work on 1 MiB takes minutes.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     frame_bytes: usize,
-    answer_bytes: usize,
+    response_bytes: usize,
     peak_bytes: usize,
     total_bytes: usize,
     time: Duration,
@@ -102,14 +102,14 @@ fn cost_of(attack: &Attack, frame_bytes: usize) -> Cost {
     let outcome = world.handle(frame);
     let time = started.elapsed();
     let (total_bytes, _, peak) = COUNTS.with(Cell::get);
-    let answer_bytes = match &outcome {
-        Outcome::Answer(answer) => answer.pieces.iter().map(bytes::Bytes::len).sum(),
+    let response_bytes = match &outcome {
+        Outcome::Response(response) => response.pieces.iter().map(bytes::Bytes::len).sum(),
         Outcome::Wait(_) => 0,
         other => panic!("{}: {other:?}", attack.name),
     };
     Cost {
         frame_bytes,
-        answer_bytes,
+        response_bytes,
         peak_bytes: peak.max(0) as usize,
         total_bytes,
         time,
@@ -127,9 +127,9 @@ fn complaints(attack: &Attack) -> Vec<String> {
             attack.peak_bytes + PEAK_PER_FRAME_BYTE * large.frame_bytes + STATE_BYTES,
         ),
         (
-            "answer",
-            large.answer_bytes,
-            ANSWER_PER_FRAME_BYTE * large.frame_bytes + STATE_BYTES,
+            "response",
+            large.response_bytes,
+            RESPONSE_PER_FRAME_BYTE * large.frame_bytes + STATE_BYTES,
         ),
         (
             "growth",
@@ -178,9 +178,9 @@ fn the_worst_frames_of_users_are_answered_within_bounds() {
 
 #[test]
 fn every_api_that_is_announced_has_a_worst_frame() {
-    let answer = World::new().ask(ApiKey::API_VERSIONS, 0, &Value::Struct(vec![]));
-    let Some(Value::Array(rows)) = answer.get("ApiKeys") else {
-        panic!("{answer:?}");
+    let response = World::new().ask(ApiKey::API_VERSIONS, 0, &Value::Struct(vec![]));
+    let Some(Value::Array(rows)) = response.get("ApiKeys") else {
+        panic!("{response:?}");
     };
     let announced: BTreeSet<i64> = rows
         .iter()

@@ -30,7 +30,7 @@ fn knowing(topics: i32) -> Bench {
     while bench.writes.is_empty() {
         bench.accept_next();
     }
-    bench.answer_metadata(&brokers(3, &told));
+    bench.respond_with_metadata(&brokers(3, &told));
     bench
 }
 

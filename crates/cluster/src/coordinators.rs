@@ -149,10 +149,10 @@ impl Coordinators {
     pub(crate) fn answered(
         &mut self,
         key: &CoordinatorKey,
-        answer: &FindCoordinatorResponse,
+        response: &FindCoordinatorResponse,
         now: Instant,
     ) -> Option<(NodeId, Address)> {
-        let Some(told) = Told::of(key, answer) else {
+        let Some(told) = Told::of(key, response) else {
             self.failed(key, now);
             return None;
         };
@@ -194,17 +194,17 @@ struct Told {
 }
 
 impl Told {
-    fn of(key: &CoordinatorKey, answer: &FindCoordinatorResponse) -> Option<Self> {
-        if answer.coordinators.is_empty() {
+    fn of(key: &CoordinatorKey, response: &FindCoordinatorResponse) -> Option<Self> {
+        if response.coordinators.is_empty() {
             return Some(Self {
-                error: ErrorCode(answer.error_code),
-                message: answer.error_message.clone(),
-                node: answer.node_id,
-                host: answer.host.clone(),
-                port: answer.port,
+                error: ErrorCode(response.error_code),
+                message: response.error_message.clone(),
+                node: response.node_id,
+                host: response.host.clone(),
+                port: response.port,
             });
         }
-        let found = answer.coordinators.iter().find(|c| c.key == key.1)?;
+        let found = response.coordinators.iter().find(|c| c.key == key.1)?;
         Some(Self {
             error: ErrorCode(found.error_code),
             message: found.error_message.clone(),

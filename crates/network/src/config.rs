@@ -144,7 +144,7 @@ impl ClientConfig {
         self.tls.prepare(&mut |source| {
             let deadline = Instant::now() + limit;
             match source.wait(deadline, &mut || false) {
-                Ok(answer) => answer.map_err(|error| error.reason.clone()),
+                Ok(response) => response.map_err(|error| error.reason.clone()),
                 Err(_) => Err(format!(
                     "the function returned no password within {} s",
                     limit.as_secs_f64()

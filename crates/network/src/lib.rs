@@ -43,7 +43,7 @@ pub mod consumer;
 pub mod producer;
 
 pub use client::{
-    Bootstrap, Client, ClientView, Close, EncodeBody, NamedRequest, Negotiation, OnAnswer, Parts,
+    Bootstrap, Client, ClientView, Close, EncodeBody, NamedRequest, Negotiation, OnResponse, Parts,
     Question, Request, RequestTarget, Response, Ticket, VersionChoice,
 };
 pub use clock::WallClock;

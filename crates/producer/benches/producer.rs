@@ -104,7 +104,7 @@ impl Rig {
             self.sender.poll(&mut self.cluster, self.now, 0);
             let mut events = Vec::new();
             while let Some(action) = self.cluster.poll_action() {
-                events.extend(self.answer(action));
+                events.extend(self.respond(action));
             }
             if events.is_empty() {
                 return;
@@ -115,7 +115,7 @@ impl Rig {
         }
     }
 
-    fn answer(&mut self, action: Action) -> Option<Event> {
+    fn respond(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Connect { conn, .. } => {
                 let ranges =
@@ -133,9 +133,9 @@ impl Rig {
                 let key = ApiKey(header.request_api_key);
                 let (version, id) = (header.request_api_version, header.correlation_id);
                 let bytes = match key {
-                    ApiKey::METADATA => respond(key, version, id, &metadata()),
-                    ApiKey::PRODUCE => respond(key, version, id, &produced()),
-                    _ => respond(key, version, id, &InitProducerIdResponse::default()),
+                    ApiKey::METADATA => encoded(key, version, id, &metadata()),
+                    ApiKey::PRODUCE => encoded(key, version, id, &produced()),
+                    _ => encoded(key, version, id, &InitProducerIdResponse::default()),
                 };
                 Some(Event::Frame { conn, frame: bytes })
             }
@@ -144,8 +144,8 @@ impl Rig {
     }
 }
 
-fn respond<M: Message>(key: ApiKey, version: i16, id: i32, answer: &M) -> Bytes {
-    let bytes = frame::encode_response(key, version, id, answer).expect("a valid answer");
+fn encoded<M: Message>(key: ApiKey, version: i16, id: i32, response: &M) -> Bytes {
+    let bytes = frame::encode_response(key, version, id, response).expect("a valid response");
     Bytes::from(bytes).slice(4..)
 }
 

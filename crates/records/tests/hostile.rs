@@ -210,7 +210,7 @@ fn lengths_and_magics_that_cannot_be_end_the_walk_with_an_error() {
     }
     assert!(
         with(8, &i32::MAX.to_be_bytes()).is_none(),
-        "longer than the answer: cut off there"
+        "longer than the response: cut off there"
     );
     for magic in [3_i8, -1, 127, -128] {
         let error = with(16, &[magic.cast_unsigned()]).unwrap().unwrap_err();

@@ -123,7 +123,7 @@ fn last_offset_delta_is_that_of_the_last_record() {
 
 /// ruby-kafka #591: only the first batch of a fetch was decoded. Bug 17.
 #[test]
-fn every_batch_of_an_answer_is_decoded() {
+fn every_batch_of_a_response_is_decoded() {
     let wire: Vec<u8> = (0..10).flat_map(|index| plain(index * 3, 3)).collect();
     let batches = raw(wire);
     let offsets: Vec<_> = batches

@@ -137,10 +137,10 @@ fn compressed_batches_survive_a_storm() {
 }
 
 #[test]
-fn a_lost_answer_is_no_second_record() {
+fn a_lost_response_is_no_second_record() {
     let faults = FaultPlan {
-        lose_answer: 200,
-        cut_answer: 100,
+        lose_response: 200,
+        cut_response: 100,
         ..FaultPlan::default()
     };
     for seed in 200..205 {
@@ -159,7 +159,7 @@ fn without_idempotence_the_checker_finds_the_doubles() {
         ..ProducerConfig::default()
     };
     let faults = FaultPlan {
-        lose_answer: 200,
+        lose_response: 200,
         ..FaultPlan::default()
     };
     let report = Scenario {
@@ -196,7 +196,7 @@ fn records_that_run_out_of_time_are_told_so() {
     };
     let faults = FaultPlan {
         silence: 300,
-        lose_answer: 300,
+        lose_response: 300,
         ..FaultPlan::default()
     };
     let mut failed = 0;

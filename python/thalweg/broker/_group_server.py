@@ -113,7 +113,7 @@ class GroupServer:
             if isinstance(event, Arrived):
                 # If a response fits no schema, the broker returns UNKNOWN_SERVER_ERROR instead.
                 with contextlib.suppress(TypeError):
-                    self._native.answer(event.token, None)
+                    self._native.respond(event.token, None)
             return
         for action in actions:
             self._do(action, now)
@@ -122,7 +122,7 @@ class GroupServer:
         try:
             match action:
                 case Reply(token, body):
-                    self._native.answer(token, body)
+                    self._native.respond(token, body)
                 case Publish(view):
                     self._native.publish(view, now)
                 case Forget(group_id):

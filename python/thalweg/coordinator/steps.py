@@ -198,7 +198,7 @@ class Heartbeats:
         interval_ms: The time between heartbeats.
         leave: The request to send once after max_poll_interval_ms without a poll, if any.
         max_poll_interval_ms: How long the application may take between two polls.
-        answer_within_ms: After this time without a response, the coordinator is looked up again.
+        response_timeout_ms: After this time without a response, the coordinator is looked up again.
             None: after the timeout of any request.
     """
 
@@ -207,7 +207,7 @@ class Heartbeats:
     interval_ms: float
     leave: tuple[str, Body] | None
     max_poll_interval_ms: float
-    answer_within_ms: float | None = None
+    response_timeout_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     assert body["GroupInstanceId"] is None
     coordinator.publish({"m": member(watched=False)}, state="CompletingRebalance")
     joined = {"MemberId": "m", "Leader": "m", "GenerationId": 1, "ProtocolName": "range"}
-    assert native.answer(token, joined)
+    assert native.respond(token, joined)
     assert joining.result(LIMIT_MS)["Leader"] == "m"
     assert commit(client, "m", 1) == REBALANCE_IN_PROGRESS
     assignments = [{"MemberId": "m", "Assignment": b"all"}]
@@ -186,7 +186,7 @@ def test_a_member_joins_syncs_and_lives(coordinator: Coordinator) -> None:
     (event,) = coordinator.events()
     assert event[9]["Assignments"] == assignments
     coordinator.publish({"m": member()}, topics=["t"])
-    native.answer(event[1], {"Assignment": b"all"})
+    native.respond(event[1], {"Assignment": b"all"})
     assert syncing.result(LIMIT_MS)["Assignment"] == b"all"
     assert beat(client) == NONE
     assert beat(client, generation=2) == ILLEGAL_GENERATION
@@ -207,7 +207,7 @@ def test_later_requests_of_a_connection_wait_for_the_response(coordinator: Coord
     (event,) = coordinator.events()
     assert beat(coordinator.client()) == NONE, "another connection is not held up"
     assert not behind.is_done
-    coordinator.native.answer(event[1], {})
+    coordinator.native.respond(event[1], {})
     assert behind.result(LIMIT_MS)["ErrorCode"] == NONE
     assert leaving.is_done
 
@@ -236,7 +236,7 @@ def test_a_plain_heartbeat_of_the_consumer_protocol_gets_its_response_from_rust(
     leaving = submit(client, "ConsumerGroupHeartbeat", MemberId="m", MemberEpoch=-1)
     (event,) = coordinator.events()
     assert (event[2], event[9]["MemberEpoch"]) == ("ConsumerGroupHeartbeat", -1)
-    coordinator.native.answer(event[1], {"MemberEpoch": -1})
+    coordinator.native.respond(event[1], {"MemberEpoch": -1})
     assert leaving.result(LIMIT_MS)["MemberEpoch"] == -1
 
 
@@ -253,7 +253,7 @@ def test_groups_are_described_from_a_draft_listed_and_deleted(coordinator: Coord
         ("Dead", GROUP_ID_NOT_FOUND),
     ]
     rows[0] = {"GroupId": "g", "GroupState": "Stable"}
-    assert native.answer(event[1], event[10])
+    assert native.respond(event[1], event[10])
     response = describing.result(LIMIT_MS)
     assert [row["GroupState"] for row in response["Groups"]] == ["Stable", "Dead"]
     coordinator.publish({"m": member()}, topics=["t"])
@@ -288,9 +288,9 @@ def test_a_response_that_does_not_fit_raises_and_the_client_gets_an_error(
     joining = submit(coordinator.client(), "JoinGroup")
     (event,) = coordinator.events()
     with pytest.raises(error):
-        coordinator.native.answer(event[1], body)
+        coordinator.native.respond(event[1], body)
     assert joining.result(LIMIT_MS)["ErrorCode"] == UNKNOWN_SERVER_ERROR
-    assert not coordinator.native.answer(event[1], {})
+    assert not coordinator.native.respond(event[1], {})
 
 
 @pytest.mark.parametrize("missing", ["kind", "members", "topics"])
@@ -310,7 +310,7 @@ def test_responses_for_clients_that_are_gone_are_dropped(
     submit(coordinator.client(), "LeaveGroup", Members=[{"MemberId": "m"}])
     (event,) = coordinator.events()
     clients.close()
-    response = coordinator.native.answer
+    response = coordinator.native.respond
     wait_until(lambda: not response(event[1], {}), what="the connection's end")
 
 
@@ -323,7 +323,7 @@ def test_a_node_that_stops_takes_its_waiting_requests_along(
     joining = submit(coordinator.client(), "JoinGroup")
     (event,) = coordinator.events()
     broker.stop_node(1)
-    assert not coordinator.native.answer(event[1], {})
+    assert not coordinator.native.respond(event[1], {})
     with pytest.raises(KafkaError):
         joining.result(LIMIT_MS)
 
@@ -346,7 +346,7 @@ def test_closing_the_broker_ends_the_wait_for_events(start_embedded: Any, client
     assert heard[1] is None
     assert coordinator.native.next_events() is None
     # The thread that serves the groups may still finish a step.
-    assert not coordinator.native.answer(token, {})
+    assert not coordinator.native.respond(token, {})
     coordinator.publish({"m": member()})
     coordinator.native.forget("g")
     with pytest.raises(KafkaError):

@@ -456,7 +456,7 @@ def test_what_cannot_be_sent_is_refused(scripted: ScriptedBroker, clients: Clien
         ({"interval_ms": 0}, "interval_ms"),
         ({"interval_ms": float("nan")}, "interval_ms"),
         ({"max_poll_interval_ms": 0}, "max_poll_interval_ms"),
-        ({"answer_within_ms": -1}, "answer_within_ms"),
+        ({"response_timeout_ms": -1}, "response_timeout_ms"),
     ]
     for wrong, message in refused:
         with pytest.raises(ValueError, match=message):
@@ -477,7 +477,7 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_name(
         ({"leave": ("LeaveGroup",)}, r"Heartbeats\.leave"),
         ({"leave": ("LeaveGroup", 12)}, "LeaveGroupRequest: expected a mapping .*, got int"),
         ({"max_poll_interval_ms": None}, r"Heartbeats\.max_poll_interval_ms"),
-        ({"answer_within_ms": "1"}, r"Heartbeats\.answer_within_ms"),
+        ({"response_timeout_ms": "1"}, r"Heartbeats\.response_timeout_ms"),
     ]
     for changes, message in wrong:
         with pytest.raises(TypeError, match=message):

@@ -35,7 +35,7 @@ class Native:
     def next_events(self, timeout_ms: float | None) -> list[Any] | None:
         return self.events.pop(0) if self.events else None
 
-    def answer(self, token: int, body: Any) -> bool:
+    def respond(self, token: int, body: Any) -> bool:
         self.responses[token] = body
         if body is None:
             raise TypeError("a body is a dict")

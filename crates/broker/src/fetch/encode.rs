@@ -5,7 +5,7 @@ use thalweg_protocol::ErrorCode;
 
 use super::read::PartitionRead;
 use super::target::TopicKey;
-use crate::requests::answer::Pieces;
+use crate::requests::response::Pieces;
 use crate::storage::Aborted;
 use crate::topology::Topology;
 

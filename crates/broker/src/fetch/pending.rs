@@ -15,8 +15,8 @@ use crate::Core;
 use crate::Principal;
 use crate::quotas::{Payer, QuotaKind};
 use crate::random::Random;
-use crate::requests::answer::Pieces;
 use crate::requests::context::Injected;
+use crate::requests::response::Pieces;
 use crate::requests::throttle::throttle_ms;
 use crate::requests::waiters::Waiter;
 use crate::topology::Topology;
@@ -107,7 +107,7 @@ impl PendingFetch {
                 return Some(self.throttled_body(wait, topology));
             }
             let session_id = self.session_id(sessions, targets, random, now);
-            return Some(self.answer(reads, session_id, sessions, topology));
+            return Some(self.respond(reads, session_id, sessions, topology));
         }
         drop(reads);
         // An injected error would have been returned above, so its partitions do not exist.
@@ -187,7 +187,7 @@ impl PendingFetch {
         }
     }
 
-    fn answer(
+    fn respond(
         &self,
         mut reads: Vec<PartitionRead<'_>>,
         session_id: i32,

@@ -33,7 +33,7 @@ pub(crate) struct Rights {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotAnAnswer {
+pub(crate) enum NotAResponse {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     #[error(transparent)]
@@ -46,30 +46,30 @@ impl Completion {
         body: Bytes,
         version: i16,
         acls: Option<&Acls>,
-    ) -> Result<Bytes, NotAnAnswer> {
+    ) -> Result<Bytes, NotAResponse> {
         match self {
             Self::Nothing => Ok(body),
             Self::Describe { refused, rights } => {
-                let mut answer = read::<describe_groups::DescribeGroupsResponse>(body, version)?;
-                for group in &mut answer.groups {
+                let mut response = read::<describe_groups::DescribeGroupsResponse>(body, version)?;
+                for group in &mut response.groups {
                     let is_known = group.error_code == 0;
                     group.authorized_operations = rights.on(acls, &group.group_id, is_known);
                 }
-                answer.groups.extend(refused.iter().cloned());
-                write(&answer, version)
+                response.groups.extend(refused.iter().cloned());
+                write(&response, version)
             }
             Self::ConsumerDescribe { refused, rights } => {
-                let mut answer =
+                let mut response =
                     read::<consumer_group_describe::ConsumerGroupDescribeResponse>(body, version)?;
-                for group in &mut answer.groups {
+                for group in &mut response.groups {
                     if !rights.allow_to_see(acls, group) {
                         *group = hidden(&group.group_id);
                     }
                     let is_known = group.error_code == 0;
                     group.authorized_operations = rights.on(acls, &group.group_id, is_known);
                 }
-                answer.groups.extend(refused.iter().cloned());
-                write(&answer, version)
+                response.groups.extend(refused.iter().cloned());
+                write(&response, version)
             }
         }
     }
@@ -111,14 +111,14 @@ fn hidden(group: &Str) -> consumer_group_describe::DescribedGroup {
     }
 }
 
-pub(super) fn read<M: Message>(body: Bytes, version: i16) -> Result<M, NotAnAnswer> {
+pub(super) fn read<M: Message>(body: Bytes, version: i16) -> Result<M, NotAResponse> {
     let mut input = Reader::new(body);
     let message = M::decode(&mut input, version)?;
     input.finish()?;
     Ok(message)
 }
 
-pub(crate) fn write<M: Message>(message: &M, version: i16) -> Result<Bytes, NotAnAnswer> {
+pub(crate) fn write<M: Message>(message: &M, version: i16) -> Result<Bytes, NotAResponse> {
     let mut body = Vec::new();
     message.encode(&mut body, version)?;
     Ok(body.into())

@@ -89,7 +89,7 @@ pub(crate) struct Waiting {
     pub(crate) refuse: fn(&[Str], i16, ErrorCode) -> Bytes,
     /// Whether a body in this version means that the request was accepted.
     pub(crate) accepts: fn(&Bytes, i16) -> bool,
-    pub(crate) answer: Option<Bytes>,
+    pub(crate) response: Option<Bytes>,
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
 
@@ -182,12 +182,12 @@ impl GroupEvents {
 
     /// A request that has no response yet.
     pub(crate) fn waiting(&self, ticket: GroupTicket) -> Option<&Waiting> {
-        self.waiting.get(&ticket).filter(|w| w.answer.is_none())
+        self.waiting.get(&ticket).filter(|w| w.response.is_none())
     }
 
     /// Returns all requests without a response.
     pub(crate) fn all_waiting(&self) -> impl Iterator<Item = (GroupTicket, &Waiting)> {
-        let all = self.waiting.iter().filter(|(_, w)| w.answer.is_none());
+        let all = self.waiting.iter().filter(|(_, w)| w.response.is_none());
         all.map(|(ticket, waiting)| (*ticket, waiting))
     }
 
@@ -201,31 +201,31 @@ impl GroupEvents {
 
     /// Passes a response to the waiting connection. Returns the member whose session the request
     /// held, and whether the response accepts the request.
-    pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<(Who, bool)> {
+    pub(crate) fn respond(&mut self, ticket: GroupTicket, body: Bytes) -> Option<(Who, bool)> {
         let waiting = self.waiting.get_mut(&ticket)?;
         let held = waiting.holds.take().map(|who| {
             self.holders.remove(&(waiting.key, who.clone()));
             (who, (waiting.accepts)(&body, waiting.version))
         });
-        waiting.answer = Some(body);
+        waiting.response = Some(body);
         if let Some(waiter) = &waiting.waiter {
             waiter.wake();
         }
         held
     }
 
-    pub(crate) fn take_answer(
+    pub(crate) fn take_response(
         &mut self,
         ticket: GroupTicket,
         waiter: &Arc<Waiter>,
     ) -> Option<Bytes> {
         let waiting = self.waiting.get_mut(&ticket)?;
-        let Some(answer) = waiting.answer.take() else {
+        let Some(response) = waiting.response.take() else {
             waiting.waiter = Some(Arc::clone(waiter));
             return None;
         };
         self.waiting.remove(&ticket);
-        Some(answer)
+        Some(response)
     }
 
     /// Drops a request whose response no connection waits for. Returns the member whose session it

@@ -6,8 +6,8 @@ use thalweg_protocol::{ErrorCode, Request, Str};
 use super::describe::{Completion, read, write};
 use super::events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket, Waiting};
 use crate::Core;
-use crate::requests::answer::ReplyTo;
 use crate::requests::context::Context;
+use crate::requests::response::ReplyTo;
 use crate::requests::subject::Subject;
 
 /// A request that the coordinator responds to, unless the handler does.
@@ -83,9 +83,9 @@ fn refuse<R: CoordinatorRequest>(groups: &[Str], version: i16, code: ErrorCode) 
 /// Whether a response shows that the request came from a member. A refused request does not keep a
 /// session alive. But a client that must join again was accepted as a member.
 fn accepts<R: CoordinatorRequest>(body: &Bytes, version: i16) -> bool {
-    let answer = read::<R::Response>(body.clone(), version);
+    let response = read::<R::Response>(body.clone(), version);
     let accepted = [ErrorCode::NONE, ErrorCode::REBALANCE_IN_PROGRESS];
-    answer.is_ok_and(|answer| accepted.contains(&R::error(&answer)))
+    response.is_ok_and(|response| accepted.contains(&R::error(&response)))
 }
 
 impl Core {
@@ -125,7 +125,7 @@ impl Core {
             completion: hand_over.completion,
             refuse: refuse::<R>,
             accepts: accepts::<R>,
-            answer: None,
+            response: None,
             waiter: None,
         };
         self.groups.events.wait_for(ticket, waiting);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! JoinGroup, SyncGroup, ... --hand_over--> GroupEvents --poll_group_events--> coordinator
-//! connection <--poll_wait-- responses <--answer_group_request-------------------'  |
+//! connection <--poll_wait-- responses <--respond_to_group_request-------------------'  |
 //! Heartbeat, OffsetCommit, ... --look at--> GroupTable <--publish_group------------'
 //! tick: sessions that are over -----------> GroupEvents
 //! ```
@@ -176,7 +176,12 @@ impl Core {
 
     /// Responds to a request with a body in the request's version. Returns false if no connection
     /// waits for it any more.
-    pub fn answer_group_request(&mut self, ticket: GroupTicket, body: Bytes, now: Instant) -> bool {
+    pub fn respond_to_group_request(
+        &mut self,
+        ticket: GroupTicket,
+        body: Bytes,
+        now: Instant,
+    ) -> bool {
         let Some(waiting) = self.groups.events.waiting(ticket) else {
             return false;
         };
@@ -189,7 +194,7 @@ impl Core {
                 ErrorCode::UNKNOWN_SERVER_ERROR,
             )
         });
-        let held = self.groups.events.answer(ticket, body);
+        let held = self.groups.events.respond(ticket, body);
         self.release(held, now);
         true
     }
@@ -205,7 +210,7 @@ impl Core {
             return false;
         };
         let body = (waiting.refuse)(&waiting.groups, waiting.version, code);
-        let held = self.groups.events.answer(ticket, body);
+        let held = self.groups.events.respond(ticket, body);
         self.release(held, now);
         true
     }
@@ -221,12 +226,12 @@ impl Core {
     }
 
     /// Takes a response that has arrived.
-    pub(crate) fn take_group_answer(
+    pub(crate) fn take_group_response(
         &mut self,
         ticket: GroupTicket,
         waiter: &std::sync::Arc<crate::requests::waiters::Waiter>,
     ) -> Option<Bytes> {
-        self.groups.events.take_answer(ticket, waiter)
+        self.groups.events.take_response(ticket, waiter)
     }
 
     fn release(&mut self, held: Option<(Who, bool)>, now: Instant) {

@@ -9,9 +9,9 @@ use thalweg_protocol::messages::api_versions::{
 };
 
 use crate::options::TRANSACTION_VERSION_MAX;
-use crate::requests::answer::{Outcome, ReplyTo};
 use crate::requests::api::{self, ApiCall};
 use crate::requests::context::Context;
+use crate::requests::response::{Outcome, ReplyTo};
 use crate::requests::subject::Subject;
 
 /// The features never change, because no client can finalize others at run time.
@@ -71,12 +71,12 @@ fn finalized_features(level: i16) -> Vec<FinalizedFeatureKey> {
 /// Responds to an unknown version with version 0 of the response, which lists the supported
 /// versions (KIP-511).
 pub(crate) fn unsupported_version(call: ApiCall<'_>) -> Outcome {
-    let answer = refusal(ErrorCode::UNSUPPORTED_VERSION, api::announced(call.core));
+    let response = refusal(ErrorCode::UNSUPPORTED_VERSION, api::announced(call.core));
     let reply_to = ReplyTo {
         version: 0,
         ..call.reply_to
     };
-    reply_to.message(&answer, call.now)
+    reply_to.message(&response, call.now)
 }
 
 fn refusal(code: ErrorCode, api_keys: Vec<ApiVersion>) -> ApiVersionsResponse {

@@ -17,7 +17,7 @@ impl Subject for ConsumerGroupDescribeRequest {}
 impl CoordinatorRequest for ConsumerGroupDescribeRequest {
     fn refusal(groups: &[Str], code: ErrorCode) -> ConsumerGroupDescribeResponse {
         let refused = groups.iter().map(|group| refused(group, code, None));
-        answer(refused.collect())
+        response(refused.collect())
     }
 }
 
@@ -40,13 +40,13 @@ pub(crate) fn handle(
         }
     }
     if ours.is_empty() {
-        return Routed::Here(answer(others));
+        return Routed::Here(response(others));
     }
     let asked = ConsumerGroupDescribeRequest {
         group_ids: ours.clone(),
         include_authorized_operations: request.include_authorized_operations,
     };
-    let draft = answer(ours.iter().map(unknown).collect());
+    let draft = response(ours.iter().map(unknown).collect());
     let version = context.version;
     Routed::Coordinator(HandOver {
         groups: ours,
@@ -77,7 +77,7 @@ fn refused(group: &Str, code: ErrorCode, error_message: Option<Str>) -> Describe
     }
 }
 
-fn answer(groups: Vec<DescribedGroup>) -> ConsumerGroupDescribeResponse {
+fn response(groups: Vec<DescribedGroup>) -> ConsumerGroupDescribeResponse {
     ConsumerGroupDescribeResponse {
         groups,
         ..ConsumerGroupDescribeResponse::default()

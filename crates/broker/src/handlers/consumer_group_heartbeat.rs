@@ -22,8 +22,8 @@ impl CoordinatorRequest for ConsumerGroupHeartbeatRequest {
         }
     }
 
-    fn error(answer: &ConsumerGroupHeartbeatResponse) -> ErrorCode {
-        ErrorCode(answer.error_code)
+    fn error(response: &ConsumerGroupHeartbeatResponse) -> ErrorCode {
+        ErrorCode(response.error_code)
     }
 }
 

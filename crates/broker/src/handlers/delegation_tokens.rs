@@ -66,20 +66,20 @@ pub(crate) fn create(
             ..CreateDelegationTokenResponse::default()
         })
     });
-    let mut answer = created.unwrap_or_else(|code: ErrorCode| CreateDelegationTokenResponse {
+    let mut response = created.unwrap_or_else(|code: ErrorCode| CreateDelegationTokenResponse {
         error_code: code.0,
         issue_timestamp_ms: NO_TIME,
         expiry_timestamp_ms: NO_TIME,
         max_timestamp_ms: NO_TIME,
         ..CreateDelegationTokenResponse::default()
     });
-    (answer.principal_type, answer.principal_name) = fields(&owner);
+    (response.principal_type, response.principal_name) = fields(&owner);
     if context.version >= WITH_OWNER {
         let (kind, name) = fields(&requester);
-        answer.token_requester_principal_type = kind;
-        answer.token_requester_principal_name = name;
+        response.token_requester_principal_type = kind;
+        response.token_requester_principal_name = name;
     }
-    answer
+    response
 }
 
 /// Checks what a client wants.

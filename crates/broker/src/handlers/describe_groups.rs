@@ -16,7 +16,7 @@ impl Subject for DescribeGroupsRequest {}
 
 impl CoordinatorRequest for DescribeGroupsRequest {
     fn refusal(groups: &[Str], code: ErrorCode) -> DescribeGroupsResponse {
-        answer(groups.iter().map(|group| refused(group, code)).collect())
+        response(groups.iter().map(|group| refused(group, code)).collect())
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn handle(
     }
     if ours.is_empty() || !context.core.groups.is_served() {
         drafted.extend(others);
-        return Routed::Here(answer(drafted));
+        return Routed::Here(response(drafted));
     }
     let asked = DescribeGroupsRequest {
         groups: ours.clone(),
@@ -55,7 +55,7 @@ pub(crate) fn handle(
         groups: ours,
         member: None,
         body: write(&asked, version).ok(),
-        draft: write(&answer(drafted), version).ok(),
+        draft: write(&response(drafted), version).ok(),
         completion: Completion::Describe {
             refused: others,
             rights: Rights {
@@ -66,7 +66,7 @@ pub(crate) fn handle(
     })
 }
 
-fn answer(groups: Vec<DescribedGroup>) -> DescribeGroupsResponse {
+fn response(groups: Vec<DescribedGroup>) -> DescribeGroupsResponse {
     DescribeGroupsResponse {
         groups,
         ..DescribeGroupsResponse::default()

@@ -47,7 +47,7 @@ pub(crate) fn handle(
     names.dedup();
     names.retain(|name| *name >= cursor.topic_name);
     let mut left = request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize;
-    let mut answer = DescribeTopicPartitionsResponse::default();
+    let mut response = DescribeTopicPartitionsResponse::default();
     for name in names {
         let first = if name == cursor.topic_name {
             cursor.partition_index
@@ -55,7 +55,7 @@ pub(crate) fn handle(
             0
         };
         if left == 0 {
-            answer.next_cursor = Some(Cursor {
+            response.next_cursor = Some(Cursor {
                 topic_name: name,
                 partition_index: first,
             });
@@ -63,16 +63,16 @@ pub(crate) fn handle(
         }
         let (topic, next) = describe(context, name.clone(), first.max(0) as usize, left);
         left -= topic.partitions.len();
-        answer.topics.push(topic);
+        response.topics.push(topic);
         if let Some(partition_index) = next {
-            answer.next_cursor = Some(Cursor {
+            response.next_cursor = Some(Cursor {
                 topic_name: name,
                 partition_index,
             });
             break;
         }
     }
-    answer
+    response
 }
 
 /// Describes a topic's partitions from `first` on. If there are more than `max`, it also returns
@@ -106,7 +106,7 @@ fn describe(
         }
     };
     let partitions = topic.partitions.iter().enumerate().skip(first).take(max);
-    let answer = DescribeTopicPartitionsResponseTopic {
+    let response = DescribeTopicPartitionsResponseTopic {
         error_code: 0,
         topic_id: topic.id,
         is_internal: topic.is_internal(),
@@ -121,7 +121,7 @@ fn describe(
         name: Some(name),
     };
     let next = (topic.partitions.len() > first + max).then_some((first + max) as i32);
-    (answer, next)
+    (response, next)
 }
 
 fn partition(

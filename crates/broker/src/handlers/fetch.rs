@@ -15,8 +15,8 @@ use crate::fetch::{
     forgotten, has_long_names, targets, uses_ids,
 };
 use crate::quotas::{Payer, QuotaKind};
-use crate::requests::answer::{Reply, ReplyTo};
 use crate::requests::context::Context;
+use crate::requests::response::{Reply, ReplyTo};
 use crate::requests::subject::{Subject, topic_name};
 use crate::requests::wait::{Wait, WaitsFor};
 
@@ -77,8 +77,8 @@ pub(crate) fn handle(
         client_id: context.client_id.take().unwrap_or_default().detached(),
         throttled: None,
     };
-    let must_answer = request.max_wait_ms <= 0;
-    if let Some(body) = fetch.poll(context.core, must_answer, None, context.now) {
+    let must_respond = request.max_wait_ms <= 0;
+    if let Some(body) = fetch.poll(context.core, must_respond, None, context.now) {
         if let Some(until) = fetch.throttled {
             context.connection.mute(until);
         }

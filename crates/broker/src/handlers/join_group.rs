@@ -19,8 +19,8 @@ impl CoordinatorRequest for JoinGroupRequest {
         }
     }
 
-    fn error(answer: &JoinGroupResponse) -> ErrorCode {
-        ErrorCode(answer.error_code)
+    fn error(response: &JoinGroupResponse) -> ErrorCode {
+        ErrorCode(response.error_code)
     }
 }
 

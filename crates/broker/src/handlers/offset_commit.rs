@@ -41,7 +41,7 @@ pub(crate) fn handle(
         kept_ms: (request.retention_time_ms >= 0).then_some(request.retention_time_ms),
     };
     let topics = request.topics.into_iter().map(|topic| match refused {
-        Some(code) => answer(topic, |_| code),
+        Some(code) => topic_response(topic, |_| code),
         None => commit_topic(context, &to, topic, allowed),
     });
     OffsetCommitResponse {
@@ -124,7 +124,7 @@ fn commit_topic(
 ) -> OffsetCommitResponseTopic {
     let by_id = context.version >= 10;
     if let Some(code) = context.denied_topic(&topic.name).filter(|_| !by_id) {
-        return answer(topic, |_| code);
+        return topic_response(topic, |_| code);
     }
     let topology = &context.core.topology;
     let found = if by_id {
@@ -140,7 +140,7 @@ fn commit_topic(
         Some(code) => Err(code),
         None => Ok((topic.name.clone(), topic.partitions.len())),
     });
-    answer(topic, |partition| match &found {
+    topic_response(topic, |partition| match &found {
         Err(code) => *code,
         Ok((name, partitions)) => {
             let exists = (0..*partitions as i32).contains(&partition.partition_index);
@@ -198,7 +198,7 @@ pub(super) fn committed_offset(
     })
 }
 
-fn answer(
+fn topic_response(
     topic: OffsetCommitRequestTopic,
     mut code: impl FnMut(&OffsetCommitRequestPartition) -> ErrorCode,
 ) -> OffsetCommitResponseTopic {

@@ -7,8 +7,8 @@ use thalweg_protocol::messages::sasl_authenticate::{
 use crate::Core;
 use crate::error::ApiError;
 use crate::faults::logins::LoginFaults;
-use crate::requests::answer::{Reply, ReplyTo};
 use crate::requests::context::Context;
+use crate::requests::response::{Reply, ReplyTo};
 use crate::requests::subject::Subject;
 use crate::security::authentication::At;
 
@@ -41,15 +41,15 @@ pub(crate) fn handle(
             ..SaslAuthenticateResponse::default()
         }),
         Err(refused) => {
-            let answer = SaslAuthenticateResponse {
+            let response = SaslAuthenticateResponse {
                 error_code: refused.error.code.0,
                 error_message: Some(refused.error.message.into()),
                 ..SaslAuthenticateResponse::default()
             };
             if refused.is_final {
-                Reply::Last(answer)
+                Reply::Last(response)
             } else {
-                Reply::Message(answer)
+                Reply::Message(response)
             }
         }
     }

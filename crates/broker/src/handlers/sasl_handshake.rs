@@ -4,8 +4,8 @@ use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 
 use crate::error::ApiError;
-use crate::requests::answer::{Reply, ReplyTo};
 use crate::requests::context::Context;
+use crate::requests::response::{Reply, ReplyTo};
 use crate::requests::subject::Subject;
 
 impl Subject for SaslHandshakeRequest {}
@@ -35,12 +35,12 @@ pub(crate) fn handle(
             .map(|each| each.name().into())
             .collect(),
     };
-    let answer = SaslHandshakeResponse {
+    let response = SaslHandshakeResponse {
         error_code: code.0,
         mechanisms,
     };
     match outcome {
-        Err(refused) if refused.is_final => Reply::Last(answer),
-        _ => Reply::Message(answer),
+        Err(refused) if refused.is_final => Reply::Last(response),
+        _ => Reply::Message(response),
     }
 }

@@ -19,8 +19,8 @@ impl CoordinatorRequest for SyncGroupRequest {
         }
     }
 
-    fn error(answer: &SyncGroupResponse) -> ErrorCode {
-        ErrorCode(answer.error_code)
+    fn error(response: &SyncGroupResponse) -> ErrorCode {
+        ErrorCode(response.error_code)
     }
 }
 

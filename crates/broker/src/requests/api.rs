@@ -18,9 +18,9 @@ use crate::core::{Connection, Core};
 use crate::faults::FaultAction;
 use crate::groups::{CoordinatorRequest, GROUP_APIS, Origin, Routed};
 use crate::handlers;
-use crate::requests::answer::{Outcome, Reply, ReplyTo};
 use crate::requests::context::{Context, Injected};
 use crate::requests::needs::needs;
+use crate::requests::response::{Outcome, Reply, ReplyTo};
 use crate::requests::subject::Subject;
 use crate::requests::wait::{Wait, WaitsFor};
 
@@ -54,58 +54,58 @@ const fn api(key: ApiKey, serve: fn(ApiCall<'_>) -> Served) -> Api {
 const APIS: &[Api] = &[
     api(ApiKey::PRODUCE, |call| call.serve(handlers::produce::handle)),
     api(ApiKey::FETCH, |call| call.serve(handlers::fetch::handle)),
-    api(ApiKey::LIST_OFFSETS, |call| call.answer(handlers::list_offsets::handle)),
-    api(ApiKey::METADATA, |call| call.answer(handlers::metadata::handle)),
-    api(ApiKey::OFFSET_COMMIT, |call| call.answer(handlers::offset_commit::handle)),
-    api(ApiKey::OFFSET_FETCH, |call| call.answer(handlers::offset_fetch::handle)),
-    api(ApiKey::FIND_COORDINATOR, |call| call.answer(handlers::find_coordinator::handle)),
+    api(ApiKey::LIST_OFFSETS, |call| call.respond(handlers::list_offsets::handle)),
+    api(ApiKey::METADATA, |call| call.respond(handlers::metadata::handle)),
+    api(ApiKey::OFFSET_COMMIT, |call| call.respond(handlers::offset_commit::handle)),
+    api(ApiKey::OFFSET_FETCH, |call| call.respond(handlers::offset_fetch::handle)),
+    api(ApiKey::FIND_COORDINATOR, |call| call.respond(handlers::find_coordinator::handle)),
     api(ApiKey::JOIN_GROUP, |call| call.route(handlers::join_group::handle)),
-    api(ApiKey::HEARTBEAT, |call| call.answer(handlers::heartbeat::handle)),
+    api(ApiKey::HEARTBEAT, |call| call.respond(handlers::heartbeat::handle)),
     api(ApiKey::LEAVE_GROUP, |call| call.route(handlers::leave_group::handle)),
     api(ApiKey::SYNC_GROUP, |call| call.route(handlers::sync_group::handle)),
     api(ApiKey::DESCRIBE_GROUPS, |call| call.route(handlers::describe_groups::handle)),
-    api(ApiKey::LIST_GROUPS, |call| call.answer(handlers::list_groups::handle)),
+    api(ApiKey::LIST_GROUPS, |call| call.respond(handlers::list_groups::handle)),
     api(ApiKey::SASL_HANDSHAKE, |call| call.serve(handlers::sasl_handshake::handle)),
-    api(ApiKey::API_VERSIONS, |call| call.answer(handlers::api_versions::handle)),
-    api(ApiKey::CREATE_TOPICS, |call| call.answer(handlers::create_topics::handle)),
-    api(ApiKey::DELETE_TOPICS, |call| call.answer(handlers::delete_topics::handle)),
-    api(ApiKey::DELETE_RECORDS, |call| call.answer(handlers::delete_records::handle)),
-    api(ApiKey::INIT_PRODUCER_ID, |call| call.answer(handlers::init_producer_id::handle)),
-    api(ApiKey::OFFSET_FOR_LEADER_EPOCH, |call| call.answer(handlers::offset_for_leader_epoch::handle)),
-    api(ApiKey::ADD_PARTITIONS_TO_TXN, |call| call.answer(handlers::add_partitions_to_txn::handle)),
-    api(ApiKey::ADD_OFFSETS_TO_TXN, |call| call.answer(handlers::add_offsets_to_txn::handle)),
-    api(ApiKey::END_TXN, |call| call.answer(handlers::end_txn::handle)),
-    api(ApiKey::WRITE_TXN_MARKERS, |call| call.answer(handlers::write_txn_markers::handle)),
-    api(ApiKey::TXN_OFFSET_COMMIT, |call| call.answer(handlers::txn_offset_commit::handle)),
-    api(ApiKey::DESCRIBE_ACLS, |call| call.answer(handlers::acls::describe)),
-    api(ApiKey::CREATE_ACLS, |call| call.answer(handlers::acls::create)),
-    api(ApiKey::DELETE_ACLS, |call| call.answer(handlers::acls::delete)),
-    api(ApiKey::DESCRIBE_CONFIGS, |call| call.answer(handlers::describe_configs::handle)),
-    api(ApiKey::ALTER_CONFIGS, |call| call.answer(handlers::alter_configs::handle)),
-    api(ApiKey::DESCRIBE_LOG_DIRS, |call| call.answer(handlers::describe_log_dirs::handle)),
+    api(ApiKey::API_VERSIONS, |call| call.respond(handlers::api_versions::handle)),
+    api(ApiKey::CREATE_TOPICS, |call| call.respond(handlers::create_topics::handle)),
+    api(ApiKey::DELETE_TOPICS, |call| call.respond(handlers::delete_topics::handle)),
+    api(ApiKey::DELETE_RECORDS, |call| call.respond(handlers::delete_records::handle)),
+    api(ApiKey::INIT_PRODUCER_ID, |call| call.respond(handlers::init_producer_id::handle)),
+    api(ApiKey::OFFSET_FOR_LEADER_EPOCH, |call| call.respond(handlers::offset_for_leader_epoch::handle)),
+    api(ApiKey::ADD_PARTITIONS_TO_TXN, |call| call.respond(handlers::add_partitions_to_txn::handle)),
+    api(ApiKey::ADD_OFFSETS_TO_TXN, |call| call.respond(handlers::add_offsets_to_txn::handle)),
+    api(ApiKey::END_TXN, |call| call.respond(handlers::end_txn::handle)),
+    api(ApiKey::WRITE_TXN_MARKERS, |call| call.respond(handlers::write_txn_markers::handle)),
+    api(ApiKey::TXN_OFFSET_COMMIT, |call| call.respond(handlers::txn_offset_commit::handle)),
+    api(ApiKey::DESCRIBE_ACLS, |call| call.respond(handlers::acls::describe)),
+    api(ApiKey::CREATE_ACLS, |call| call.respond(handlers::acls::create)),
+    api(ApiKey::DELETE_ACLS, |call| call.respond(handlers::acls::delete)),
+    api(ApiKey::DESCRIBE_CONFIGS, |call| call.respond(handlers::describe_configs::handle)),
+    api(ApiKey::ALTER_CONFIGS, |call| call.respond(handlers::alter_configs::handle)),
+    api(ApiKey::DESCRIBE_LOG_DIRS, |call| call.respond(handlers::describe_log_dirs::handle)),
     api(ApiKey::SASL_AUTHENTICATE, |call| call.serve(handlers::sasl_authenticate::handle)),
-    api(ApiKey::CREATE_PARTITIONS, |call| call.answer(handlers::create_partitions::handle)),
-    api(ApiKey::CREATE_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::create)),
-    api(ApiKey::RENEW_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::renew)),
-    api(ApiKey::EXPIRE_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::expire)),
-    api(ApiKey::DESCRIBE_DELEGATION_TOKEN, |call| call.answer(handlers::delegation_tokens::describe)),
-    api(ApiKey::DELETE_GROUPS, |call| call.answer(handlers::delete_groups::handle)),
-    api(ApiKey::ELECT_LEADERS, |call| call.answer(handlers::elect_leaders::handle)),
-    api(ApiKey::INCREMENTAL_ALTER_CONFIGS, |call| call.answer(handlers::incremental_alter_configs::handle)),
-    api(ApiKey::LIST_PARTITION_REASSIGNMENTS, |call| call.answer(handlers::list_partition_reassignments::handle)),
-    api(ApiKey::OFFSET_DELETE, |call| call.answer(handlers::offset_delete::handle)),
-    api(ApiKey::DESCRIBE_CLIENT_QUOTAS, |call| call.answer(handlers::describe_client_quotas::handle)),
-    api(ApiKey::ALTER_CLIENT_QUOTAS, |call| call.answer(handlers::alter_client_quotas::handle)),
-    api(ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS, |call| call.answer(handlers::describe_user_scram_credentials::handle)),
-    api(ApiKey::ALTER_USER_SCRAM_CREDENTIALS, |call| call.answer(handlers::alter_user_scram_credentials::handle)),
-    api(ApiKey::DESCRIBE_CLUSTER, |call| call.answer(handlers::describe_cluster::handle)),
-    api(ApiKey::DESCRIBE_PRODUCERS, |call| call.answer(handlers::describe_producers::handle)),
-    api(ApiKey::DESCRIBE_TRANSACTIONS, |call| call.answer(handlers::describe_transactions::handle)),
-    api(ApiKey::LIST_TRANSACTIONS, |call| call.answer(handlers::list_transactions::handle)),
+    api(ApiKey::CREATE_PARTITIONS, |call| call.respond(handlers::create_partitions::handle)),
+    api(ApiKey::CREATE_DELEGATION_TOKEN, |call| call.respond(handlers::delegation_tokens::create)),
+    api(ApiKey::RENEW_DELEGATION_TOKEN, |call| call.respond(handlers::delegation_tokens::renew)),
+    api(ApiKey::EXPIRE_DELEGATION_TOKEN, |call| call.respond(handlers::delegation_tokens::expire)),
+    api(ApiKey::DESCRIBE_DELEGATION_TOKEN, |call| call.respond(handlers::delegation_tokens::describe)),
+    api(ApiKey::DELETE_GROUPS, |call| call.respond(handlers::delete_groups::handle)),
+    api(ApiKey::ELECT_LEADERS, |call| call.respond(handlers::elect_leaders::handle)),
+    api(ApiKey::INCREMENTAL_ALTER_CONFIGS, |call| call.respond(handlers::incremental_alter_configs::handle)),
+    api(ApiKey::LIST_PARTITION_REASSIGNMENTS, |call| call.respond(handlers::list_partition_reassignments::handle)),
+    api(ApiKey::OFFSET_DELETE, |call| call.respond(handlers::offset_delete::handle)),
+    api(ApiKey::DESCRIBE_CLIENT_QUOTAS, |call| call.respond(handlers::describe_client_quotas::handle)),
+    api(ApiKey::ALTER_CLIENT_QUOTAS, |call| call.respond(handlers::alter_client_quotas::handle)),
+    api(ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS, |call| call.respond(handlers::describe_user_scram_credentials::handle)),
+    api(ApiKey::ALTER_USER_SCRAM_CREDENTIALS, |call| call.respond(handlers::alter_user_scram_credentials::handle)),
+    api(ApiKey::DESCRIBE_CLUSTER, |call| call.respond(handlers::describe_cluster::handle)),
+    api(ApiKey::DESCRIBE_PRODUCERS, |call| call.respond(handlers::describe_producers::handle)),
+    api(ApiKey::DESCRIBE_TRANSACTIONS, |call| call.respond(handlers::describe_transactions::handle)),
+    api(ApiKey::LIST_TRANSACTIONS, |call| call.respond(handlers::list_transactions::handle)),
     api(ApiKey::CONSUMER_GROUP_HEARTBEAT, |call| call.route(handlers::consumer_group_heartbeat::handle)),
     api(ApiKey::CONSUMER_GROUP_DESCRIBE, |call| call.route(handlers::consumer_group_describe::handle)),
-    api(ApiKey::LIST_CONFIG_RESOURCES, |call| call.answer(handlers::list_config_resources::handle)),
-    api(ApiKey::DESCRIBE_TOPIC_PARTITIONS, |call| call.answer(handlers::describe_topic_partitions::handle)),
+    api(ApiKey::LIST_CONFIG_RESOURCES, |call| call.respond(handlers::list_config_resources::handle)),
+    api(ApiKey::DESCRIBE_TOPIC_PARTITIONS, |call| call.respond(handlers::describe_topic_partitions::handle)),
 ];
 
 impl Api {
@@ -163,7 +163,7 @@ pub(crate) fn dispatch(call: ApiCall<'_>) -> Outcome {
 
 impl ApiCall<'_> {
     /// Serves an API whose handler always has a response.
-    fn answer<R: Request + Subject>(
+    fn respond<R: Request + Subject>(
         self,
         handle: fn(&mut Context<'_>, R) -> R::Response,
     ) -> Served {
@@ -240,7 +240,7 @@ impl ApiCall<'_> {
         let (node, now) = (self.connection.node, self.now);
         self.serve_with(move |context, reply_to, request| {
             let ticket = match handle(context, request) {
-                Routed::Here(answer) => return Reply::Message(answer),
+                Routed::Here(response) => return Reply::Message(response),
                 Routed::Coordinator(hand_over) => {
                     let core = &mut *context.core;
                     core.hand_over::<R>(hand_over, origin, (&reply_to, node), now)
@@ -248,7 +248,7 @@ impl ApiCall<'_> {
             };
             match ticket {
                 Ok(ticket) => Reply::Wait(Wait::new(reply_to, None, WaitsFor::Coordinator(ticket))),
-                Err(answer) => Reply::Message(answer),
+                Err(response) => Reply::Message(response),
             }
         })
     }

@@ -6,16 +6,16 @@
 //! needs.rs     what a client must be allowed to do. authorization.rs: asks the ACLs
 //! operations.rs   what is allowed without ACLs
 //! subject.rs   the topics of a request, to match it with faults
-//! answer.rs    the result, and its bytes
+//! response.rs    the result, and its bytes
 //! wait.rs      a request whose response has to wait. waiters.rs: those that wait for a partition
 //! ```
 
-pub(crate) mod answer;
 pub(crate) mod api;
 pub(crate) mod authorization;
 pub(crate) mod context;
 pub(crate) mod needs;
 pub(crate) mod operations;
+pub(crate) mod response;
 pub(crate) mod subject;
 pub(crate) mod throttle;
 pub(crate) mod wait;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::Core;
 use crate::fetch::PendingFetch;
 use crate::groups::GroupTicket;
-use crate::requests::answer::{Answer, Outcome, Pieces, ReplyTo};
+use crate::requests::response::{Outcome, Pieces, ReplyTo, Response};
 use crate::requests::waiters::Waiter;
 
 /// A long poll, or a group request that waits for the coordinator.
@@ -57,17 +57,17 @@ impl Wait {
                 let body = fetch.poll(core, is_over, Some(waiter), now)?;
                 let mute_until = fetch.throttled;
                 Some(match self.reply_to.body(body, now) {
-                    Outcome::Answer(answer) => Outcome::Answer(Answer {
+                    Outcome::Response(response) => Outcome::Response(Response {
                         mute_until,
-                        ..answer
+                        ..response
                     }),
                     other => other,
                 })
             }
             WaitsFor::Coordinator(ticket) => {
-                let answer = core.take_group_answer(*ticket, waiter)?;
+                let response = core.take_group_response(*ticket, waiter)?;
                 let mut body = Pieces::default();
-                body.put_shared(answer);
+                body.put_shared(response);
                 Some(self.reply_to.body(body, now))
             }
         }

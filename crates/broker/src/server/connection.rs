@@ -29,7 +29,7 @@ use tokio::time::{sleep_until, timeout};
 use super::tls::{Tls, subject};
 use super::unread::{Held, Unread};
 use super::{SharedCore, lock, wall_clock_ms};
-use crate::{Answer, Connection, FaultAction, Outcome, Wait};
+use crate::{Connection, FaultAction, Outcome, Response, Wait};
 
 /// The number of pieces passed to one write.
 const WRITE_PIECES_MAX: usize = 64;
@@ -170,19 +170,19 @@ async fn serve_connection(
         };
         let mut mute_until = connection.take_mute();
         match outcome {
-            Some(Outcome::Answer(answer)) => {
-                mute_until = mute_until.max(answer.mute_until);
-                if let Some(time) = answer.not_before
+            Some(Outcome::Response(response)) => {
+                mute_until = mute_until.max(response.mute_until);
+                if let Some(time) = response.not_before
                     && !requests.sleep_until(time).await
                 {
                     continue;
                 }
                 // A client that reads nothing must not stay in its login for longer, either.
                 let patience = login.as_ref().map_or(limits.idle, |_| patience);
-                if write_answer(&mut write, &answer, patience, &unread)
+                if write_response(&mut write, &response, patience, &unread)
                     .await
                     .is_err()
-                    || answer.is_last
+                    || response.is_last
                 {
                     return;
                 }
@@ -248,7 +248,7 @@ impl<R: AsyncRead + Unpin> Requests<R> {
     async fn wait(&mut self, core: &SharedCore, mut wait: Wait) -> Option<Outcome> {
         let deadline = wait.deadline();
         loop {
-            let answer = poll_fn(|context| {
+            let response = poll_fn(|context| {
                 let now = Instant::now();
                 match lock(core).poll_wait(&mut wait, context.waker(), now) {
                     Some(outcome) => Poll::Ready(outcome),
@@ -257,7 +257,7 @@ impl<R: AsyncRead + Unpin> Requests<R> {
             });
             tokio::select! {
                 biased;
-                outcome = answer => return Some(outcome),
+                outcome = response => return Some(outcome),
                 // At the deadline the next `poll_wait` has a response.
                 () = at(deadline) => {}
                 is_there = self.read_ahead() => if !is_there { break },
@@ -324,18 +324,18 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 }
 
 /// Writes a response, unless others need its memory more.
-async fn write_answer(
+async fn write_response(
     write: &mut (impl AsyncWrite + Unpin),
-    answer: &Answer,
+    response: &Response,
     idle: Duration,
     unread: &Unread,
 ) -> io::Result<()> {
-    let Some(mut held) = unread.hold(answer.own_bytes) else {
-        return write_pieces(write, &answer.pieces, idle, None).await;
+    let Some(mut held) = unread.hold(response.own_bytes) else {
+        return write_pieces(write, &response.pieces, idle, None).await;
     };
     let cut_off = held.cut_off();
     tokio::select! {
-        written = write_pieces(write, &answer.pieces, idle, Some(&mut held)) => written,
+        written = write_pieces(write, &response.pieces, idle, Some(&mut held)) => written,
         () = cut_off => Err(io::ErrorKind::OutOfMemory.into()),
     }
 }

@@ -99,8 +99,8 @@ impl GroupService {
     }
 
     /// Responds with a body in the request's version. Returns false if no connection waits for it.
-    pub fn answer(&self, ticket: GroupTicket, body: Bytes) -> bool {
-        lock(&self.core).answer_group_request(ticket, body, Instant::now())
+    pub fn respond(&self, ticket: GroupTicket, body: Bytes) -> bool {
+        lock(&self.core).respond_to_group_request(ticket, body, Instant::now())
     }
 
     /// Responds with an error. Returns false if no connection waits for it.

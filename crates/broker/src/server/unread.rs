@@ -20,10 +20,10 @@ const SMALL_BYTES: usize = 4096;
 /// The responses that are being written, of all connections. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Unread {
-    answers: Arc<Mutex<Answers>>,
+    responses: Arc<Mutex<Responses>>,
 }
 
-struct Answers {
+struct Responses {
     bytes_max: usize,
     bytes: usize,
     next_place: u64,
@@ -45,14 +45,14 @@ pub(super) struct Held {
 
 impl Unread {
     pub(super) fn new(bytes_max: usize) -> Self {
-        let answers = Answers {
+        let responses = Responses {
             bytes_max,
             bytes: 0,
             next_place: 0,
             by_place: BTreeMap::new(),
         };
         Self {
-            answers: Arc::new(Mutex::new(answers)),
+            responses: Arc::new(Mutex::new(responses)),
         }
     }
 
@@ -63,14 +63,14 @@ impl Unread {
             return None;
         }
         let is_cut_off = Arc::new(Notify::new());
-        let mut answers = self.answers();
+        let mut responses = self.responses();
         let entry = Entry {
             bytes,
             is_cut_off: Arc::clone(&is_cut_off),
         };
-        let place = answers.add(entry);
-        answers.bytes += bytes;
-        answers.keep_to_limit();
+        let place = responses.add(entry);
+        responses.bytes += bytes;
+        responses.keep_to_limit();
         Some(Held {
             unread: self.clone(),
             place,
@@ -78,12 +78,14 @@ impl Unread {
         })
     }
 
-    fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn responses(&self) -> MutexGuard<'_, Responses> {
+        self.responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Answers {
+impl Responses {
     fn add(&mut self, entry: Entry) -> u64 {
         let place = self.next_place;
         self.next_place += 1;
@@ -105,9 +107,9 @@ impl Answers {
 impl Held {
     /// The client has read some of it.
     pub(super) fn has_progressed(&mut self) {
-        let mut answers = self.unread.answers();
-        if let Some(entry) = answers.by_place.remove(&self.place) {
-            self.place = answers.add(entry);
+        let mut responses = self.unread.responses();
+        if let Some(entry) = responses.by_place.remove(&self.place) {
+            self.place = responses.add(entry);
         }
     }
 
@@ -120,9 +122,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut answers = self.unread.answers();
-        if let Some(entry) = answers.by_place.remove(&self.place) {
-            answers.bytes -= entry.bytes;
+        let mut responses = self.unread.responses();
+        if let Some(entry) = responses.by_place.remove(&self.place) {
+            responses.bytes -= entry.bytes;
         }
     }
 }
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_that_was_read_from_least_recently_goes_first() {
+    fn the_response_that_was_read_from_least_recently_goes_first() {
         let unread = Unread::new(30_000);
         let mut first = unread.hold(10_000);
         let second = unread.hold(10_000);
@@ -155,11 +157,11 @@ mod tests {
         drop((second, third));
         let _fifth = unread.hold(10_000);
         assert!(!is_cut_off(first.as_ref()));
-        assert_eq!(unread.answers().bytes, 30_000);
+        assert_eq!(unread.responses().bytes, 30_000);
     }
 
     #[test]
-    fn small_answers_do_not_count_and_a_single_large_one_is_allowed() {
+    fn small_responses_do_not_count_and_a_single_large_one_is_allowed() {
         let unread = Unread::new(30_000);
         assert!(unread.hold(SMALL_BYTES).is_none());
         let large = unread.hold(100_000);
@@ -167,6 +169,6 @@ mod tests {
         let next = unread.hold(10_000);
         assert!(is_cut_off(large.as_ref()) && !is_cut_off(next.as_ref()));
         drop((large, next));
-        assert_eq!(unread.answers().bytes, 0);
+        assert_eq!(unread.responses().bytes, 0);
     }
 }

@@ -113,8 +113,8 @@ fn deleted_records_move_the_log_start() {
             }],
             timeout_ms: 1000,
         };
-        let answer = bench.ask(&request, 2);
-        let partition = &answer.topics[0].partitions[0];
+        let response = bench.ask(&request, 2);
+        let partition = &response.topics[0].partitions[0];
         (ErrorCode(partition.error_code), partition.low_watermark)
     };
     assert_eq!(delete(2), (ErrorCode::NONE, 2));
@@ -230,8 +230,8 @@ fn topics_are_described_page_by_page() {
             cursor: cursor.take(),
             ..DescribeTopicPartitionsRequest::default()
         };
-        let answer = bench.ask(&request, 0);
-        for topic in &answer.topics {
+        let response = bench.ask(&request, 0);
+        for topic in &response.topics {
             let name = topic.name.as_deref().unwrap_or_default().to_owned();
             let indexes = topic
                 .partitions
@@ -240,7 +240,7 @@ fn topics_are_described_page_by_page() {
                 .collect::<Vec<_>>();
             pages.push((name, indexes));
         }
-        cursor = answer.next_cursor;
+        cursor = response.next_cursor;
         if cursor.is_none() {
             break;
         }
@@ -266,9 +266,9 @@ fn stopped_nodes_are_fenced_ones() {
             include_fenced_brokers,
             ..DescribeClusterRequest::default()
         };
-        let answer = bench.ask_node(2, &request, 2);
-        assert_eq!(answer.controller_id, 2);
-        answer
+        let response = bench.ask_node(2, &request, 2);
+        assert_eq!(response.controller_id, 2);
+        response
             .brokers
             .iter()
             .map(|b| (b.broker_id, b.is_fenced))

@@ -30,8 +30,8 @@ fn a_failed_produce_is_not_applied_and_only_the_topic_meant_fails() {
     let mut both = produce_request("a", 0, batch(&[NOW_MS]));
     both.topic_data
         .extend(produce_request("b", 0, batch(&[NOW_MS])).topic_data);
-    let answer = bench.ask(&both, 12);
-    let codes: Vec<i16> = answer
+    let response = bench.ask(&both, 12);
+    let codes: Vec<i16> = response
         .responses
         .iter()
         .map(|topic| topic.partition_responses[0].error_code)
@@ -69,9 +69,9 @@ fn a_session_error_is_told_for_the_whole_fetch() {
     bench.create("t", 1, &[]);
     let fail = FaultAction::Fail(ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
     add(&mut bench, ApiKey::FETCH, None, fail);
-    let answer = bench.ask(&fetch_request("t", &[(0, 0)]), 12);
+    let response = bench.ask(&fetch_request("t", &[(0, 0)]), 12);
     assert_eq!(
-        ErrorCode(answer.error_code),
+        ErrorCode(response.error_code),
         ErrorCode::FETCH_SESSION_ID_NOT_FOUND
     );
 }
@@ -95,7 +95,7 @@ fn connections_are_closed_before_or_after_applying() {
 }
 
 #[test]
-fn silence_applies_nothing_and_a_delay_holds_the_answer_only() {
+fn silence_applies_nothing_and_a_delay_holds_the_response_only() {
     let mut bench = Bench::new(1);
     bench.create("t", 1, &[]);
     let request = produce_request("t", 0, batch(&[NOW_MS]));
@@ -104,10 +104,10 @@ fn silence_applies_nothing_and_a_delay_holds_the_answer_only() {
     assert_eq!(bench.fetch("t", 0, 0).high_watermark, 0);
     let delay = Duration::from_millis(700);
     add(&mut bench, ApiKey::PRODUCE, None, FaultAction::Delay(delay));
-    let Outcome::Answer(answer) = bench.handle(1, &request, 12) else {
-        panic!("no answer")
+    let Outcome::Response(response) = bench.handle(1, &request, 12) else {
+        panic!("no response")
     };
-    assert_eq!(answer.not_before, Some(bench.now + delay));
+    assert_eq!(response.not_before, Some(bench.now + delay));
     assert_eq!(bench.fetch("t", 0, 0).high_watermark, 1);
 }
 
@@ -121,10 +121,10 @@ fn a_long_poll_is_delayed_from_when_it_is_answered() {
     request.max_wait_ms = 500;
     let mut waiting = wait(bench.handle(1, &request, 12));
     bench.pass(Duration::from_millis(500));
-    let Some(Outcome::Answer(answer)) = bench.poll(&mut waiting) else {
-        panic!("no answer")
+    let Some(Outcome::Response(response)) = bench.poll(&mut waiting) else {
+        panic!("no response")
     };
-    assert_eq!(answer.not_before, Some(bench.now + delay));
+    assert_eq!(response.not_before, Some(bench.now + delay));
 }
 
 #[test]
@@ -182,13 +182,13 @@ fn a_failed_topic_leaves_the_groups_and_the_other_topics_offsets_alone() {
     };
     let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
     fail_topic(&mut bench, ApiKey::OFFSET_DELETE, "a", code);
-    let answer = bench.ask(&request, 0);
-    let codes = answer
+    let response = bench.ask(&request, 0);
+    let codes = response
         .topics
         .iter()
         .map(|topic| topic.partitions[0].error_code);
     assert_eq!(
-        (answer.error_code, codes.collect::<Vec<_>>()),
+        (response.error_code, codes.collect::<Vec<_>>()),
         (0, vec![code.0, 0])
     );
     assert_eq!(committed_offset(&mut bench, "g", "a", false), Ok(7));
@@ -205,8 +205,8 @@ fn a_topic_that_cannot_be_added_keeps_the_others_out_of_the_transaction() {
         .extend(writer.add_request("b").v3_and_below_topics);
     let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
     fail_topic(&mut bench, ApiKey::ADD_PARTITIONS_TO_TXN, "a", code);
-    let answer = bench.ask(&request, 3);
-    let topics = answer.results_by_topic_v3_and_below.iter();
+    let response = bench.ask(&request, 3);
+    let topics = response.results_by_topic_v3_and_below.iter();
     let codes = topics.map(|topic| topic.results_by_partition[0].partition_error_code);
     let not_attempted = ErrorCode::OPERATION_NOT_ATTEMPTED.0;
     assert_eq!(codes.collect::<Vec<_>>(), [code.0, not_attempted]);
@@ -229,8 +229,8 @@ fn a_request_that_is_about_no_topic_does_not_use_up_its_failure() {
     for topic in [None, Some("a")] {
         add(&mut bench, ApiKey::METADATA, topic, FaultAction::Fail(code));
         bench.ask(&none, 12);
-        let answer = bench.ask(&of_a, 12);
-        assert_eq!(answer.topics[0].error_code, code.0, "{topic:?}");
+        let response = bench.ask(&of_a, 12);
+        assert_eq!(response.topics[0].error_code, code.0, "{topic:?}");
     }
 }
 
@@ -271,8 +271,8 @@ fn a_failed_topic_does_not_let_another_ones_offsets_in_unchecked() {
         request.topics.extend(of_b);
         let code = ErrorCode::GROUP_AUTHORIZATION_FAILED;
         fail_topic(bench, ApiKey::TXN_OFFSET_COMMIT, "a", code);
-        let answer = bench.ask(&request, 5);
-        let codes = answer
+        let response = bench.ask(&request, 5);
+        let codes = response
             .topics
             .iter()
             .map(|topic| topic.partitions[0].error_code);

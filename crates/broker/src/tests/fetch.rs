@@ -23,8 +23,8 @@ fn an_empty_fetch_waits_until_records_come() {
     assert!(!bench.was_woken());
     bench.produce("t", 0, batch(&[NOW_MS]));
     assert!(bench.was_woken());
-    let answer = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
-    assert_eq!(base_offsets(&answer.responses[0].partitions[0]), [0]);
+    let response = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
+    assert_eq!(base_offsets(&response.responses[0].partitions[0]), [0]);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn a_waiting_fetch_learns_of_a_new_leader_and_of_deletion() {
     assert!(bench.poll(&mut waiting).is_none());
     bench.core.topology.move_leader("t", 0, 2).unwrap();
     assert!(bench.was_woken());
-    let answer = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
-    assert_eq!(codes(&answer), [ErrorCode::NOT_LEADER_OR_FOLLOWER]);
+    let response = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
+    assert_eq!(codes(&response), [ErrorCode::NOT_LEADER_OR_FOLLOWER]);
     let mut waiting = wait(bench.handle(2, &request, 12));
     assert!(bench.poll(&mut waiting).is_none());
     assert!(bench.core.delete_topic(id));
     assert!(bench.was_woken());
-    let answer = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
-    assert_eq!(codes(&answer), [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION]);
+    let response = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
+    assert_eq!(codes(&response), [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION]);
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn limits_hold_but_the_first_batch_always_comes() {
         for partition in &mut request.topics[0].partitions {
             partition.partition_max_bytes = partition_max_bytes;
         }
-        let answer = bench.ask(&request, 12);
-        answer.responses[0]
+        let response = bench.ask(&request, 12);
+        response.responses[0]
             .partitions
             .iter()
             .map(|p| base_offsets(p).len())
@@ -117,9 +117,12 @@ fn offsets_outside_of_the_log_are_out_of_range() {
     bench.create("t", 1, &[]);
     bench.produce("t", 0, batch(&[NOW_MS]));
     for offset in [-1, 2] {
-        let answer = bench.fetch("t", 0, offset);
-        assert_eq!(ErrorCode(answer.error_code), ErrorCode::OFFSET_OUT_OF_RANGE);
-        assert_eq!(answer.high_watermark, -1);
+        let response = bench.fetch("t", 0, offset);
+        assert_eq!(
+            ErrorCode(response.error_code),
+            ErrorCode::OFFSET_OUT_OF_RANGE
+        );
+        assert_eq!(response.high_watermark, -1);
     }
     assert_eq!(bench.fetch("t", 0, 1).error_code, 0);
 }
@@ -168,8 +171,8 @@ fn a_log_that_parted_is_told_where() {
     let mut ask = |last_fetched_epoch, offset| {
         let mut request = fetch_request("t", &[(0, offset)]);
         request.topics[0].partitions[0].last_fetched_epoch = last_fetched_epoch;
-        let mut answer = bench.ask_node(2, &request, 12);
-        answer.responses.remove(0).partitions.remove(0)
+        let mut response = bench.ask_node(2, &request, 12);
+        response.responses.remove(0).partitions.remove(0)
     };
     assert_eq!(ask(0, 2).diverging_epoch.end_offset, -1);
     assert_eq!(ask(1, 4).diverging_epoch.end_offset, -1);
@@ -188,7 +191,7 @@ fn a_log_that_parted_is_told_where() {
 }
 
 #[test]
-fn the_hand_written_answer_is_that_of_the_generated_message() {
+fn the_hand_written_response_is_that_of_the_generated_message() {
     let mut bench = Bench::new(2);
     let id = bench.create("t", 2, &[]);
     bench.produce("t", 0, batch(&[NOW_MS]));
@@ -205,8 +208,8 @@ fn the_hand_written_answer_is_that_of_the_generated_message() {
             request.topics.push(topic);
             let node = bench.leader("t", 0);
             let outcome = bench.handle(node, &request, version);
-            let Outcome::Answer(Answer { pieces, .. }) = outcome else {
-                panic!("no answer")
+            let Outcome::Response(Response { pieces, .. }) = outcome else {
+                panic!("no response")
             };
             let ours = pieces.concat();
             let mut input = Reader::new(Bytes::from(ours.clone()).slice(4..));

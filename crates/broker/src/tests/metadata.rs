@@ -17,8 +17,8 @@ fn of(names: &[&str], allow_auto_topic_creation: bool) -> MetadataRequest {
     }
 }
 
-fn topic_codes(answer: &MetadataResponse) -> Vec<ErrorCode> {
-    answer
+fn topic_codes(response: &MetadataResponse) -> Vec<ErrorCode> {
+    response
         .topics
         .iter()
         .map(|topic| ErrorCode(topic.error_code))
@@ -48,8 +48,12 @@ fn a_topic_is_created_only_if_both_sides_allow_it() {
 fn stopped_nodes_are_omitted_and_their_partitions_led_by_others() {
     let mut bench = Bench::new(3);
     bench.create("t", 3, &[]);
-    let ids = |answer: &MetadataResponse| -> Vec<i32> {
-        answer.brokers.iter().map(|broker| broker.node_id).collect()
+    let ids = |response: &MetadataResponse| -> Vec<i32> {
+        response
+            .brokers
+            .iter()
+            .map(|broker| broker.node_id)
+            .collect()
     };
     let before = bench.ask(&of(&["t"], false), 12);
     assert_eq!(ids(&before), [1, 2, 3]);
@@ -78,8 +82,8 @@ fn topics_are_found_by_id_and_listed() {
         }]),
         ..MetadataRequest::default()
     };
-    let answer = bench.ask(&by_id(id), 12);
-    assert_eq!(answer.topics[0].name.as_deref(), Some("t"));
+    let response = bench.ask(&by_id(id), 12);
+    assert_eq!(response.topics[0].name.as_deref(), Some("t"));
     let unknown = bench.ask(&by_id(Uuid::from_u64_pair(1, 1)), 12);
     assert_eq!(topic_codes(&unknown), [ErrorCode::UNKNOWN_TOPIC_ID]);
     assert_eq!(unknown.topics[0].name, None);

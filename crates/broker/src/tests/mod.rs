@@ -36,7 +36,7 @@ use thalweg_records::{BatchBuilder, BatchHeader, Headers};
 use crate::options::BrokerOptions;
 use crate::topology::NewTopic;
 use crate::topology::assignment::NewReplicas;
-use crate::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
+use crate::{Connection, Core, NodeAddress, Outcome, Response, Wait};
 
 /// The time at which the tests take place.
 pub(super) const NOW_MS: i64 = 1_750_000_000_000;
@@ -160,15 +160,15 @@ impl Bench {
     ) -> PartitionProduceResponse {
         let node = self.leader(topic, partition);
         let request = produce_request(topic, partition, records);
-        let mut answer = self.ask_node(node, &request, 12);
-        answer.responses.remove(0).partition_responses.remove(0)
+        let mut response = self.ask_node(node, &request, 12);
+        response.responses.remove(0).partition_responses.remove(0)
     }
 
     /// Fetches one partition without waiting.
     pub(super) fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> PartitionData {
         let node = self.leader(topic, partition);
-        let mut answer = self.ask_node(node, &fetch_request(topic, &[(partition, offset)]), 12);
-        answer.responses.remove(0).partitions.remove(0)
+        let mut response = self.ask_node(node, &fetch_request(topic, &[(partition, offset)]), 12);
+        response.responses.remove(0).partitions.remove(0)
     }
 }
 
@@ -180,8 +180,8 @@ pub(super) fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 pub(super) fn decode<R: Request>(outcome: Outcome, version: i16) -> R::Response {
-    let Outcome::Answer(Answer { pieces, .. }) = outcome else {
-        panic!("no answer: {outcome:?}");
+    let Outcome::Response(Response { pieces, .. }) = outcome else {
+        panic!("no response: {outcome:?}");
     };
     let whole = Bytes::from(pieces.concat());
     let mut input = Reader::new(whole.slice(4..));

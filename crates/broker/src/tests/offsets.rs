@@ -24,8 +24,8 @@ fn list(bench: &mut Bench, topic: &str, timestamp: i64) -> ListOffsetsPartitionR
         }],
         ..ListOffsetsRequest::default()
     };
-    let mut answer = bench.ask(&request, 9);
-    answer.topics.remove(0).partitions.remove(0)
+    let mut response = bench.ask(&request, 9);
+    response.topics.remove(0).partitions.remove(0)
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn delete_before(bench: &mut Bench, topic: &str, offset: i64) {
         }],
         timeout_ms: 1000,
     };
-    let answer = bench.ask(&request, 2);
-    assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+    let response = bench.ask(&request, 2);
+    assert_eq!(response.topics[0].partitions[0].error_code, 0);
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn epochs_end_where_the_next_began() {
                 }],
             }],
         };
-        let answer = bench.ask_node(2, &request, 4);
-        let partition = &answer.topics[0].partitions[0];
+        let response = bench.ask_node(2, &request, 4);
+        let partition = &response.topics[0].partitions[0];
         (
             ErrorCode(partition.error_code),
             partition.leader_epoch,

@@ -18,9 +18,9 @@ fn offsets_follow_each_other_and_records_come_back_as_they_went() {
     let sent = batch(&[NOW_MS, NOW_MS]);
     assert_eq!(bench.produce("t", 0, sent.clone()).base_offset, 0);
     assert_eq!(bench.produce("t", 0, sent.clone()).base_offset, 2);
-    let answer = bench.fetch("t", 0, 2);
-    assert_eq!((answer.high_watermark, answer.log_start_offset), (4, 0));
-    let records = answer.records.unwrap();
+    let response = bench.fetch("t", 0, 2);
+    assert_eq!((response.high_watermark, response.log_start_offset), (4, 0));
+    let records = response.records.unwrap();
     assert_eq!(records[..8], 2_i64.to_be_bytes());
     assert_eq!(records[12..16], 0_i32.to_be_bytes());
     assert_eq!(records[16..], sent[16..]);
@@ -39,8 +39,8 @@ fn a_batch_sent_again_is_written_once_and_answered_with_its_first_offset() {
     );
     assert_eq!((id.error_code, id.producer_epoch), (0, 0));
     let send = |bench: &mut Bench, first| {
-        let answer = bench.produce("t", 0, sequenced(id.producer_id, first, 3));
-        (code(&answer), answer.base_offset)
+        let response = bench.produce("t", 0, sequenced(id.producer_id, first, 3));
+        (code(&response), response.base_offset)
     };
     assert_eq!(send(&mut bench, 0), (ErrorCode::NONE, 0));
     assert_eq!(send(&mut bench, 3), (ErrorCode::NONE, 3));
@@ -58,8 +58,8 @@ fn a_restart_leaves_the_last_batch_of_each_producer() {
     let mut bench = Bench::new(1);
     bench.create("t", 1, &[]);
     let send = |bench: &mut Bench, first| {
-        let answer = bench.produce("t", 0, sequenced(7, first, 3));
-        (code(&answer), answer.base_offset)
+        let response = bench.produce("t", 0, sequenced(7, first, 3));
+        (code(&response), response.base_offset)
     };
     for first in [0, 3, 6] {
         send(&mut bench, first);
@@ -107,8 +107,8 @@ fn the_wrong_node_names_the_leader_and_its_address() {
     let mut bench = Bench::new(3);
     bench.create("t", 1, &[]);
     bench.core.topology.move_leader("t", 0, 3).unwrap();
-    let answer = bench.ask(&produce_request("t", 0, batch(&[NOW_MS])), 12);
-    let partition = &answer.responses[0].partition_responses[0];
+    let response = bench.ask(&produce_request("t", 0, batch(&[NOW_MS])), 12);
+    let partition = &response.responses[0].partition_responses[0];
     assert_eq!(code(partition), ErrorCode::NOT_LEADER_OR_FOLLOWER);
     assert_eq!(
         (
@@ -117,7 +117,7 @@ fn the_wrong_node_names_the_leader_and_its_address() {
         ),
         (3, 1)
     );
-    let node = &answer.node_endpoints[0];
+    let node = &response.node_endpoints[0];
     assert_eq!(
         (node.node_id, node.host.as_str(), node.port),
         (3, "broker", 9094)
@@ -132,17 +132,17 @@ fn topics_are_found_by_id_from_version_13_on() {
     let id = bench.create("t", 1, &[]);
     let mut request = produce_request("", 0, batch(&[NOW_MS]));
     request.topic_data[0].topic_id = id;
-    let answer = bench.ask(&request, 13);
-    assert_eq!(answer.responses[0].topic_id, id);
-    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    let response = bench.ask(&request, 13);
+    assert_eq!(response.responses[0].topic_id, id);
+    assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     request.topic_data[0].topic_id = Uuid::from_u64_pair(1, 1);
-    let answer = bench.ask(&request, 13);
-    let partition = &answer.responses[0].partition_responses[0];
+    let response = bench.ask(&request, 13);
+    let partition = &response.responses[0].partition_responses[0];
     assert_eq!(code(partition), ErrorCode::UNKNOWN_TOPIC_ID);
 }
 
 #[test]
-fn acks_0_has_no_answer_and_an_error_closes_the_connection() {
+fn acks_0_has_no_response_and_an_error_closes_the_connection() {
     let mut bench = Bench::new(1);
     bench.create("t", 1, &[]);
     let mut request = produce_request("t", 0, batch(&[NOW_MS]));
@@ -178,11 +178,11 @@ fn acks_and_replicas_are_checked() {
     );
     let mut request = produce_request("t", 0, batch(&[NOW_MS]));
     request.acks = 1;
-    let answer = bench.ask(&request, 12);
-    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    let response = bench.ask(&request, 12);
+    assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     request.acks = 2;
-    let answer = bench.ask(&request, 12);
-    let partition = &answer.responses[0].partition_responses[0];
+    let response = bench.ask(&request, 12);
+    let partition = &response.responses[0].partition_responses[0];
     assert_eq!(code(partition), ErrorCode::INVALID_REQUIRED_ACKS);
 }
 
@@ -205,8 +205,8 @@ fn one_bad_partition_does_not_harm_another() {
             index: 2,
             records: Some(batch(&[NOW_MS]).into()),
         });
-    let answer = bench.ask(&request, 12);
-    let codes: Vec<ErrorCode> = answer.responses[0]
+    let response = bench.ask(&request, 12);
+    let codes: Vec<ErrorCode> = response.responses[0]
         .partition_responses
         .iter()
         .map(code)
@@ -270,8 +270,8 @@ fn records_of_2013_vanish_at_the_next_look_unless_retention_is_off() {
 fn append_time_is_the_brokers() {
     let mut bench = Bench::new(1);
     bench.create("t", 1, &[("message.timestamp.type", "LogAppendTime")]);
-    let answer = bench.produce("t", 0, batch(&[5]));
-    assert_eq!(answer.log_append_time_ms, NOW_MS);
+    let response = bench.produce("t", 0, batch(&[5]));
+    assert_eq!(response.log_append_time_ms, NOW_MS);
     let records = bench.fetch("t", 0, 0).records.unwrap();
     let raw = thalweg_records::batches(records).next().unwrap().unwrap();
     raw.validate_crc().unwrap();

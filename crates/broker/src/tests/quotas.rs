@@ -78,11 +78,11 @@ fn a_producer_that_exceeds_its_quota_is_answered_and_then_muted() {
         .unwrap()
         .len()
         - 4;
-    let answer = client.ask(&request, 12);
+    let response = client.ask(&request, 12);
     // Ten seconds' worth of bytes are free. The rest is paid for at ten bytes a second.
     let expected = (size as u128 - 100) * 100;
-    assert_eq!(answer.throttle_time_ms as u128, expected);
-    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    assert_eq!(response.throttle_time_ms as u128, expected);
+    assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     assert_eq!(client.mute_ms(), expected);
     // Requests of other kinds are free, and so are other users.
     client.ask(&MetadataRequest::default(), 12);
@@ -107,14 +107,14 @@ fn a_fetch_beyond_the_quota_is_empty_and_the_next_one_has_the_records() {
     assert_eq!(set, ErrorCode::NONE);
     let fetch = fetch_request("t", &[(0, 0)]);
     // One of them fits into the ten seconds of a burst, and a second one does not.
-    let answer = client.ask(&fetch, 12);
-    assert_eq!(answer.throttle_time_ms, 0);
-    assert_eq!(answer.responses.len(), 1);
-    let answer = client.ask(&fetch, 12);
-    assert!(answer.throttle_time_ms > 0);
-    assert_eq!(answer.responses.len(), 0);
-    assert_eq!(client.mute_ms(), answer.throttle_time_ms as u128);
-    client.pass(answer.throttle_time_ms as u64 + 11_000);
+    let response = client.ask(&fetch, 12);
+    assert_eq!(response.throttle_time_ms, 0);
+    assert_eq!(response.responses.len(), 1);
+    let response = client.ask(&fetch, 12);
+    assert!(response.throttle_time_ms > 0);
+    assert_eq!(response.responses.len(), 0);
+    assert_eq!(client.mute_ms(), response.throttle_time_ms as u128);
+    client.pass(response.throttle_time_ms as u64 + 11_000);
     assert_eq!(client.ask(&fetch, 12).responses.len(), 1);
 }
 
@@ -127,11 +127,11 @@ fn a_fetch_that_waits_is_throttled_when_it_is_answered() {
     fetch.min_bytes = 1;
     let mut waiting = wait(client.send(&fetch, 12));
     client.bench.produce("t", 0, batch(&[NOW_MS; 100]));
-    let Some(Outcome::Answer(answer)) = client.bench.poll(&mut waiting) else {
-        panic!("no answer");
+    let Some(Outcome::Response(response)) = client.bench.poll(&mut waiting) else {
+        panic!("no response");
     };
     assert!(
-        answer
+        response
             .mute_until
             .is_some_and(|until| until > client.bench.now)
     );
@@ -156,9 +156,9 @@ fn too_many_new_partitions_are_an_error_for_clients_that_know_it() {
     let mut client = Client::new();
     client.set(&[("user", Some("alice"))], "controller_mutation_rate", 1.0);
     let code = |client: &mut Client, name: &str, version| {
-        let answer = client.ask(&creation(name, 15), version);
-        let code = ErrorCode(answer.topics[0].error_code);
-        (code, answer.throttle_time_ms)
+        let response = client.ask(&creation(name, 15), version);
+        let code = ErrorCode(response.topics[0].error_code);
+        (code, response.throttle_time_ms)
     };
     // A burst of 11 is free. What exceeds it makes the next request wait.
     assert_eq!(code(&mut client, "a", 6), (ErrorCode::NONE, 0));
@@ -179,9 +179,9 @@ fn too_many_new_partitions_are_an_error_for_clients_that_know_it() {
         ..DeleteTopicsRequest::default()
     };
     assert_eq!(client.ask(&deletion, 6).responses[0].error_code, 0);
-    let answer = client.ask(&deletion, 6);
+    let response = client.ask(&deletion, 6);
     assert_eq!(
-        ErrorCode(answer.responses[0].error_code),
+        ErrorCode(response.responses[0].error_code),
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
     );
     assert_eq!(code(&mut client, "c", 6), (exceeded, 15_000));

@@ -21,11 +21,11 @@ impl Client {
             epoch: 0,
         };
         let all: Vec<(i32, i64)> = (0..partitions).map(|partition| (partition, 0)).collect();
-        let answer = client.ask(&all, &[]);
-        assert_eq!(answer.error_code, 0);
-        assert_ne!(answer.session_id, 0);
-        assert_eq!(named(&answer), (0..partitions).collect::<Vec<_>>());
-        client.session_id = answer.session_id;
+        let response = client.ask(&all, &[]);
+        assert_eq!(response.error_code, 0);
+        assert_ne!(response.session_id, 0);
+        assert_eq!(named(&response), (0..partitions).collect::<Vec<_>>());
+        client.session_id = response.session_id;
         client
     }
 
@@ -61,8 +61,11 @@ impl Client {
 }
 
 /// Returns the partitions in a response, in its order.
-fn named(answer: &FetchResponse) -> Vec<i32> {
-    let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+fn named(response: &FetchResponse) -> Vec<i32> {
+    let partitions = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partitions);
     partitions
         .map(|partition| partition.partition_index)
         .collect()
@@ -91,8 +94,8 @@ fn partitions_that_had_records_are_read_last() {
     for _ in 0..4 {
         client.epoch += 0;
         request.session_epoch += i32::from(!order.is_empty());
-        let answer = client.bench.ask(&request, 15);
-        let with_records = answer.responses[0].partitions.iter();
+        let response = client.bench.ask(&request, 15);
+        let with_records = response.responses[0].partitions.iter();
         order.extend(
             with_records
                 .filter(|p| !base_offsets(p).is_empty())
@@ -150,9 +153,9 @@ fn wrong_ids_and_epochs_are_refused() {
     let mut by_name = fetch_request("t", &[]);
     (by_name.session_id, by_name.session_epoch) = (id, 1);
     by_name.topics.clear();
-    let answer = client.bench.ask(&by_name, 12);
+    let response = client.bench.ask(&by_name, 12);
     assert_eq!(
-        ErrorCode(answer.error_code),
+        ErrorCode(response.error_code),
         ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
     );
     assert_eq!(client.code(id, 1), ErrorCode::NONE);
@@ -181,8 +184,8 @@ fn without_free_slots_there_is_no_session() {
     let mut request = fetch_request("t", &[(0, 0)]);
     request.session_epoch = 0;
     assert_ne!(bench.ask(&request, 12).session_id, 0);
-    let answer = bench.ask(&request, 12);
-    assert_eq!((answer.session_id, answer.error_code), (0, 0));
+    let response = bench.ask(&request, 12);
+    assert_eq!((response.session_id, response.error_code), (0, 0));
     request.session_epoch = -1;
     assert_eq!(bench.ask(&request, 12).session_id, 0);
 }

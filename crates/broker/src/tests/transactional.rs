@@ -51,12 +51,12 @@ pub(super) fn try_init(
     expected: Option<(i64, i16)>,
 ) -> Result<Writer, ErrorCode> {
     let node = coordinator(bench, id);
-    let answer = bench.ask_node(node, &init_request(id, expected), 4);
-    code(answer.error_code)?;
+    let response = bench.ask_node(node, &init_request(id, expected), 4);
+    code(response.error_code)?;
     Ok(Writer {
         transactional_id: id.to_owned(),
-        id: answer.producer_id,
-        epoch: answer.producer_epoch,
+        id: response.producer_id,
+        epoch: response.producer_epoch,
     })
 }
 
@@ -112,8 +112,8 @@ impl Writer {
     ) -> Result<i64, ErrorCode> {
         let node = bench.leader(topic, partition);
         let request = self.produce_request(topic, partition, sequence);
-        let mut answer = bench.ask_node(node, &request, version);
-        let partition = answer.responses.remove(0).partition_responses.remove(0);
+        let mut response = bench.ask_node(node, &request, version);
+        let partition = response.responses.remove(0).partition_responses.remove(0);
         code(partition.error_code)?;
         Ok(partition.base_offset)
     }
@@ -144,8 +144,8 @@ impl Writer {
     pub(super) fn add(&self, bench: &mut Bench, topic: &str) -> Result<(), ErrorCode> {
         let request = self.add_request(topic);
         let node = coordinator(bench, &self.transactional_id);
-        let answer = bench.ask_node(node, &request, 3);
-        let topic = &answer.results_by_topic_v3_and_below[0];
+        let response = bench.ask_node(node, &request, 3);
+        let topic = &response.results_by_topic_v3_and_below[0];
         code(topic.results_by_partition[0].partition_error_code)
     }
 
@@ -157,14 +157,14 @@ impl Writer {
         committed: bool,
     ) -> Result<Self, ErrorCode> {
         let node = coordinator(bench, &self.transactional_id);
-        let answer = bench.ask_node(node, &self.end_request(committed), version);
-        code(answer.error_code)?;
+        let response = bench.ask_node(node, &self.end_request(committed), version);
+        code(response.error_code)?;
         if version < 5 {
             return Ok(self.clone());
         }
         Ok(Self {
-            id: answer.producer_id,
-            epoch: answer.producer_epoch,
+            id: response.producer_id,
+            epoch: response.producer_epoch,
             ..self.clone()
         })
     }
@@ -233,8 +233,8 @@ impl Writer {
         let request = self.offset_request(group, topic, offset);
         let node = bench.core.coordinator(CoordinatorKind::Group, group);
         let node = node.unwrap().id;
-        let answer = bench.ask_node(node, &request, version);
-        code(answer.topics[0].partitions[0].error_code)
+        let response = bench.ask_node(node, &request, version);
+        code(response.topics[0].partitions[0].error_code)
     }
 
     pub(super) fn describe(&self, bench: &mut Bench) -> TransactionState {
@@ -247,8 +247,8 @@ pub(super) fn describe(bench: &mut Bench, id: &str) -> TransactionState {
         transactional_ids: vec![id.into()],
     };
     let node = coordinator(bench, id);
-    let mut answer = bench.ask_node(node, &request, 0);
-    answer.transaction_states.remove(0)
+    let mut response = bench.ask_node(node, &request, 0);
+    response.transaction_states.remove(0)
 }
 
 /// Returns a group's committed offset of partition 0, or the error.
@@ -273,8 +273,8 @@ pub(super) fn committed_offset(
     };
     let node = bench.core.coordinator(CoordinatorKind::Group, group);
     let node = node.unwrap().id;
-    let mut answer = bench.ask_node(node, &request, 8);
-    let partition = answer
+    let mut response = bench.ask_node(node, &request, 8);
+    let partition = response
         .groups
         .remove(0)
         .topics
@@ -292,8 +292,8 @@ pub(super) fn fetch_committed(bench: &mut Bench, topic: &str, offset: i64) -> Pa
         isolation_level: 1,
         ..fetch_request(topic, &[(0, offset)])
     };
-    let mut answer = bench.ask_node(node, &request, 12);
-    answer.responses.remove(0).partitions.remove(0)
+    let mut response = bench.ask_node(node, &request, 12);
+    response.responses.remove(0).partitions.remove(0)
 }
 
 /// Returns producer ids and first offsets of the aborted transactions in a Fetch response.

@@ -27,8 +27,8 @@ fn software() -> ApiVersionsRequest {
 #[test]
 fn produce_is_announced_from_0_on_and_served_from_3_on() {
     let mut bench = Bench::new(1);
-    let answer = bench.ask(&software(), 3);
-    let of = |key: ApiKey| answer.api_keys.iter().find(|api| api.api_key == key.0);
+    let response = bench.ask(&software(), 3);
+    let of = |key: ApiKey| response.api_keys.iter().find(|api| api.api_key == key.0);
     let produce = of(ApiKey::PRODUCE).unwrap();
     assert_eq!((produce.min_version, produce.max_version), (0, 13));
     let fetch = of(ApiKey::FETCH).unwrap();
@@ -50,14 +50,17 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let mut request = frame::encode_request(&software(), 4, 7, Some("test")).unwrap();
     request[7] = 99;
     let outcome = bench.handle_frame(1, Bytes::from(request).slice(4..));
-    let Outcome::Answer(Answer { pieces, .. }) = outcome else {
-        panic!("no answer")
+    let Outcome::Response(Response { pieces, .. }) = outcome else {
+        panic!("no response")
     };
     let mut input = Reader::new(Bytes::from(pieces.concat()).slice(4..));
     assert_eq!(input.i32().unwrap(), 7);
-    let answer = ApiVersionsResponse::decode(&mut input, 0).unwrap();
-    assert_eq!(ErrorCode(answer.error_code), ErrorCode::UNSUPPORTED_VERSION);
-    assert!(!answer.api_keys.is_empty());
+    let response = ApiVersionsResponse::decode(&mut input, 0).unwrap();
+    assert_eq!(
+        ErrorCode(response.error_code),
+        ErrorCode::UNSUPPORTED_VERSION
+    );
+    assert!(!response.api_keys.is_empty());
     assert_eq!(input.remaining(), 0);
 }
 
@@ -69,8 +72,8 @@ fn software_without_a_proper_name_is_refused() {
             client_software_name: name.into(),
             ..software()
         };
-        let answer = bench.ask(&request, 3);
-        assert_eq!(ErrorCode(answer.error_code), ErrorCode::INVALID_REQUEST);
+        let response = bench.ask(&request, 3);
+        assert_eq!(ErrorCode(response.error_code), ErrorCode::INVALID_REQUEST);
     }
 }
 
@@ -94,7 +97,7 @@ fn walk<R: Request>(request: &R, bench: &mut Bench) {
 
 #[expect(clippy::too_many_lines, reason = "one request for each API")]
 #[test]
-fn every_api_answers_in_every_version() {
+fn every_api_responds_in_every_version() {
     let mut bench = Bench::new(2);
     let id = bench.create("t", 1, &[]);
     let bench = &mut bench;
@@ -318,16 +321,16 @@ fn the_transaction_version_is_announced_as_it_is_set() {
         let level_text = level.to_string();
         let options = [("thalweg.transaction.version", level_text.as_str())];
         let mut bench = Bench::with_options(1, &options);
-        let answer = bench.ask(&software(), 4);
-        let supported = &answer.supported_features[0];
+        let response = bench.ask(&software(), 4);
+        let supported = &response.supported_features[0];
         assert_eq!((supported.min_version, supported.max_version), (0, 2));
-        let finalized: Vec<i16> = answer
+        let finalized: Vec<i16> = response
             .finalized_features
             .iter()
             .map(|feature| feature.max_version_level)
             .collect();
         assert_eq!(finalized, if level == 0 { vec![] } else { vec![level] });
-        assert!(answer.finalized_features_epoch >= 0);
+        assert!(response.finalized_features_epoch >= 0);
         // Version 3 cannot describe a feature that may be off.
         assert!(bench.ask(&software(), 3).supported_features.is_empty());
     }

@@ -102,10 +102,10 @@ impl World {
 
     pub(crate) fn ask(&mut self, key: ApiKey, version: i16, body: &Value) -> Value {
         let outcome = self.handle(request(key, version, body));
-        let Outcome::Answer(answer) = outcome else {
+        let Outcome::Response(response) = outcome else {
             panic!("{key}: {outcome:?}");
         };
-        let mut input = Reader::new(Bytes::from(answer.pieces.concat()).slice(4..));
+        let mut input = Reader::new(Bytes::from(response.pieces.concat()).slice(4..));
         frame::decode_response_header(&mut input, key, version).unwrap();
         dynamic::decode_response_body(key, version, &mut input).unwrap()
     }
@@ -170,8 +170,8 @@ impl World {
                 ("ProducerId", Value::Int(-1)),
                 ("ProducerEpoch", Value::Int(-1)),
             ]);
-            let answer = self.ask(ApiKey::INIT_PRODUCER_ID, 4, &body);
-            let producer_id = answer.get("ProducerId").and_then(Value::as_int);
+            let response = self.ask(ApiKey::INIT_PRODUCER_ID, 4, &body);
+            let producer_id = response.get("ProducerId").and_then(Value::as_int);
             assert_eq!(producer_id, Some((PRODUCER_ID + index) as i64));
         }
         let topics = list(1, |_| {

@@ -25,13 +25,13 @@ fn a_stopped_node_is_gone_and_comes_back_at_its_port() {
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     let new = broker.leader("t", 1).unwrap();
     assert_ne!(new, old);
-    let answer = Client::new(&broker, new).ask(&MetadataRequest::default(), 12);
-    assert_eq!(answer.brokers.len(), 2);
+    let response = Client::new(&broker, new).ask(&MetadataRequest::default(), 12);
+    assert_eq!(response.brokers.len(), 2);
     assert_eq!(broker.live_nodes().len(), 2);
     broker.start_node(old).unwrap();
     broker.start_node(old).unwrap();
-    let answer = Client::new(&broker, old).ask(&MetadataRequest::default(), 12);
-    assert_eq!(answer.brokers.len(), 3);
+    let response = Client::new(&broker, old).ask(&MetadataRequest::default(), 12);
+    assert_eq!(response.brokers.len(), 3);
     broker.move_leader("t", 1, old).unwrap();
     assert_eq!(broker.leader("t", 1).unwrap(), old);
     assert!(matches!(
@@ -63,8 +63,8 @@ fn nobody_takes_the_port_of_a_stopped_node() {
 #[test]
 fn clients_are_told_of_all_nodes_and_where_they_are() {
     let broker = start(3);
-    let answer = Client::new(&broker, 2).ask(&MetadataRequest::default(), 12);
-    let told: Vec<String> = answer
+    let response = Client::new(&broker, 2).ask(&MetadataRequest::default(), 12);
+    let told: Vec<String> = response
         .brokers
         .iter()
         .map(|node| format!("{}:{}", &*node.host, node.port))
@@ -178,7 +178,7 @@ fn a_topic_is_created_when_asked_for() {
         topics: Some(vec![wish]),
         ..MetadataRequest::default()
     };
-    let answer = Client::new(&broker, 1).ask(&request, 12);
-    assert_eq!(answer.topics[0].error_code, 0);
+    let response = Client::new(&broker, 1).ask(&request, 12);
+    assert_eq!(response.topics[0].error_code, 0);
     assert_eq!(broker.topics(), BTreeMap::from([("new".to_owned(), 1)]));
 }

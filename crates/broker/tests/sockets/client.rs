@@ -111,6 +111,6 @@ pub(crate) fn fetch(name: &str, offset: i64, max_wait_ms: i32) -> FetchRequest {
 
 pub(crate) fn end_offset(broker: &EmbeddedBroker, name: &str) -> i64 {
     let node = broker.leader(name, 0).unwrap();
-    let answer = Client::new(broker, node).ask(&fetch(name, 0, 0), 12);
-    answer.responses[0].partitions[0].high_watermark
+    let response = Client::new(broker, node).ask(&fetch(name, 0, 0), 12);
+    response.responses[0].partitions[0].high_watermark
 }

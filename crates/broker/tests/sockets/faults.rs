@@ -20,8 +20,8 @@ fn faults_reach_the_socket() {
         .on(ApiKey::PRODUCE)
         .topic("t")
         .then_fail(ErrorCode::NOT_ENOUGH_REPLICAS);
-    let answer = client.ask(&produce("t", -1, b"x"), 12);
-    let code = answer.responses[0].partition_responses[0].error_code;
+    let response = client.ask(&produce("t", -1, b"x"), 12);
+    let code = response.responses[0].partition_responses[0].error_code;
     assert_eq!(ErrorCode(code), ErrorCode::NOT_ENOUGH_REPLICAS);
     assert_eq!(faults.hits(fail), Some(1));
 
@@ -48,7 +48,7 @@ fn faults_reach_the_socket() {
 }
 
 #[test]
-fn a_silent_connection_lives_and_never_answers_while_others_do() {
+fn a_silent_connection_lives_and_never_responds_while_others_do() {
     let broker = start(1);
     topic(&broker, "t");
     let fault = broker

@@ -26,9 +26,9 @@ fn pipelined_requests_are_answered_in_order_though_one_waits() {
     assert_eq!(client.receive::<MetadataRequest>(12).0, 1);
     assert_eq!(client.receive::<FetchRequest>(12).0, 2);
     assert_eq!(client.receive::<MetadataRequest>(12).0, 3);
-    let (id, answer) = client.receive::<FetchRequest>(12);
+    let (id, response) = client.receive::<FetchRequest>(12);
     assert_eq!(
-        (id, answer.responses[0].partitions[0].high_watermark),
+        (id, response.responses[0].partitions[0].high_watermark),
         (5, 1)
     );
 }
@@ -45,9 +45,9 @@ fn a_long_poll_is_woken_by_another_connections_record() {
         writer.ask(&produce("t", 1, b"x"), 12).responses[0].partition_responses[0].error_code,
         0
     );
-    let (_, answer) = reader.receive::<FetchRequest>(12);
+    let (_, response) = reader.receive::<FetchRequest>(12);
     assert!(
-        !answer.responses[0].partitions[0]
+        !response.responses[0].partitions[0]
             .records
             .clone()
             .unwrap()
@@ -68,11 +68,11 @@ fn large_batches_come_back_byte_for_byte() {
         .map(|size| (0..*size).map(|index| (index % 251) as u8).collect())
         .collect();
     for value in &values {
-        let answer = client.ask(&produce("t", -1, value), 12);
-        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+        let response = client.ask(&produce("t", -1, value), 12);
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     }
-    let answer = client.ask(&fetch("t", 0, 0), 12);
-    let records = answer.responses[0].partitions[0].records.clone().unwrap();
+    let response = client.ask(&fetch("t", 0, 0), 12);
+    let records = response.responses[0].partitions[0].records.clone().unwrap();
     let mut count = 0;
     for (value, raw) in values.iter().zip(thalweg_records::batches(records)) {
         let raw = raw.unwrap();
@@ -118,9 +118,9 @@ fn frames_may_come_in_any_pieces() {
         thread::yield_now();
     }
     for offset in 0..3 {
-        let (_, answer) = client.receive::<ProduceRequest>(12);
+        let (_, response) = client.receive::<ProduceRequest>(12);
         assert_eq!(
-            answer.responses[0].partition_responses[0].base_offset,
+            response.responses[0].partition_responses[0].base_offset,
             offset
         );
     }
@@ -159,7 +159,7 @@ fn what_a_client_sent_before_it_went_away_is_served_though_its_long_poll_waits()
 }
 
 #[test]
-fn a_client_that_never_reads_its_answers_is_cut_off_and_frees_them() {
+fn a_client_that_never_reads_its_responses_is_cut_off_and_frees_them() {
     let options = [("connections.max.idle.ms", "300")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = BrokerConfig {

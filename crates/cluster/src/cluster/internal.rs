@@ -132,24 +132,24 @@ impl Cluster {
         result: Result<ResponseBody, RequestError>,
         now: Instant,
     ) {
-        let answer = result
+        let response = result
             .ok()
             .and_then(|body| body.decode::<MetadataRequest>().ok());
-        let Some(answer) = answer else {
+        let Some(response) = response else {
             return self.requests.failed(now);
         };
-        if ErrorCode(answer.error_code) == ErrorCode::REBOOTSTRAP_REQUIRED {
+        if ErrorCode(response.error_code) == ErrorCode::REBOOTSTRAP_REQUIRED {
             self.requests.failed(now);
             if self.config.rebootstrap {
                 self.rebootstrap(now);
             }
             return;
         }
-        if answer.brokers.is_empty() {
+        if response.brokers.is_empty() {
             // A broker that is starting up knows no brokers yet. Our own metadata is better.
             return self.requests.failed(now);
         }
-        if let Some(error) = self.not_allowed(&answer) {
+        if let Some(error) = self.not_allowed(&response) {
             // The metadata before this response stays. No call waits for another response.
             self.requests.failed(now);
             let error = Arc::new(error);
@@ -158,7 +158,7 @@ impl Cluster {
             return;
         }
         self.connections.metrics().metadata_updated(now);
-        let outcome = merge(&self.metadata, &answer, query.scope);
+        let outcome = merge(&self.metadata, &response, query.scope);
         for (name, error) in outcome.snapshot.topic_errors() {
             if error == ErrorCode::INVALID_TOPIC_EXCEPTION {
                 self.requests.forget(name);
@@ -166,14 +166,14 @@ impl Cluster {
         }
         self.requests
             .succeeded(outcome.changed, outcome.incomplete, now);
-        self.shared.note_answered(query.answers);
+        self.shared.note_answered(query.responses);
         self.forget_fatal();
         self.install(Arc::new(outcome.snapshot));
     }
 
     /// Returns the first broker to whose host the options do not allow a connection.
-    fn not_allowed(&self, answer: &MetadataResponse) -> Option<ConnectionError> {
-        let mut brokers = answer.brokers.iter();
+    fn not_allowed(&self, response: &MetadataResponse) -> Option<ConnectionError> {
+        let mut brokers = response.brokers.iter();
         brokers.find_map(|broker| {
             let port = u16::try_from(broker.port).unwrap_or(0);
             self.nodes
@@ -223,13 +223,13 @@ impl Cluster {
         result: Result<ResponseBody, RequestError>,
         now: Instant,
     ) {
-        let answer = result
+        let response = result
             .ok()
             .and_then(|body| body.decode::<FindCoordinatorRequest>().ok());
-        let Some(answer) = answer else {
+        let Some(response) = response else {
             return self.coordinators.failed(key, now);
         };
-        if let Some((node, address)) = self.coordinators.answered(key, &answer, now)
+        if let Some((node, address)) = self.coordinators.answered(key, &response, now)
             && self.nodes.address(node).is_none()
         {
             self.nodes.learn(node, address);

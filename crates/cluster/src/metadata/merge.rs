@@ -18,7 +18,7 @@ use crate::request::NodeId;
 
 /// A known topic survives fewer than this many responses that omit it (a restarting broker omits
 /// topics).
-const MISSING_ANSWERS_MAX: u32 = 3;
+const MISSING_RESPONSES_MAX: u32 = 3;
 
 /// Which topics a response covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,11 @@ pub(crate) struct MergeOutcome {
     pub(crate) incomplete: bool,
 }
 
-pub(crate) fn merge(old: &Metadata, answer: &MetadataResponse, scope: MergeScope) -> MergeOutcome {
+pub(crate) fn merge(
+    old: &Metadata,
+    response: &MetadataResponse,
+    scope: MergeScope,
+) -> MergeOutcome {
     let mut new = match scope {
         MergeScope::Partial => old.clone(),
         MergeScope::Full => Metadata {
@@ -48,14 +52,14 @@ pub(crate) fn merge(old: &Metadata, answer: &MetadataResponse, scope: MergeScope
             ..Metadata::default()
         },
     };
-    new.cluster_id = match &answer.cluster_id {
+    new.cluster_id = match &response.cluster_id {
         Some(told) if old.cluster_id.as_ref() != Some(told) => Some(told.detached()),
         _ => old.cluster_id.clone(),
     };
-    new.controller = Some(answer.controller_id).filter(|&id| id >= 0);
-    new.nodes = nodes(answer, old);
+    new.controller = Some(response.controller_id).filter(|&id| id >= 0);
+    new.nodes = nodes(response, old);
     let mut incomplete = false;
-    for told in &answer.topics {
+    for told in &response.topics {
         incomplete |= merge_topic(&mut new, old, told);
     }
     let changed = new != *old;
@@ -67,8 +71,8 @@ pub(crate) fn merge(old: &Metadata, answer: &MetadataResponse, scope: MergeScope
     }
 }
 
-fn nodes(answer: &MetadataResponse, old: &Metadata) -> BTreeMap<NodeId, Arc<Node>> {
-    let told = answer.brokers.iter().take(NODES_MAX).map(|broker| {
+fn nodes(response: &MetadataResponse, old: &Metadata) -> BTreeMap<NodeId, Arc<Node>> {
+    let told = response.brokers.iter().take(NODES_MAX).map(|broker| {
         let node = Node {
             id: broker.node_id,
             host: broker.host.clone(),
@@ -114,9 +118,11 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
     let lost =
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION == error || ErrorCode::UNKNOWN_TOPIC_ID == error;
     match known {
-        Some(topic) if error.is_retriable() && topic.missing_answers + 1 < MISSING_ANSWERS_MAX => {
+        Some(topic)
+            if error.is_retriable() && topic.missing_responses + 1 < MISSING_RESPONSES_MAX =>
+        {
             let mut topic = Topic::clone(topic);
-            topic.missing_answers += u32::from(lost);
+            topic.missing_responses += u32::from(lost);
             insert(new, known, topic);
         }
         Some(topic) => {
@@ -199,7 +205,7 @@ fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -
         id,
         is_internal: told.is_internal,
         partitions,
-        missing_answers: 0,
+        missing_responses: 0,
     }
 }
 

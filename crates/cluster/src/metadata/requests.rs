@@ -21,7 +21,7 @@ pub(crate) struct MetadataQuery {
     /// `None` means all topics that exist.
     pub(crate) topics: Option<Vec<Str>>,
     /// The response settles the numbered refreshes of other threads up to this number.
-    pub(crate) answers: u64,
+    pub(crate) responses: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -199,14 +199,14 @@ impl Requests {
             MetadataQuery {
                 scope: MergeScope::Full,
                 topics,
-                answers: self.asked,
+                responses: self.asked,
             }
         } else {
             let topics = std::mem::take(&mut self.new_topics).into_iter().collect();
             MetadataQuery {
                 scope: MergeScope::Partial,
                 topics: Some(topics),
-                answers: 0,
+                responses: 0,
             }
         };
         self.want(now);

@@ -24,7 +24,7 @@ fn bench(allowed: &[&str], hosts: &[&str]) -> Bench {
     };
     let mut bench = Bench::new(settings);
     bench.accept_next();
-    bench.answer_metadata(&advertising(hosts));
+    bench.respond_with_metadata(&advertising(hosts));
     bench
 }
 
@@ -57,7 +57,7 @@ fn scenario_108_metadata_with_a_host_that_is_not_allowed_is_refused() {
     );
     // It asks again after a backoff.
     bench.advance_to_deadline(Duration::from_secs(2));
-    bench.answer_metadata(&advertising(&["b1.example.com", "b2.example.com"]));
+    bench.respond_with_metadata(&advertising(&["b1.example.com", "b2.example.com"]));
     assert!(bench.cluster.is_bootstrapped());
     assert!(bench.cluster.shared_metadata().fatal_error().is_none());
     let to = connects_to(&mut bench, 1);
@@ -70,10 +70,10 @@ fn scenario_108_a_client_that_knows_its_brokers_keeps_them() {
     bench.cluster.request_update();
     bench.advance_to_deadline(Duration::from_secs(2));
     bench.accept_next();
-    bench.answer_metadata(&advertising(&["b1", "127.0.0.1"]));
+    bench.respond_with_metadata(&advertising(&["b1", "127.0.0.1"]));
     assert!(bench.cluster.shared_metadata().fatal_error().is_some());
     bench.advance_to_deadline(Duration::from_secs(2));
-    bench.answer_metadata(&advertising(&["b1", "b2"]));
+    bench.respond_with_metadata(&advertising(&["b1", "b2"]));
     assert!(bench.cluster.fatal_error().is_none());
     assert_eq!(connects_to(&mut bench, 2).as_deref(), Some("b2:9092"));
 }
@@ -102,7 +102,7 @@ fn scenario_108_a_coordinator_on_such_a_host_gets_no_connection() {
         coordinators: vec![found],
         ..Default::default()
     };
-    bench.answer::<FindCoordinatorRequest>(&asked, &response);
+    bench.respond::<FindCoordinatorRequest>(&asked, &response);
     assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(7));
     assert_eq!(connects_to(&mut bench, 7), None);
     let Some(ConnectionError::HostNotAllowed { node, address, .. }) =
@@ -117,7 +117,7 @@ fn scenario_108_a_coordinator_on_such_a_host_gets_no_connection() {
 fn without_the_option_any_host_is_allowed() {
     let mut bench = Bench::new(config("boot:9092"));
     bench.accept_next();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert_eq!(connects_to(&mut bench, 1).as_deref(), Some("n1:9092"));
 }
 
@@ -138,7 +138,7 @@ fn scenario_108_a_hundred_thousand_nodes_are_cut_to_ten_thousand() {
         .cluster
         .add_topic("t", bench.now)
         .expect("a good name");
-    bench.answer_metadata(&response);
+    bench.respond_with_metadata(&response);
     assert_eq!(bench.cluster.metadata().nodes().len(), 10_000);
     // A new leader cannot add another one.
     let hint = LeaderHint {

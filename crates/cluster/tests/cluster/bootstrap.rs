@@ -17,7 +17,7 @@ fn connects_to_a_bootstrap_address_at_once_and_asks_for_the_brokers() {
     let attempt = bench.accept_next();
     assert_eq!((attempt.node, attempt.to.as_str()), (-1, "boot:9092"));
     assert!(!bench.cluster.is_bootstrapped());
-    let asked = bench.answer_metadata(&brokers(3, &[]));
+    let asked = bench.respond_with_metadata(&brokers(3, &[]));
     assert_eq!(asked.topics, Some(vec![]), "brokers only");
     assert!(bench.cluster.is_bootstrapped());
     let hosts: Vec<_> = bench
@@ -68,7 +68,7 @@ fn an_address_that_is_silent_is_hedged_by_another() {
     bench.advance_to_deadline(Duration::from_secs(1));
     let second = bench.accept_next();
     assert_ne!(silent.to, second.to);
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(bench.cluster.is_bootstrapped());
 }
 
@@ -121,7 +121,7 @@ fn a_wrong_password_is_fatal_at_once_and_cured_by_a_success() {
         "the second password comes after {waited:?}, so that no directory locks the account"
     );
     bench.accept_next();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(bench.cluster.fatal_error().is_none());
     assert!(bench.cluster.shared_metadata().fatal_error().is_none());
 }
@@ -143,7 +143,7 @@ fn missing_credentials_fail_calls_only_while_no_connection_works() {
     assert!(bench.cluster.shared_metadata().fatal_error().is_some());
     bench.advance_to_deadline(Duration::from_millis(60));
     bench.accept_next();
-    bench.answer_metadata(&brokers(2, &[]));
+    bench.respond_with_metadata(&brokers(2, &[]));
     assert!(bench.cluster.shared_metadata().fatal_error().is_none());
 
     assert!(!bench.cluster.is_ready(2, Purpose::General, bench.now));
@@ -187,7 +187,7 @@ fn a_broker_that_accepts_and_closes_is_backed_off_from() {
 fn the_bootstrap_connection_goes_on_as_the_node_it_leads_to() {
     let mut bench = Bench::new(config("n1:9092"));
     bench.accept_next();
-    bench.answer_metadata(&brokers(2, &[]));
+    bench.respond_with_metadata(&brokers(2, &[]));
     assert!(
         bench.cluster.is_ready(1, Purpose::General, bench.now),
         "no second connection"
@@ -201,7 +201,7 @@ fn the_bootstrap_connection_goes_on_as_the_node_it_leads_to() {
 fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
     let mut bench = Bench::new(config("boot:9092"));
     let boot = bench.accept_next();
-    bench.answer_metadata(&brokers(2, &[]));
+    bench.respond_with_metadata(&brokers(2, &[]));
     // The metadata is stale, and neither node can be reached.
     bench.advance(Duration::from_secs(1));
     bench.cluster.request_update();
@@ -217,7 +217,8 @@ fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
     // KIP-899: the connection to the bootstrap address still exists, so the request goes there.
     let asked = bench.take_write(thalweg_protocol::ApiKey::METADATA);
     assert_eq!(asked.conn, boot.conn);
-    bench.answer::<thalweg_protocol::messages::metadata::MetadataRequest>(&asked, &brokers(3, &[]));
+    bench
+        .respond::<thalweg_protocol::messages::metadata::MetadataRequest>(&asked, &brokers(3, &[]));
     assert_eq!(bench.cluster.metadata().nodes().len(), 3);
 }
 
@@ -226,12 +227,12 @@ fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
 fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
     let mut bench = Bench::new(config("boot:9092"));
     bench.accept_next();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     let group = bench.ready(1, Purpose::Group);
     bench.advance(Duration::from_secs(1));
     bench.cluster.request_update();
     bench.turn();
-    // The node accepts the connection, but never answers Metadata.
+    // The node accepts the connection, but never responds to Metadata.
     let trigger = bench.cluster.config().metadata_recovery_rebootstrap_trigger;
     let start = bench.now;
     while !bench.closes.contains(&group.conn) {
@@ -252,7 +253,7 @@ fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
     }
     let attempt = bench.accept_next();
     assert_eq!((attempt.node, attempt.to.as_str()), (-1, "boot:9092"));
-    bench.answer_metadata(&brokers(3, &[]));
+    bench.respond_with_metadata(&brokers(3, &[]));
     assert_eq!(bench.cluster.metadata().nodes().len(), 3);
 }
 
@@ -260,7 +261,7 @@ fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
 fn starts_again_when_the_nodes_swallow_all_packets() {
     let mut bench = Bench::new(config("boot:9092"));
     let boot = bench.accept_next();
-    bench.answer_metadata(&brokers(3, &[]));
+    bench.respond_with_metadata(&brokers(3, &[]));
     bench.event(Event::Disconnected {
         conn: boot.conn,
         error: ConnectionError::ClosedByPeer,
@@ -304,7 +305,7 @@ fn times_that_are_too_short_to_connect_in_are_longer() {
     };
     let mut bench = Bench::new(settings);
     bench.accept_next();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(bench.cluster.is_bootstrapped() && bench.closes.is_empty());
 }
 
@@ -317,9 +318,9 @@ fn starts_again_when_a_broker_says_so() {
     bench.advance(Duration::from_secs(1));
     bench.cluster.request_update();
     bench.turn();
-    let mut answer = brokers(1, &[]);
-    answer.error_code = ErrorCode::REBOOTSTRAP_REQUIRED.0;
-    bench.answer_metadata(&answer);
+    let mut response = brokers(1, &[]);
+    response.error_code = ErrorCode::REBOOTSTRAP_REQUIRED.0;
+    bench.respond_with_metadata(&response);
     assert!(bench.closes.len() >= 2, "both connections are given up");
     bench.advance(Duration::from_secs(1));
     assert!(bench.attempts.iter().any(|attempt| attempt.node == -1));
@@ -331,7 +332,7 @@ fn rebootstrap_can_be_switched_off() {
     settings.rebootstrap = false;
     let mut bench = Bench::new(settings);
     let boot = bench.accept_next();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     bench.event(Event::Disconnected {
         conn: boot.conn,
         error: ConnectionError::ClosedByPeer,
@@ -349,11 +350,11 @@ fn rebootstrap_can_be_switched_off() {
 fn metadata_without_brokers_is_a_failed_update() {
     let mut bench = Bench::new(config("boot:9092"));
     bench.accept_next();
-    bench.answer_metadata(&brokers(0, &[]));
+    bench.respond_with_metadata(&brokers(0, &[]));
     assert!(!bench.cluster.is_bootstrapped());
     assert!(bench.writes.is_empty(), "not asked again at once");
     bench.advance_to_deadline(Duration::from_millis(130));
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(bench.cluster.is_bootstrapped());
 }
 
@@ -386,6 +387,6 @@ fn a_node_that_is_too_old_for_the_options_is_an_error_and_no_panic() {
         }
     }
     bench.accept_next();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(bench.cluster.fatal_error().is_none());
 }

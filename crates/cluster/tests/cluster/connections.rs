@@ -177,7 +177,7 @@ fn late_news_of_an_old_connection_is_ignored() {
     });
     assert_eq!(bench.responses.len(), 1);
     assert!(matches!(&bench.responses[0], (failed, Err(_)) if *failed == id));
-    bench.answer_heartbeat(&written);
+    bench.respond_to_heartbeat(&written);
     let error = ConnectionError::ClosedByPeer;
     bench.event(Event::Disconnected {
         conn: old.conn,
@@ -227,7 +227,7 @@ fn a_node_that_moved_is_connected_at_its_new_address_at_once() {
     }
     let mut moved = brokers(1, &[]);
     moved.brokers[0].port = 9999;
-    bench.answer_metadata(&moved);
+    bench.respond_with_metadata(&moved);
     assert!(bench.closes.contains(&old.conn));
     let new = bench
         .attempts

@@ -35,7 +35,7 @@ fn tell(bench: &mut Bench, asked: &Written, node: i32, error: ErrorCode) {
         coordinators: vec![coordinator],
         ..Default::default()
     };
-    bench.answer::<FindCoordinatorRequest>(asked, &response);
+    bench.respond::<FindCoordinatorRequest>(asked, &response);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn old_brokers_are_asked_by_the_old_form() {
         node_id: 1,
         ..FindCoordinatorResponse::default()
     };
-    bench.answer::<FindCoordinatorRequest>(&asked, &response);
+    bench.respond::<FindCoordinatorRequest>(&asked, &response);
     assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(1));
 }
 
@@ -166,7 +166,7 @@ fn one_that_the_metadata_does_not_list_is_looked_for_again() {
     tell(&mut bench, &asked, 7, ErrorCode::NONE);
     bench.cluster.request_update();
     bench.advance(Duration::from_secs(1));
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(7));
     assert!(!bench.cluster.is_ready(7, Purpose::Group, bench.now));
     bench.turn();
@@ -177,14 +177,14 @@ fn one_that_the_metadata_does_not_list_is_looked_for_again() {
         "bug 21: stuck in a rolling update"
     );
     bench.advance(Duration::from_millis(130));
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     let asked = bench.take_write(ApiKey::FIND_COORDINATOR);
     tell(&mut bench, &asked, 1, ErrorCode::NONE);
     assert!(bench.ready(1, Purpose::Group).to.starts_with("n1"));
 }
 
 #[test]
-fn is_asked_for_again_after_an_answer_about_something_else() {
+fn is_asked_for_again_after_a_response_about_something_else() {
     let mut bench = Bench::bootstrapped(2);
     let asked = ask(&mut bench);
     let response = FindCoordinatorResponse {
@@ -195,7 +195,7 @@ fn is_asked_for_again_after_an_answer_about_something_else() {
         }],
         ..Default::default()
     };
-    bench.answer::<FindCoordinatorRequest>(&asked, &response);
+    bench.respond::<FindCoordinatorRequest>(&asked, &response);
     bench.advance(Duration::from_secs(1));
     bench.take_write(ApiKey::FIND_COORDINATOR);
 }

@@ -41,10 +41,10 @@ fn is_freed(watch: &Weak<()>) -> bool {
     watch.upgrade().is_none()
 }
 
-/// Answers a request. The returned reference shows whether the response's frame is freed.
-fn answer<R: Request>(bench: &mut Bench, to: &Written, response: &R::Response) -> Weak<()> {
+/// Responds to a request. The returned reference shows whether the response's frame is freed.
+fn respond<R: Request>(bench: &mut Bench, to: &Written, response: &R::Response) -> Weak<()> {
     let bytes = frame::encode_response(to.key, to.version, to.correlation_id, response)
-        .expect("the test's answer is good");
+        .expect("the test's response is good");
     let (frame, watch) = watched(bytes);
     bench.event(Event::Frame {
         conn: to.conn,
@@ -53,16 +53,16 @@ fn answer<R: Request>(bench: &mut Bench, to: &Written, response: &R::Response) -
     watch
 }
 
-fn answer_metadata(bench: &mut Bench, response: &MetadataResponse) -> Weak<()> {
+fn respond_with_metadata(bench: &mut Bench, response: &MetadataResponse) -> Weak<()> {
     bench.cluster.request_update();
     bench.advance(std::time::Duration::from_secs(2));
     connect(bench);
     let written = bench.take_write(ApiKey::METADATA);
-    answer::<MetadataRequest>(bench, &written, response)
+    respond::<MetadataRequest>(bench, &written, response)
 }
 
 #[test]
-fn metadata_frees_the_answers_that_it_came_from() {
+fn metadata_frees_the_responses_that_it_came_from() {
     let mut bench = Bench::bootstrapped(3);
     let partitions = [(1, 5), (2, 5)];
     let mut told = brokers(
@@ -73,7 +73,7 @@ fn metadata_frees_the_answers_that_it_came_from() {
         ],
     );
     told.brokers[0].rack = Some(Str::from("rack"));
-    let first = answer_metadata(&mut bench, &told);
+    let first = respond_with_metadata(&mut bench, &told);
     assert!(bench.cluster.metadata().topic("t").is_some(), "it is taken");
     assert!(bench.cluster.metadata().topic_error("refused").is_some());
     assert!(is_freed(&first));
@@ -92,15 +92,15 @@ fn metadata_frees_the_answers_that_it_came_from() {
     let before = places(&bench);
     // Another epoch makes a different topic of the same name.
     told.topics[0].partitions[0].leader_epoch += 1;
-    let second = answer_metadata(&mut bench, &told);
+    let second = respond_with_metadata(&mut bench, &told);
     assert!(is_freed(&second));
     assert_eq!(places(&bench), before, "equal strings are kept, not copied");
 }
 
 #[test]
-fn a_leader_hint_frees_the_answer_that_named_it() {
+fn a_leader_hint_frees_the_response_that_named_it() {
     let mut bench = Bench::bootstrapped(1);
-    answer_metadata(&mut bench, &brokers(1, &[topic("t", 1, &[(1, 5)])]));
+    respond_with_metadata(&mut bench, &brokers(1, &[topic("t", 1, &[(1, 5)])]));
     let (bytes, watch) = watched(b"trackn7".to_vec());
     let text = |range| Str::from_utf8(bytes.slice(range)).expect("UTF-8");
     let hint = LeaderHint {
@@ -123,7 +123,7 @@ fn a_leader_hint_frees_the_answer_that_named_it() {
 }
 
 #[test]
-fn a_refusal_to_name_a_coordinator_frees_the_answer() {
+fn a_refusal_to_name_a_coordinator_frees_the_response() {
     let mut bench = Bench::bootstrapped(1);
     let kind = CoordinatorType::Group;
     let found = bench.cluster.coordinator(kind, "g");
@@ -140,7 +140,7 @@ fn a_refusal_to_name_a_coordinator_frees_the_answer() {
         }],
         ..FindCoordinatorResponse::default()
     };
-    let watch = answer::<FindCoordinatorRequest>(&mut bench, &written, &response);
+    let watch = respond::<FindCoordinatorRequest>(&mut bench, &written, &response);
     let Coordinator::Failed { message, .. } = bench.cluster.coordinator(kind, "g") else {
         panic!("it was refused");
     };
@@ -149,7 +149,7 @@ fn a_refusal_to_name_a_coordinator_frees_the_answer() {
 }
 
 #[test]
-fn the_features_of_a_broker_free_the_answer_that_named_them() {
+fn the_features_of_a_broker_free_the_response_that_named_them() {
     let response = ApiVersionsResponse {
         finalized_features_epoch: 1,
         finalized_features: vec![FinalizedFeatureKey {
@@ -161,7 +161,9 @@ fn the_features_of_a_broker_free_the_answer_that_named_them() {
     };
     let version = 3;
     let mut bytes = Vec::new();
-    response.encode(&mut bytes, version).expect("a good answer");
+    response
+        .encode(&mut bytes, version)
+        .expect("a good response");
     let (frame, watch) = watched(bytes);
     let decoded = ApiVersionsResponse::decode(&mut Reader::new(frame), version);
     let versions = ApiVersions::from_response(&decoded.expect("our own bytes"));

@@ -53,7 +53,7 @@ fn a_leader_hint_is_taken_if_it_is_newer() {
 }
 
 #[test]
-fn all_hints_of_an_answer_make_one_snapshot() {
+fn all_hints_of_a_response_make_one_snapshot() {
     let partitions = vec![(1, 5); 4];
     let mut bench = knowing(&[topic("t", 1, &partitions), topic("u", 2, &partitions)]);
     let before = bench.cluster.metadata().version;

@@ -22,7 +22,7 @@ pub(crate) fn knowing(topics: &[MetadataResponseTopic]) -> Bench {
     }
     bench.turn();
     connect(&mut bench);
-    bench.answer_metadata(&brokers(3, topics));
+    bench.respond_with_metadata(&brokers(3, topics));
     bench
 }
 
@@ -41,12 +41,12 @@ fn names(request: &MetadataRequest) -> Vec<String> {
         .collect()
 }
 
-/// Requests a full update and answers it.
+/// Requests a full update and responds to it.
 pub(crate) fn update(bench: &mut Bench, topics: &[MetadataResponseTopic]) -> MetadataRequest {
     bench.cluster.request_update();
     bench.advance(Duration::from_secs(2));
     connect(bench);
-    bench.answer_metadata(&brokers(3, topics))
+    bench.respond_with_metadata(&brokers(3, topics))
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_new_topic_is_asked_for_at_once_and_alone() {
         .add_topic("new", bench.now)
         .expect("a good name");
     bench.turn();
-    let asked = bench.answer_metadata(&brokers(3, &[topic("new", 2, &[(2, 0), (3, 0)])]));
+    let asked = bench.respond_with_metadata(&brokers(3, &[topic("new", 2, &[(2, 0), (3, 0)])]));
     assert_eq!(names(&asked), ["new"], "a partial update");
     let metadata = bench.cluster.metadata();
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_partial_update_does_not_make_the_rest_younger() {
         .expect("a good name");
     bench.turn();
     connect(&mut bench);
-    bench.answer_metadata(&brokers(3, &[topic("new", 2, &[(2, 0)])]));
+    bench.respond_with_metadata(&brokers(3, &[topic("new", 2, &[(2, 0)])]));
     bench.advance(age / 2);
     connect(&mut bench);
     let asked: MetadataRequest = bench.take_write(ApiKey::METADATA).decode();
@@ -103,7 +103,7 @@ fn an_update_that_is_asked_for_waits_its_backoff() {
     bench.turn();
     assert!(bench.writes.is_empty(), "the last response is too recent");
     bench.advance(Duration::from_millis(130));
-    bench.answer_metadata(&brokers(3, &[topic("t", 1, &[(1, 0)])]));
+    bench.respond_with_metadata(&brokers(3, &[topic("t", 1, &[(1, 0)])]));
     let mut waits = Vec::new();
     for _ in 0..6 {
         bench.cluster.request_update();
@@ -113,7 +113,7 @@ fn an_update_that_is_asked_for_waits_its_backoff() {
             bench.advance_to_deadline(Duration::from_secs(2));
         }
         waits.push(bench.now - start);
-        bench.answer_metadata(&brokers(3, &[topic("t", 1, &[(1, 0)])]));
+        bench.respond_with_metadata(&brokers(3, &[topic("t", 1, &[(1, 0)])]));
     }
     assert!(
         waits[5] > waits[0] * 4,
@@ -195,7 +195,7 @@ fn without_topic_ids_the_epochs_decide() {
 
 /// Scenario 5.
 #[test]
-fn a_topic_that_a_restarting_broker_omits_stays_for_some_answers() {
+fn a_topic_that_a_restarting_broker_omits_stays_for_some_responses() {
     let mut bench = knowing(&[topic("t", 1, &[(1, 0)])]);
     let missing = failed_topic("t", ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     for _ in 0..2 {
@@ -241,7 +241,7 @@ fn a_topic_with_an_index_beyond_its_partitions_is_not_believed() {
     }
     update(&mut bench, &[topic("t", 1, &[(3, 6), (3, 6)])]);
     let leader = bench.cluster.metadata().leader("t", 1);
-    assert_eq!(leader, Some(3), "a sound answer is taken again");
+    assert_eq!(leader, Some(3), "a sound response is taken again");
 }
 
 #[test]
@@ -294,11 +294,11 @@ fn a_refused_topic_is_told_and_an_unknown_one_asked_for_again() {
     }
     bench.turn();
     connect(&mut bench);
-    let answer = [
+    let response = [
         failed_topic("secret", ErrorCode::TOPIC_AUTHORIZATION_FAILED),
         failed_topic("later", ErrorCode::LEADER_NOT_AVAILABLE),
     ];
-    bench.answer_metadata(&brokers(1, &answer));
+    bench.respond_with_metadata(&brokers(1, &response));
     let shared = std::sync::Arc::clone(bench.cluster.shared_metadata());
     let refused = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
     assert!(matches!(shared.lookup("secret"), TopicLookup::Refused(code) if code == refused));
@@ -310,7 +310,7 @@ fn a_refused_topic_is_told_and_an_unknown_one_asked_for_again() {
     bench.turn();
     assert!(bench.writes.is_empty(), "not before the backoff");
     bench.advance_to_deadline(Duration::from_millis(130));
-    let asked = bench.answer_metadata(&brokers(1, &[topic("later", 1, &[(1, 0)])]));
+    let asked = bench.respond_with_metadata(&brokers(1, &[topic("later", 1, &[(1, 0)])]));
     assert_eq!(names(&asked), ["later"]);
     assert!(matches!(shared.lookup("later"), TopicLookup::Known(_)));
 }
@@ -329,17 +329,17 @@ fn a_new_topic_does_not_wait_for_the_backoff_of_a_missing_one() {
     };
     add(&mut bench, "mistyped");
     connect(&mut bench);
-    bench.answer_metadata(&brokers(1, &missing));
+    bench.respond_with_metadata(&brokers(1, &missing));
     for _ in 0..5 {
         add(&mut bench, "mistyped");
         assert!(bench.writes.is_empty(), "not before the backoff");
         while bench.writes.is_empty() {
             bench.advance_to_deadline(Duration::from_secs(2));
         }
-        bench.answer_metadata(&brokers(1, &missing));
+        bench.respond_with_metadata(&brokers(1, &missing));
     }
     add(&mut bench, "new");
-    let asked = bench.answer_metadata(&brokers(1, &[topic("new", 1, &[(1, 0)])]));
+    let asked = bench.respond_with_metadata(&brokers(1, &[topic("new", 1, &[(1, 0)])]));
     assert_eq!(names(&asked), ["new"]);
 }
 
@@ -383,7 +383,7 @@ fn all_topics_are_asked_for_by_a_pattern_subscription() {
     bench.cluster.set_all_topics(true);
     bench.turn();
     connect(&mut bench);
-    let asked = bench.answer_metadata(&brokers(1, &[topic("a", 1, &[(1, 0)])]));
+    let asked = bench.respond_with_metadata(&brokers(1, &[topic("a", 1, &[(1, 0)])]));
     assert_eq!(asked.topics, None);
     assert_eq!(bench.cluster.metadata().topics().len(), 1);
 }
@@ -416,7 +416,7 @@ fn waiters_hear_of_each_publication_once() {
         .expect("a good name");
     bench.turn();
     connect(&mut bench);
-    bench.answer_metadata(&brokers(1, &[topic("t", 1, &[(1, 0)])]));
+    bench.respond_with_metadata(&brokers(1, &[topic("t", 1, &[(1, 0)])]));
     assert_eq!(count.0.load(Ordering::Relaxed), 1);
     assert!(
         !shared.wait_for_change(seen, &waker),
@@ -426,7 +426,7 @@ fn waiters_hear_of_each_publication_once() {
 }
 
 #[test]
-fn what_was_in_flight_is_no_answer_to_a_refresh_that_was_asked_for_later() {
+fn what_was_in_flight_is_no_response_to_a_refresh_that_was_asked_for_later() {
     let mut bench = Bench::bootstrapped(1);
     let shared = std::sync::Arc::clone(bench.cluster.shared_metadata());
     bench.advance(Duration::from_secs(1));
@@ -436,9 +436,9 @@ fn what_was_in_flight_is_no_answer_to_a_refresh_that_was_asked_for_later() {
         bench.accept_next();
     }
     let number = shared.request_update();
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(!shared.is_answered(number));
     bench.advance(Duration::from_secs(2));
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     assert!(shared.is_answered(number));
 }

@@ -97,7 +97,7 @@ fn connections_requests_and_bytes_are_counted_for_all_and_by_node() {
         of("successful-authentication-total").abs() < 1e-9,
         "no SASL"
     );
-    bench.answer_metadata(&brokers(1, &[]));
+    bench.respond_with_metadata(&brokers(1, &[]));
     bench.advance(Duration::from_secs(7));
     let groups = bench.cluster.metrics().snapshot("producer", bench.now);
     let of = |name| value(&groups, "producer-metrics", name);
@@ -137,7 +137,7 @@ fn latency_is_that_of_the_roles_requests() {
     bench.turn();
     let asked = bench.take_write(thalweg_protocol::ApiKey::METADATA);
     bench.advance(Duration::from_millis(250));
-    bench.answer::<MetadataRequest>(&asked, &brokers(1, &[]));
+    bench.respond::<MetadataRequest>(&asked, &brokers(1, &[]));
     let groups = bench.cluster.metrics().snapshot("consumer", bench.now);
     let latency = value(
         &groups,

@@ -11,17 +11,17 @@ use thalweg_protocol::{ApiKey, frame};
 use crate::support::{Bench, TIMEOUT, heartbeat};
 
 #[test]
-fn answers_come_back_to_who_asked() {
+fn responses_come_back_to_who_asked() {
     let mut bench = Bench::bootstrapped(1);
     bench.ready(1, Purpose::Fetch);
     let (first, one) = bench.send(1, Purpose::Fetch, TIMEOUT);
     let (second, two) = bench.send(1, Purpose::Fetch, TIMEOUT);
-    bench.answer_heartbeat(&one);
-    bench.answer_heartbeat(&two);
+    bench.respond_to_heartbeat(&one);
+    bench.respond_to_heartbeat(&two);
     let ids: Vec<_> = bench.responses.iter().map(|(id, _)| *id).collect();
     assert_eq!(ids, [first, second]);
     let (_, body) = bench.responses.remove(0);
-    let body = body.expect("an answer");
+    let body = body.expect("a response");
     assert_eq!(
         (body.node, body.api_key, body.version),
         (1, ApiKey::HEARTBEAT, 4)
@@ -70,7 +70,7 @@ fn a_produce_connection_takes_only_so_many() {
         first.get_or_insert(written);
     }
     assert!(!bench.cluster.is_ready(1, Purpose::Produce, bench.now));
-    bench.answer_heartbeat(&first.expect("five were sent"));
+    bench.respond_to_heartbeat(&first.expect("five were sent"));
     assert!(bench.cluster.is_ready(1, Purpose::Produce, bench.now));
 }
 
@@ -93,7 +93,7 @@ fn a_request_that_is_too_late_ends_its_connection_and_all_on_it() {
     let ids: Vec<_> = bench.responses.iter().map(|(id, _)| *id).collect();
     assert_eq!(ids, [late, neighbour], "in the order of sending");
     for (_, result) in &bench.responses {
-        let error = result.as_ref().expect_err("no answer came");
+        let error = result.as_ref().expect_err("no response came");
         assert!(error.is_retriable() && error.possibly_written());
         assert!(error.to_string().contains("5000 ms"), "{error}");
     }
@@ -118,7 +118,7 @@ fn a_wrong_correlation_id_closes_the_connection() {
     let fetch = bench.ready(1, Purpose::Fetch);
     let (_, mut written) = bench.send(1, Purpose::Fetch, TIMEOUT);
     written.correlation_id += 7;
-    bench.answer_heartbeat(&written);
+    bench.respond_to_heartbeat(&written);
     assert!(bench.closes.contains(&fetch.conn), "scenario 42");
     let error = bench.responses[0]
         .1
@@ -129,7 +129,7 @@ fn a_wrong_correlation_id_closes_the_connection() {
 
 /// Scenario 42.
 #[test]
-fn an_unsolicited_answer_closes_the_connection() {
+fn an_unsolicited_response_closes_the_connection() {
     let mut bench = Bench::bootstrapped(1);
     let fetch = bench.ready(1, Purpose::Fetch);
     let bytes = frame::encode_response(ApiKey::HEARTBEAT, 4, 9, &HeartbeatResponse::default());
@@ -147,7 +147,7 @@ fn an_unsolicited_answer_closes_the_connection() {
 }
 
 #[test]
-fn an_answer_without_a_header_closes_the_connection() {
+fn a_response_without_a_header_closes_the_connection() {
     let mut bench = Bench::bootstrapped(1);
     let fetch = bench.ready(1, Purpose::Fetch);
     bench.send(1, Purpose::Fetch, TIMEOUT);
@@ -159,7 +159,7 @@ fn an_answer_without_a_header_closes_the_connection() {
 }
 
 #[test]
-fn a_request_without_an_answer_is_done_when_it_is_written() {
+fn a_request_without_a_response_is_done_when_it_is_written() {
     let mut bench = Bench::bootstrapped(1);
     let produce = bench.ready(1, Purpose::Produce);
     let outgoing = Outgoing {
@@ -178,12 +178,12 @@ fn a_request_without_an_answer_is_done_when_it_is_written() {
     assert_eq!(result.expect("done").reader.remaining(), 0);
     // Responses to later requests are not mistaken for a response to this one.
     let (second, written) = bench.send(1, Purpose::Produce, TIMEOUT);
-    bench.answer_heartbeat(&written);
+    bench.respond_to_heartbeat(&written);
     assert_eq!(bench.responses.remove(0).0, second);
 }
 
 #[test]
-fn a_request_without_an_answer_fails_with_its_connection() {
+fn a_request_without_a_response_fails_with_its_connection() {
     let mut bench = Bench::bootstrapped(1);
     let produce = bench.ready(1, Purpose::Produce);
     let outgoing = Outgoing {
@@ -222,8 +222,8 @@ fn a_throttled_connection_holds_back_until_the_time_is_over() {
         throttle_time_ms: 300,
         ..HeartbeatResponse::default()
     };
-    bench.answer::<HeartbeatRequest>(&written, &throttled);
-    assert_eq!(bench.responses.len(), 1, "the answer itself is handed on");
+    bench.respond::<HeartbeatRequest>(&written, &throttled);
+    assert_eq!(bench.responses.len(), 1, "the response itself is handed on");
     assert!(!bench.cluster.is_ready(1, Purpose::Group, bench.now));
     bench.advance(Duration::from_millis(299));
     assert!(!bench.cluster.is_ready(1, Purpose::Group, bench.now));

@@ -76,10 +76,10 @@ fn requests_in_flight_are_answered_before_the_connection_authenticates_again() {
         !wants(&mut bench, Purpose::Produce),
         "the session has ended"
     );
-    bench.answer_heartbeat(&first);
+    bench.respond_to_heartbeat(&first);
     assert!(!wants(&mut bench, Purpose::Produce));
     assert!(bench.reauthentications.is_empty(), "one is still in flight");
-    bench.answer_heartbeat(&second);
+    bench.respond_to_heartbeat(&second);
     assert_eq!(bench.reauthentications, [conn]);
 
     assert!(!wants(&mut bench, Purpose::Produce));
@@ -240,7 +240,7 @@ fn a_refusal_closes_and_the_next_attempt_decides() {
 }
 
 #[test]
-fn a_broker_that_does_not_answer_is_left() {
+fn a_broker_that_does_not_respond_is_left() {
     let mut bench = Bench::bootstrapped(1);
     let conn = ready(&mut bench, Purpose::Produce, 10_000).conn;
     bench.advance(10 * SECOND);

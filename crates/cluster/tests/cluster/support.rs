@@ -87,7 +87,7 @@ impl Bench {
     pub(crate) fn bootstrapped(nodes: usize) -> Self {
         let mut bench = Self::new(config("boot:9092"));
         bench.accept_next();
-        bench.answer_metadata(&brokers(nodes, &[]));
+        bench.respond_with_metadata(&brokers(nodes, &[]));
         bench
     }
 
@@ -192,19 +192,19 @@ impl Bench {
         written
     }
 
-    pub(crate) fn answer<R: Request>(&mut self, to: &Written, response: &R::Response) {
+    pub(crate) fn respond<R: Request>(&mut self, to: &Written, response: &R::Response) {
         let bytes = frame::encode_response(to.key, to.version, to.correlation_id, response)
-            .expect("the test's answer is good");
+            .expect("the test's response is good");
         self.event(Event::Frame {
             conn: to.conn,
             frame: Bytes::from(bytes).slice(4..),
         });
     }
 
-    /// Answers the oldest request, which must be Metadata, and returns it.
-    pub(crate) fn answer_metadata(&mut self, response: &MetadataResponse) -> MetadataRequest {
+    /// Responds to the oldest request, which must be Metadata, and returns it.
+    pub(crate) fn respond_with_metadata(&mut self, response: &MetadataResponse) -> MetadataRequest {
         let written = self.take_write(ApiKey::METADATA);
-        self.answer::<MetadataRequest>(&written, response);
+        self.respond::<MetadataRequest>(&written, response);
         written.decode()
     }
 
@@ -239,8 +239,8 @@ impl Bench {
         (id, self.writes.pop().expect("it is written at once"))
     }
 
-    pub(crate) fn answer_heartbeat(&mut self, to: &Written) {
-        self.answer::<HeartbeatRequest>(to, &HeartbeatResponse::default());
+    pub(crate) fn respond_to_heartbeat(&mut self, to: &Written) {
+        self.respond::<HeartbeatRequest>(to, &HeartbeatResponse::default());
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) const QUIET: Duration = Duration::from_millis(50);
 /// larger: one is drained while another is decoded and a third is in flight. A response of nearly
 /// the full memory would be copied into memory that no CPU cache holds, and no part of it is
 /// usable before all of it has arrived.
-const ANSWERS_MIN: usize = 4;
+const RESPONSES_MIN: usize = 4;
 
 /// The limits of the next fetch.
 struct Share {
@@ -121,7 +121,7 @@ impl Fetcher {
         let most = partition_max
             .saturating_mul(wanted)
             .min(config.fetch_max_bytes.max(1) as usize)
-            .min((config.fetch_buffer_memory_bytes / ANSWERS_MIN).max(partition_max));
+            .min((config.fetch_buffer_memory_bytes / RESPONSES_MIN).max(partition_max));
         let free = self
             .shared
             .memory

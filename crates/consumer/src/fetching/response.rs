@@ -95,7 +95,7 @@ impl Fetcher {
         }
         self.closer_replica_answered(node);
         let frame = Arc::new(self.shared.memory.charge(frame_bytes));
-        if self.take_answer(node, response, &frame, cluster, now) {
+        if self.take_response(node, response, &frame, cluster, now) {
             self.served(node);
             self.shared.partitions.wake();
         }
@@ -171,7 +171,7 @@ impl Fetcher {
     }
 
     /// Returns true if a poll would find something.
-    fn take_answer(
+    fn take_response(
         &mut self,
         node: NodeId,
         response: FetchResponse,

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_judged_by_what_was_asked_not_by_what_is_wanted_since() {
+    fn responses_are_judged_by_what_was_asked_not_by_what_is_wanted_since() {
         let mut session = opened();
         session.want(wanted(1, 99));
         session.leave(2);

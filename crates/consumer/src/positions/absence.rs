@@ -123,7 +123,7 @@ mod tests {
             !note.look(true, 3, now),
             "it may be older than the partition"
         );
-        assert!(!note.look(true, 3, late), "the same answer");
+        assert!(!note.look(true, 3, late), "the same response");
         assert!(!note.is_confirmed());
         assert!(note.look(true, 4, late) && note.is_confirmed());
         assert!(!note.look(true, 5, late), "once");

@@ -105,22 +105,22 @@ pub(crate) fn request(config: &ConsumerConfig, targets: &[ListTarget]) -> ListOf
 }
 
 /// Returns the partitions of the response by name.
-pub(crate) fn answers(
+pub(crate) fn rows(
     response: ListOffsetsResponse,
 ) -> BTreeMap<TopicPartition, ListOffsetsPartitionResponse> {
-    let mut answers = BTreeMap::new();
+    let mut rows = BTreeMap::new();
     for topic in response.topics {
         // Detached, so that the name does not keep the frame in memory.
         let name = topic.name.detached();
-        for answer in topic.partitions {
+        for row in topic.partitions {
             let partition = TopicPartition {
                 topic: name.clone(),
-                partition: answer.partition_index,
+                partition: row.partition_index,
             };
-            answers.insert(partition, answer);
+            rows.insert(partition, row);
         }
     }
-    answers
+    rows
 }
 
 /// One lookup of the application.
@@ -268,23 +268,23 @@ fn take(
     backoff: &mut Backoff,
     now: Instant,
 ) -> Option<ConsumerError> {
-    let answers = answers(response);
+    let rows = rows(response);
     let mut problem = None;
     for &index in sent {
         let partition = &lookup.targets[index].0;
-        let Some(answer) = answers.get(partition) else {
+        let Some(row) = rows.get(partition) else {
             problem = Some(format!("the response of the broker omits {partition}"));
             continue;
         };
-        let code = ErrorCode(answer.error_code);
+        let code = ErrorCode(row.error_code);
         if code == ErrorCode::NONE {
             lookup.found.insert(
                 index,
                 ListedOffset {
                     partition: partition.clone(),
-                    offset: answer.offset,
-                    timestamp: answer.timestamp,
-                    leader_epoch: answer.leader_epoch,
+                    offset: row.offset,
+                    timestamp: row.timestamp,
+                    leader_epoch: row.leader_epoch,
                 },
             );
         } else if is_retriable(code) {

@@ -149,17 +149,17 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let answers = result.map(list_offsets::answers).unwrap_or_default();
+        let rows = result.map(list_offsets::rows).unwrap_or_default();
         for target in targets {
-            self.reset_answered(target, answers.get(&target.partition), cluster, now);
+            self.reset_found(target, rows.get(&target.partition), cluster, now);
         }
         self.shared.partitions.wake();
     }
 
-    fn reset_answered(
+    fn reset_found(
         &mut self,
         target: &ResetTarget,
-        answer: Option<&ListOffsetsPartitionResponse>,
+        row: Option<&ListOffsetsPartitionResponse>,
         cluster: &mut Cluster,
         now: Instant,
     ) {
@@ -168,12 +168,12 @@ impl Fetcher {
         let Some(state) = assigned.current_named(&target.partition, target.stamp) else {
             return;
         };
-        let code = answer.map(|answer| ErrorCode(answer.error_code));
-        match (answer, code) {
-            (Some(answer), Some(ErrorCode::NONE)) if answer.offset >= 0 => {
+        let code = row.map(|row| ErrorCode(row.error_code));
+        match (row, code) {
+            (Some(row), Some(ErrorCode::NONE)) if row.offset >= 0 => {
                 let position = FetchPosition {
-                    offset: answer.offset,
-                    leader_epoch: answer.leader_epoch,
+                    offset: row.offset,
+                    leader_epoch: row.leader_epoch,
                 };
                 assigned.enter(&target.partition, Phase::Fetching(position));
             }
@@ -245,10 +245,10 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let answers = result.map(validation::answers).unwrap_or_default();
+        let rows = result.map(validation::rows).unwrap_or_default();
         for target in targets {
-            let answer = answers.get(&target.partition);
-            match answer.map(|answer| validation::verdict(target.position, answer)) {
+            let row = rows.get(&target.partition);
+            match row.map(|row| validation::verdict(target.position, row)) {
                 Some(_) if is_planted(Bug::TruncationIgnored) => {
                     self.confirm(std::slice::from_ref(target));
                 }

@@ -59,21 +59,21 @@ pub(crate) fn request(targets: &[ValidationTarget]) -> OffsetForLeaderEpochReque
     }
 }
 
-pub(crate) fn answers(
+pub(crate) fn rows(
     response: OffsetForLeaderEpochResponse,
 ) -> BTreeMap<TopicPartition, EpochEndOffset> {
-    let mut answers = BTreeMap::new();
+    let mut rows = BTreeMap::new();
     for topic in response.topics {
         let name = topic.topic.detached();
-        for answer in topic.partitions {
+        for row in topic.partitions {
             let partition = TopicPartition {
                 topic: name.clone(),
-                partition: answer.partition,
+                partition: row.partition,
             };
-            answers.insert(partition, answer);
+            rows.insert(partition, row);
         }
     }
-    answers
+    rows
 }
 
 /// The meaning of a response for a position.
@@ -93,18 +93,18 @@ pub(crate) fn may_be_replaced(target: &ValidationTarget, responses: u32) -> bool
         && responses < OLDER_LEADER_RESPONSES
 }
 
-pub(crate) fn verdict(position: FetchPosition, answer: &EpochEndOffset) -> Verdict {
-    let code = ErrorCode(answer.error_code);
+pub(crate) fn verdict(position: FetchPosition, row: &EpochEndOffset) -> Verdict {
+    let code = ErrorCode(row.error_code);
     if code != ErrorCode::NONE {
         return Verdict::Refused(code);
     }
-    if answer.end_offset == UNDEFINED_OFFSET || answer.leader_epoch == UNDEFINED_EPOCH {
+    if row.end_offset == UNDEFINED_OFFSET || row.leader_epoch == UNDEFINED_EPOCH {
         return Verdict::Truncated(None);
     }
-    if answer.end_offset < position.offset {
+    if row.end_offset < position.offset {
         return Verdict::Truncated(Some(FetchPosition {
-            offset: answer.end_offset,
-            leader_epoch: answer.leader_epoch,
+            offset: row.end_offset,
+            leader_epoch: row.leader_epoch,
         }));
     }
     Verdict::Same

@@ -83,7 +83,7 @@ fn damage_on_the_way_heals_by_another_fetch() {
 
 /// Nothing else would explain why no records arrive.
 #[test]
-fn answers_that_cannot_be_read_are_told_of_once_and_asked_for_again() {
+fn responses_that_cannot_be_read_are_told_of_once_and_asked_for_again() {
     let mut world = World::with_topic(config(), 1, |broker| {
         broker.append("t", 0, 10, plain(0, 10));
         broker.unreadable = 3;

@@ -209,18 +209,18 @@ fn a_refused_record_stays_with_the_position_in_front_of_it() {
 #[test]
 fn results_from_before_a_seek_are_thrown_away() {
     let mut world = World::with_topic(config(), 1, |broker| fill(broker, 1, 10));
-    world.hold_answers = true;
+    world.hold_responses = true;
     world.drain(5).expect("records of the first fetch");
     world.broker.append("t", 0, 20, plain(10, 10));
     world.drain(100).expect("the rest");
     world.run();
     assert_eq!(
-        world.answers.len(),
+        world.responses.len(),
         1,
-        "an answer for offset 10 is in flight"
+        "a response for offset 10 is in flight"
     );
     world.consumer.seek(&tp(0), 3, -1).expect("assigned");
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.deliver();
     world.run();
     assert_eq!(world.drain(100).expect("records").offsets(0)[0], 3);
@@ -247,15 +247,15 @@ fn buffered_records_of_an_old_position_or_assignment_are_never_handed_out() {
 }
 
 #[test]
-fn a_partition_assigned_again_does_not_get_the_old_answers() {
+fn a_partition_assigned_again_does_not_get_the_old_responses() {
     let mut world = World::with_topic(config(), 1, |broker| fill(broker, 1, 10));
-    world.hold_answers = true;
+    world.hold_responses = true;
     world.drain(100).expect("records");
     world.broker.append("t", 0, 20, plain(10, 10));
     world.run();
     world.consumer.assign(&[]);
     world.consumer.assign(&[tp(0)]);
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.deliver();
     world.run();
     assert_eq!(
@@ -292,12 +292,12 @@ fn pause_keeps_what_is_buffered_and_fetches_nothing() {
 #[test]
 fn a_result_for_a_partition_paused_meanwhile_is_thrown_away_and_fetched_again_later() {
     let mut world = World::with_topic(config(), 1, |broker| fill(broker, 1, 10));
-    world.hold_answers = true;
+    world.hold_responses = true;
     world.drain(100).expect("records");
     world.broker.append("t", 0, 20, plain(10, 10));
     world.run();
     world.consumer.pause(&[tp(0)]).expect("assigned");
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.deliver();
     world.run();
     assert!(world.buffered().is_empty());
@@ -318,12 +318,12 @@ fn resuming_what_is_not_paused_changes_nothing() {
     world.consumer.pause(&[tp(0)]).expect("assigned");
     world.consumer.resume(&[tp(0)]).expect("assigned");
     assert_eq!(world.drain(15).expect("records").records.len(), 15);
-    world.hold_answers = true;
+    world.hold_responses = true;
     world.broker.append("t", 0, 20, plain(10, 10));
     world.run();
-    assert_eq!(world.answers.len(), 1, "an answer is in flight");
+    assert_eq!(world.responses.len(), 1, "a response is in flight");
     world.consumer.resume(&[tp(0), tp(1)]).expect("assigned");
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.run();
     assert_eq!(world.consumer.metrics().stale_results_total.get(), 0);
     let got = world.drain(100).expect("records");

@@ -168,10 +168,10 @@ fn batches_without_records_of_another_epoch_are_no_truncation() {
 fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
     let mut world = at_ten(&[1, 2]);
     world.run();
-    world.hold_answers = true;
+    world.hold_responses = true;
     world.broker.append("t", 0, 20, plain(10, 10));
     world.run();
-    assert_eq!(world.answers.len(), 1, "the records are on their way");
+    assert_eq!(world.responses.len(), 1, "the records are on their way");
     let log = world.broker.log("t", 0);
     (log.leader, log.leader_epoch, log.epochs) = (2, 2, vec![(1, 20)]);
     world.hear_of_leader(0, 2, 2);
@@ -184,12 +184,12 @@ fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
     };
     assert_eq!(asked(&world), 1);
     assert!(world.buffered().is_empty());
-    world.hold_answers = false;
-    let epochs = world.answers.pop_back().expect("of the new leader");
+    world.hold_responses = false;
+    let epochs = world.responses.pop_back().expect("of the new leader");
     world.run();
     assert!(world.buffered().is_empty(), "it came amid the validation");
     assert_eq!(world.consumer.metrics().stale_results_total.get(), 1);
-    world.answers.push_back(epochs);
+    world.responses.push_back(epochs);
     world.run();
     let got: Vec<_> = world.drain_all().iter().map(|r| r.offset).collect();
     assert_eq!(got, (10..20).collect::<Vec<_>>(), "each record once");
@@ -255,9 +255,9 @@ fn only_topics_that_new_metadata_has_changed_are_looked_at() {
         let before = (world.cluster.metadata().version, world.fetcher.looks());
         world.cluster.request_update();
         world.advance(Duration::from_secs(1));
-        let answers = world.cluster.metadata().version - before.0;
-        assert!(answers > 0, "an answer came");
-        (answers, world.fetcher.looks() - before.1)
+        let responses = world.cluster.metadata().version - before.0;
+        assert!(responses > 0, "a response came");
+        (responses, world.fetcher.looks() - before.1)
     };
     assert_eq!(refresh(&mut world), (1, 0), "nothing is new");
     world.broker.log("u", 1).leader_epoch = 2;
@@ -266,6 +266,6 @@ fn only_topics_that_new_metadata_has_changed_are_looked_at() {
     all.push(TopicPartition::new("u", 3));
     world.consumer.assign(&all);
     world.run();
-    let (answers, looks) = refresh(&mut world);
-    assert_eq!(looks, 4 * answers);
+    let (responses, looks) = refresh(&mut world);
+    assert_eq!(looks, 4 * responses);
 }

@@ -143,7 +143,7 @@ impl Model {
             }
             Step::Advance { ms } => world.advance(Duration::from_millis(u64::from(ms))),
             Step::Hold(hold) => {
-                world.hold_answers = hold;
+                world.hold_responses = hold;
                 if !hold {
                     world.deliver();
                 }
@@ -235,7 +235,7 @@ impl Model {
 
     /// Ends all faults: every record must arrive.
     fn finish(&mut self) {
-        self.world.hold_answers = false;
+        self.world.hold_responses = false;
         self.world.hold_jobs = false;
         self.world.deliver();
         for partition in 0..PARTITIONS {

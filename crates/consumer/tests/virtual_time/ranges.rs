@@ -245,7 +245,7 @@ fn a_silent_broker_ends_in_a_timeout() {
     let mut world = world(IsolationLevel::ReadUncommitted, forty);
     world.run();
     world.broker.silent = true;
-    let error = read(&mut world, range(0, 40), STRICT).expect_err("no answer");
+    let error = read(&mut world, range(0, 40), STRICT).expect_err("no response");
     assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
 }
 

@@ -116,13 +116,13 @@ fn a_seek_throws_away_what_was_fetched_ahead() {
 }
 
 #[test]
-fn an_answer_that_comes_after_a_seek_is_not_taken() {
+fn a_response_that_comes_after_a_seek_is_not_taken() {
     let mut world = of_batches(4);
-    world.hold_answers = true;
+    world.hold_responses = true;
     steps(&mut world, 3);
     assert_eq!(asked(&world), 10, "in flight");
     world.consumer.seek(&tp(0), 5, -1).expect("assigned");
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.run();
     assert_eq!(steps(&mut world, 35), (5..40).collect::<Vec<_>>());
 }
@@ -284,12 +284,12 @@ fn two_record_sets_of_a_partition_are_decoded_each_in_its_place() {
 #[test]
 fn what_is_on_its_way_is_not_asked_for_again_when_the_position_comes_there() {
     let mut world = of_batches(4);
-    world.hold_answers = true;
+    world.hold_responses = true;
     assert_eq!(steps(&mut world, 10), (0..10).collect::<Vec<_>>());
     assert!(world.step().expect("none yet").records.is_empty());
     world.run();
     assert_eq!((asked(&world), world.broker.fetches().len()), (10, 2));
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.run();
     assert_eq!(steps(&mut world, 30), (10..40).collect::<Vec<_>>());
     assert_eq!(world.consumer.buffered_bytes().0, 0);

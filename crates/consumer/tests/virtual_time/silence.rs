@@ -35,7 +35,7 @@ fn one_record_each(broker: &mut Broker) {
 }
 
 #[test]
-fn all_partitions_that_one_fetch_answer_refuses_are_tried_again() {
+fn all_partitions_that_one_fetch_response_refuses_are_tried_again() {
     let mut world = World::with_topic(config(), PARTITIONS, |broker| {
         one_record_each(broker);
         for partition in 0..2 {
@@ -82,7 +82,7 @@ fn a_broker_with_too_old_versions_causes_an_error_and_not_silence() {
 }
 
 #[test]
-fn all_partitions_that_one_list_offsets_answer_refuses_are_tried_again() {
+fn all_partitions_that_one_list_offsets_response_refuses_are_tried_again() {
     let mut world = World::with_topic(config(), PARTITIONS, |broker| {
         one_record_each(broker);
         broker.list_errors.extend([DENIED; 2]);

@@ -271,11 +271,11 @@ fn a_cut_amid_the_steps_is_found_out() {
 #[test]
 fn a_cut_that_is_told_of_during_a_step_is_found_out() {
     let mut world = cut_after_eight(|world| {
-        world.hold_answers = true;
+        world.hold_responses = true;
         world.hear_of_leader(0, 2, 2);
         world.run();
     });
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.advance(Duration::from_secs(2));
     expect_cut(&mut world);
 }

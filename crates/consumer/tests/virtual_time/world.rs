@@ -34,9 +34,9 @@ pub(crate) struct World {
     /// Leaves decode jobs in `jobs` until `run_jobs`.
     pub(crate) hold_jobs: bool,
     pub(crate) jobs: VecDeque<DecodeJob>,
-    /// Leaves responses in `answers` until `deliver`.
-    pub(crate) hold_answers: bool,
-    pub(crate) answers: VecDeque<(ConnectionId, Bytes)>,
+    /// Leaves responses in `responses` until `deliver`.
+    pub(crate) hold_responses: bool,
+    pub(crate) responses: VecDeque<(ConnectionId, Bytes)>,
     notifier: Arc<Notifier>,
     /// Something happened outside of a turn.
     events: bool,
@@ -83,8 +83,8 @@ impl World {
             fetch_connections: BTreeMap::new(),
             hold_jobs: false,
             jobs: VecDeque::new(),
-            hold_answers: false,
-            answers: VecDeque::new(),
+            hold_responses: false,
+            responses: VecDeque::new(),
         }
     }
 
@@ -114,9 +114,9 @@ impl World {
         for _ in 0..10_000 {
             for (node, frame) in self.broker.release(self.now) {
                 let conn = self.fetch_connection(node);
-                self.answers.push_back((conn, frame));
+                self.responses.push_back((conn, frame));
             }
-            let delivered = !self.hold_answers && self.deliver();
+            let delivered = !self.hold_responses && self.deliver();
             let notified = !self.notifier.park(Waker::noop());
             self.notifier.unpark();
             if !delivered && !notified && !self.events && !self.is_due() {
@@ -175,7 +175,7 @@ impl World {
 
     pub(crate) fn deliver(&mut self) -> bool {
         let mut any = false;
-        while let Some((conn, frame)) = self.answers.pop_front() {
+        while let Some((conn, frame)) = self.responses.pop_front() {
             self.cluster.handle(Event::Frame { conn, frame }, self.now);
             any = true;
         }
@@ -184,7 +184,7 @@ impl World {
 
     /// Delivers the responses that are held, and holds those to the requests that follow.
     pub(crate) fn deliver_held(&mut self) {
-        self.hold_answers = true;
+        self.hold_responses = true;
         self.events |= self.deliver();
         self.run();
     }
@@ -226,8 +226,8 @@ impl World {
                     self.fetch_connections.insert(node, conn);
                 }
                 let request = Bytes::from(bytes).slice(4..);
-                if let Some(answer) = self.broker.answer(node, request, self.now) {
-                    self.answers.push_back((conn, answer));
+                if let Some(response) = self.broker.respond(node, request, self.now) {
+                    self.responses.push_back((conn, response));
                 }
             }
             Action::Reauthenticate { .. } => panic!("these connections have no sessions"),
@@ -273,7 +273,7 @@ impl World {
     /// Breaks every connection.
     pub(crate) fn disconnect(&mut self) {
         self.broker.held.clear();
-        self.answers.clear();
+        self.responses.clear();
         for conn in std::mem::take(&mut self.connections).into_keys() {
             let error = ConnectionError::ClosedByPeer;
             self.cluster
@@ -299,7 +299,7 @@ impl World {
             .collect::<Vec<_>>()
         {
             self.connections.remove(&conn);
-            self.answers.retain(|(of, _)| *of != conn);
+            self.responses.retain(|(of, _)| *of != conn);
             let error = ConnectionError::ClosedByPeer;
             self.cluster
                 .handle(Event::Disconnected { conn, error }, self.now);

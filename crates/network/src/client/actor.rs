@@ -129,7 +129,7 @@ impl<R: Role> Actor<R> {
             self.take_in(now);
             self.tell_of_bootstrap(now);
             let now_ms = self.wall_clock.now_ms(now);
-            self.hand_out_answers(now, now_ms);
+            self.hand_out_responses(now, now_ms);
             self.role.poll(&mut self.cluster, now, now_ms);
             self.advance_pending(now);
             self.tell_warnings();
@@ -252,7 +252,7 @@ impl<R: Role> Actor<R> {
         }
     }
 
-    fn hand_out_answers(&mut self, now: Instant, now_ms: i64) {
+    fn hand_out_responses(&mut self, now: Instant, now_ms: i64) {
         while let Some((id, result)) = self.cluster.poll_response() {
             let Some(sent) = self.sent.remove(&id) else {
                 self.role
@@ -382,7 +382,7 @@ impl<R: Role> Actor<R> {
     fn shut_down(&mut self, now: Instant) {
         self.inbox.set_closed();
         self.cluster.close(now);
-        self.hand_out_answers(now, self.wall_clock.now_ms(now));
+        self.hand_out_responses(now, self.wall_clock.now_ms(now));
         self.role.abort(now);
         self.let_go();
     }

@@ -62,8 +62,8 @@ impl Operation for Bootstrap {
             }
         }
         let ask = || Question::new(self.view.with_cluster(|cluster, _| no_brokers(cluster)));
-        let answer = self.causes.get_or_insert_with(ask).poll(waker)?;
-        let (Ok(error) | Err(error)) = answer;
+        let response = self.causes.get_or_insert_with(ask).poll(waker)?;
+        let (Ok(error) | Err(error)) = response;
         Some(Err(error))
     }
 

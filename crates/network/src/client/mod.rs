@@ -33,7 +33,7 @@ pub use close::Close;
 pub(crate) use inbox::Ending;
 pub use negotiation::Negotiation;
 pub(crate) use pending::{SentRequest, Step, UnsentRequest};
-pub use request::{EncodeBody, OnAnswer, Request, RequestTarget, Response, VersionChoice};
+pub use request::{EncodeBody, OnResponse, Request, RequestTarget, Response, VersionChoice};
 pub(crate) use ticket::ticket;
 pub use ticket::{Question, Ticket};
 pub use view::ClientView;

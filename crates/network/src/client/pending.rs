@@ -64,8 +64,8 @@ impl SentRequest {
             version: body.version,
             reader: body.reader,
         });
-        if let (Ok(response), Some(on_answer)) = (&response, pending.request.on_answer.take()) {
-            on_answer(response);
+        if let (Ok(response), Some(on_response)) = (&response, pending.request.on_response.take()) {
+            on_response(response);
         }
         pending.reply.send(response.map_err(ClientError::from));
         None

@@ -74,7 +74,7 @@ pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
 /// Called with a response on the I/O thread, before the caller gets the response. It must not
 /// block.
-pub type OnAnswer = Box<dyn FnOnce(&Response) + Send>;
+pub type OnResponse = Box<dyn FnOnce(&Response) + Send>;
 
 /// One request.
 pub struct Request {
@@ -88,7 +88,7 @@ pub struct Request {
     /// `None` means `Group` for coordinators (`Rebalance` for APIs that wait there), otherwise
     /// `General`.
     pub purpose: Option<Purpose>,
-    pub on_answer: Option<OnAnswer>,
+    pub on_response: Option<OnResponse>,
 }
 
 impl Request {
@@ -104,7 +104,7 @@ impl Request {
             encode: Box::new(encode),
             timeout: None,
             purpose: None,
-            on_answer: None,
+            on_response: None,
         }
     }
 

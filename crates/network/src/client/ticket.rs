@@ -121,7 +121,7 @@ impl<T> Operation for Ticket<T> {
     }
 }
 
-/// A question to the actor itself, which answers at once if its thread is alive.
+/// A question to the actor itself, which responds at once if its thread is alive.
 pub struct Question<T> {
     ticket: Ticket<T>,
     deadline: Instant,

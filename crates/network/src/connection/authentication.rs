@@ -68,9 +68,9 @@ impl Handshake<'_> {
             // Only the last response counts. Its session began after the client wrote this.
             granted.since = clock::now();
             received = match self.sasl_authenticate(mechanism, message, version).await {
-                Ok(answer) => {
-                    granted.lifetime_ms = answer.session_lifetime_ms;
-                    answer.auth_bytes
+                Ok(response) => {
+                    granted.lifetime_ms = response.session_lifetime_ms;
+                    response.auth_bytes
                 }
                 Err(error) => return Err(self.refusal(mechanism, session, error)),
             };
@@ -97,13 +97,13 @@ impl Handshake<'_> {
         let request = SaslHandshakeRequest {
             mechanism: Str::from(name),
         };
-        let answer = self.ask(&request, version).await?;
-        let code = ErrorCode(answer.error_code);
+        let response = self.ask(&request, version).await?;
+        let code = ErrorCode(response.error_code);
         if code == ErrorCode::NONE {
             return Ok(());
         }
         let reason = if code == ErrorCode::UNSUPPORTED_SASL_MECHANISM {
-            let offered: Vec<&str> = answer.mechanisms.iter().map(|name| &**name).collect();
+            let offered: Vec<&str> = response.mechanisms.iter().map(|name| &**name).collect();
             let offered = shown(&offered.join(", "));
             format!(
                 "the broker does not offer {name}. It offers {offered}. Set sasl_mechanism to one \
@@ -125,12 +125,12 @@ impl Handshake<'_> {
         let request = SaslAuthenticateRequest {
             auth_bytes: Bytes::from_owner(Zeroizing::new(message)),
         };
-        let answer = self.ask_with_room(&request, version, room).await?;
-        let code = ErrorCode(answer.error_code);
+        let response = self.ask_with_room(&request, version, room).await?;
+        let code = ErrorCode(response.error_code);
         if code == ErrorCode::NONE {
-            return Ok(answer);
+            return Ok(response);
         }
-        let said = answer.error_message.as_deref().unwrap_or_default();
+        let said = response.error_message.as_deref().unwrap_or_default();
         let said = if said.is_empty() {
             in_words(code)
         } else {

@@ -229,25 +229,25 @@ impl Handshake<'_> {
         let newest = ApiKey::API_VERSIONS
             .valid_versions()
             .map_or(0, |versions| *versions.end());
-        let answer = self.ask_versions(newest).await?;
-        if !ApiVersions::wants_older(&answer) {
-            return self.accept_versions(&answer);
+        let response = self.ask_versions(newest).await?;
+        if !ApiVersions::wants_older(&response) {
+            return self.accept_versions(&response);
         }
         // The broker is older. Its response (always in version 0) may name the range that it
         // supports.
-        let theirs = ApiVersions::from_response(&answer).range(ApiKey::API_VERSIONS);
+        let theirs = ApiVersions::from_response(&response).range(ApiKey::API_VERSIONS);
         let version = theirs.map_or(0, |range| (*range.end()).clamp(0, newest));
-        let answer = self.ask_versions(version).await?;
-        self.accept_versions(&answer)
+        let response = self.ask_versions(version).await?;
+        self.accept_versions(&response)
     }
 
     fn accept_versions(
         &self,
-        answer: &ApiVersionsResponse,
+        response: &ApiVersionsResponse,
     ) -> Result<ApiVersions, ConnectionError> {
-        let error = ErrorCode(answer.error_code);
+        let error = ErrorCode(response.error_code);
         if error == ErrorCode::NONE {
-            return Ok(ApiVersions::from_response(answer));
+            return Ok(ApiVersions::from_response(response));
         }
         Err(self.unsupported(format!("the broker refused ApiVersions: {}", error.name())))
     }
@@ -321,11 +321,11 @@ impl Handshake<'_> {
         let bytes = frame::encode_request_with_room(request, version, id, client, room)
             .map(Zeroizing::new)
             .map_err(|error| self.malformed(&error))?;
-        let answer = match self.round_trip(&bytes).await {
+        let response = match self.round_trip(&bytes).await {
             Ok(prefix) => self.rest_of_frame(prefix).await?,
             Err(error) => return Err(self.broken(&error)),
         };
-        let mut reader = Reader::new(answer);
+        let mut reader = Reader::new(response);
         let got = frame::decode_response_header(&mut reader, R::KEY, version)
             .map_err(|error| self.malformed(&error))?;
         if got != correlation_id {

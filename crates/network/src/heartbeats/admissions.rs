@@ -21,9 +21,9 @@ pub(super) struct Admissions(Mutex<Option<(u64, HeartbeatPlan)>>);
 
 impl Admissions {
     /// Stores the plan of an admitted member. Does nothing if the response refuses the member.
-    pub(super) fn note(&self, generation: u64, mut plan: HeartbeatPlan, answer: &Response) {
+    pub(super) fn note(&self, generation: u64, mut plan: HeartbeatPlan, response: &Response) {
         // The caller decodes it again, perhaps minutes later.
-        let Ok(body) = answer.clone().decode_by_name() else {
+        let Ok(body) = response.clone().decode_by_name() else {
             return;
         };
         let code = body.get("ErrorCode").and_then(Value::as_int);

@@ -15,11 +15,11 @@ use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
 use super::admissions::Admissions;
-use super::answer::{After, Answer};
 use super::metrics::HeartbeatMetrics;
 use super::notable::Notable;
 use super::poll_watch::PollWatch;
 use super::request::ManagedRequest;
+use super::response::{After, ResponseFields};
 use super::schedule::Schedule;
 use crate::client::{NamedRequest, RequestTarget, Response};
 use crate::error::ClientError;
@@ -36,7 +36,7 @@ pub struct HeartbeatPlan {
     pub interval: Duration,
     /// A coordinator that takes longer to respond is treated as dead, so that there is time to
     /// reach another one. `None`: the same limit as for any request.
-    pub answer_within: Option<Duration>,
+    pub response_timeout: Option<Duration>,
     /// Sent once if the application does not poll. `None`: the member only stops its heartbeats.
     pub leave: Option<NamedRequest>,
     pub max_poll_interval: Duration,
@@ -201,7 +201,7 @@ impl HeartbeatManager {
         }
         order.schedule.asked(now);
         let request = order.plan.request.clone();
-        let limit = order.plan.answer_within.unwrap_or(self.request_timeout);
+        let limit = order.plan.response_timeout.unwrap_or(self.request_timeout);
         self.heartbeat = Some(Heartbeat {
             generation: order.generation,
             epoch: request.int(EPOCH),
@@ -298,18 +298,18 @@ impl HeartbeatManager {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let answer = Answer::read(&body);
-        let after = answer.after(heartbeat.is_classic());
+        let response = ResponseFields::read(&body);
+        let after = response.after(heartbeat.is_classic());
         let mut repeated = false;
         if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
             match after {
                 After::GoOn => {
-                    order.schedule.answered(answer.interval, now);
-                    order.adopt(&answer);
+                    order.schedule.answered(response.interval, now);
+                    order.adopt(&response);
                 }
                 After::TryAgain { look_up } => {
                     // A lasting error is reported once, not after each attempt.
-                    repeated = order.failing == Some(answer.code);
+                    repeated = order.failing == Some(response.code);
                     order.schedule.retry(&mut self.backoff, now);
                     if let (true, RequestTarget::Coordinator { kind, key }) =
                         (look_up, &order.plan.target)
@@ -319,9 +319,9 @@ impl HeartbeatManager {
                 }
                 After::Pause => order.schedule.pause(),
             }
-            order.failing = Some(answer.code).filter(|code| code.is_error());
+            order.failing = Some(response.code).filter(|code| code.is_error());
         }
-        if !repeated && !answer.is_quiet(heartbeat.epoch) {
+        if !repeated && !response.is_quiet(heartbeat.epoch) {
             self.shared.notable.tell(heartbeat.generation, Ok(body));
         }
     }
@@ -352,8 +352,8 @@ impl HeartbeatManager {
 impl HeartbeatOrder {
     /// Takes over a higher epoch from the coordinator. It would refuse a heartbeat with the
     /// previous epoch, and Python may be too busy to update it for long.
-    fn adopt(&mut self, answer: &Answer) {
-        if let (Some(epoch), Some(old)) = (answer.epoch, self.plan.request.int(EPOCH))
+    fn adopt(&mut self, response: &ResponseFields) {
+        if let (Some(epoch), Some(old)) = (response.epoch, self.plan.request.int(EPOCH))
             && epoch > old
         {
             self.plan.request.set(EPOCH, &Value::Int(epoch));

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_counted_and_the_last_heartbeat_is_dated() {
+    fn responses_are_counted_and_the_last_heartbeat_is_dated() {
         let start = Instant::now();
         let metrics = HeartbeatMetrics::new(MetricsConfig::default());
         let value = |name: &str, now| {

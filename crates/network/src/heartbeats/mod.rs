@@ -7,7 +7,7 @@
 //!   start, stop ───────────── calls, by generation ────────▶ HeartbeatManager ──▶ coordinator
 //!   join ────────────────── its response ──▶ Admissions ───▶   │
 //!   poll: enter ... return ──▶ PollWatch (one atomic) ─────▶   │ Schedule: when the next is due
-//!   take_notable ◀──────────── Notable ◀───────────────────────┘ Answer: what it means
+//!   take_notable ◀──────────── Notable ◀───────────────────────┘ ResponseFields: what it means
 //! ```
 //!
 //! This module knows when to send the requests it was given, and which responses say nothing new.
@@ -15,12 +15,12 @@
 //! coordinator's member in Python.
 
 mod admissions;
-mod answer;
 mod manager;
 mod metrics;
 mod notable;
 mod poll_watch;
 mod request;
+mod response;
 mod role;
 mod schedule;
 
@@ -102,10 +102,10 @@ impl Heartbeats {
         let generation = self.renew_and_watch();
         drop(client.call(|role, _, _| role.heartbeats.stop()));
         let shared = Arc::clone(&self.shared);
-        request.on_answer = Some(Box::new(move |answer| {
+        request.on_response = Some(Box::new(move |response| {
             // A response to an outdated order must not replace the response to a later one.
             if shared.notable.is_current(generation) {
-                shared.admissions.note(generation, plan, answer);
+                shared.admissions.note(generation, plan, response);
             }
         }));
         client.view().request(request)

@@ -18,7 +18,7 @@ use thalweg_consumer::Consumer;
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
-use super::answer::Answer;
+use super::response::ResponseFields;
 use crate::error::ClientError;
 
 /// An application that does not poll hears of the newest only, and of the newest assignment.
@@ -193,11 +193,11 @@ impl State {
 }
 
 fn has_assignment(outcome: &HeartbeatOutcome) -> bool {
-    is_good(outcome) && matches!(outcome, Ok(body) if Answer::read(body).has_assignment)
+    is_good(outcome) && matches!(outcome, Ok(body) if ResponseFields::read(body).has_assignment)
 }
 
 fn is_good(outcome: &HeartbeatOutcome) -> bool {
-    matches!(outcome, Ok(body) if Answer::read(body).code == ErrorCode::NONE)
+    matches!(outcome, Ok(body) if ResponseFields::read(body).code == ErrorCode::NONE)
 }
 
 /// Whether the coordinator may have handled the heartbeat, although there is no response.
@@ -221,7 +221,7 @@ mod tests {
         Notable::new(Reentry::new(consumer))
     }
 
-    fn answer(code: i16) -> Value {
+    fn body(code: i16) -> Value {
         Value::Struct(vec![("ErrorCode", code.into())])
     }
 
@@ -231,12 +231,12 @@ mod tests {
         let generation = notable.renew(|| {});
         let before = notable.reentry.count();
         for code in 1..=NOTABLE_MAX as i16 + 5 {
-            notable.tell(generation, Ok(answer(code)));
+            notable.tell(generation, Ok(body(code)));
         }
         assert_eq!(notable.reentry.count() - before, NOTABLE_MAX as u64 + 5);
         let kept = notable.take();
         assert_eq!(kept.len(), NOTABLE_MAX);
-        assert_eq!(kept[0], news(answer(6), true));
+        assert_eq!(kept[0], news(body(6), true));
         assert!(notable.take().is_empty());
     }
 
@@ -284,12 +284,7 @@ mod tests {
     fn a_new_order_forgets_refusals_and_keeps_good_and_lost_responses() {
         let notable = notable();
         let generation = notable.renew(|| {});
-        let all = [
-            Ok(answer(22)),
-            Err(ClientError::Closed),
-            lost(),
-            Ok(answer(0)),
-        ];
+        let all = [Ok(body(22)), Err(ClientError::Closed), lost(), Ok(body(0))];
         for outcome in all.clone() {
             notable.tell(generation, outcome);
         }
@@ -297,7 +292,7 @@ mod tests {
         for outcome in all {
             notable.tell(generation, outcome);
         }
-        let kept = [lost(), Ok(answer(0)), lost(), Ok(answer(0))];
+        let kept = [lost(), Ok(body(0)), lost(), Ok(body(0))];
         let kept = kept.map(|outcome| HeartbeatNews {
             outcome,
             is_current: false,

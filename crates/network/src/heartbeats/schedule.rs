@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_lets_the_next_one_go_at_once_and_no_sooner() {
+    fn a_late_response_lets_the_next_one_go_at_once_and_no_sooner() {
         let start = Instant::now();
         let mut schedule = Schedule::start(INTERVAL, None, start);
         schedule.asked(start + ms(3_000));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_wait_longer_and_an_answer_ends_the_row() {
+    fn failures_in_a_row_wait_longer_and_a_response_ends_the_row() {
         let mut backoff = Backoff::new(ms(100), ms(1_000), 7);
         let start = Instant::now();
         let mut schedule = Schedule::start(INTERVAL, None, start);

@@ -93,12 +93,12 @@ fn accepted(received: &[u8]) -> Result<(), &'static str> {
     if received.is_empty() {
         return Err("the broker's response is empty");
     }
-    let answer: serde_json::Value =
+    let response: serde_json::Value =
         serde_json::from_slice(received).map_err(|_| "the broker's response is not JSON")?;
-    if answer.get("version").and_then(serde_json::Value::as_str) != Some(VERSION) {
+    if response.get("version").and_then(serde_json::Value::as_str) != Some(VERSION) {
         return Err("the broker's response does not have the version 2020_10_22");
     }
-    if !answer
+    if !response
         .get("request-id")
         .is_some_and(serde_json::Value::is_string)
     {
@@ -137,8 +137,8 @@ mod tests {
         let mut session = session().await;
         let sent = session.step(b"").expect("a step").expect("a message");
         assert_eq!(sent, b"signed for b-1");
-        let answer = br#"{"version":"2020_10_22","request-id":"1-2-3","more":[]}"#;
-        assert_eq!(session.step(answer), Ok(None));
+        let response = br#"{"version":"2020_10_22","request-id":"1-2-3","more":[]}"#;
+        assert_eq!(session.step(response), Ok(None));
     }
 
     #[tokio::test]
@@ -155,10 +155,10 @@ mod tests {
                 "no request-id",
             ),
         ];
-        for (answer, words) in cases {
+        for (response, words) in cases {
             let mut session = session().await;
             session.step(b"").expect("a message");
-            match session.step(answer) {
+            match session.step(response) {
                 Err(SaslError::ByClient(reason)) => assert!(reason.contains(words), "{reason}"),
                 other => panic!("{other:?}"),
             }

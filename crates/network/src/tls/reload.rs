@@ -212,7 +212,7 @@ impl State {
 fn supplied(source: &PasswordSource) -> Result<Secret, String> {
     let deadline = Instant::now() + PASSWORD_MAX;
     match source.wait(deadline, &mut || false) {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Ok(response) => response.map_err(|error| error.to_string()),
         Err(_) => Err(format!(
             "the function returned no password within {} s",
             PASSWORD_MAX.as_secs()

@@ -30,9 +30,9 @@ pub(crate) struct Got {
 
 impl Got {
     /// Returns a correct response to this request.
-    pub(crate) fn answer<M: Message>(&self, message: &M) -> Reaction {
+    pub(crate) fn respond<M: Message>(&self, message: &M) -> Reaction {
         let bytes = frame::encode_response(self.key, self.version, self.correlation_id, message);
-        Reaction::Bytes(bytes.expect("the test's answer is good"))
+        Reaction::Bytes(bytes.expect("the test's response is good"))
     }
 
     pub(crate) fn decode<M: Message>(&self) -> M {
@@ -179,10 +179,10 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin), connection: usize) 
 
 pub(crate) fn usual(got: &Got) -> Reaction {
     match got.key {
-        ApiKey::API_VERSIONS => got.answer(&all_versions()),
-        ApiKey::METADATA => got.answer(&metadata(got, "broker", 9092)),
-        ApiKey::HEARTBEAT => got.answer(&HeartbeatResponse::default()),
-        ApiKey::FIND_COORDINATOR => got.answer(&FindCoordinatorResponse {
+        ApiKey::API_VERSIONS => got.respond(&all_versions()),
+        ApiKey::METADATA => got.respond(&metadata(got, "broker", 9092)),
+        ApiKey::HEARTBEAT => got.respond(&HeartbeatResponse::default()),
+        ApiKey::FIND_COORDINATOR => got.respond(&FindCoordinatorResponse {
             coordinators: vec![Coordinator {
                 key: Str::from("g"),
                 node_id: 1,

@@ -28,14 +28,14 @@ fn broker() -> (Broker, Arc<Mutex<Vec<u8>>>) {
     let accepted = Arc::new(Mutex::new(b"\0alice\0old".to_vec()));
     let known = Arc::clone(&accepted);
     let broker = Broker::start(move |got| match got.key {
-        ApiKey::SASL_HANDSHAKE => got.answer(&SaslHandshakeResponse::default()),
+        ApiKey::SASL_HANDSHAKE => got.respond(&SaslHandshakeResponse::default()),
         ApiKey::SASL_AUTHENTICATE => {
             let request: SaslAuthenticateRequest = got.decode();
-            let mut answer = SaslAuthenticateResponse::default();
+            let mut response = SaslAuthenticateResponse::default();
             if request.auth_bytes[..] != known.lock().expect("never poisoned")[..] {
-                answer.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
+                response.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
             }
-            got.answer(&answer)
+            got.respond(&response)
         }
         _ => Reaction::Usual,
     });
@@ -71,13 +71,13 @@ async fn new_credentials_are_for_the_next_authentication() {
 
     broker.hang_up();
     // A request in flight fails with its connection.
-    let mut answer = ask().await;
+    let mut response = ask().await;
     for _ in 0..10 {
-        if answer.is_err() {
-            answer = ask().await;
+        if response.is_err() {
+            response = ask().await;
         }
     }
-    answer.expect("the new password is right");
+    response.expect("the new password is right");
     assert!(broker.got(ApiKey::SASL_AUTHENTICATE).len() > before);
 }
 
@@ -185,7 +185,7 @@ async fn a_client_without_a_password_has_no_credentials_to_change() {
     assert!(!format!("{error:?}").contains("hunter2"));
 }
 
-/// Answers with "wrong" first, then with "old".
+/// Responds with "wrong" first, then with "old".
 #[derive(Default)]
 struct Counting(AtomicUsize);
 

@@ -24,7 +24,7 @@ async fn error_of(reaction: impl Fn(&Got) -> Reaction + Send + Sync + 'static) -
         .view()
         .request(heartbeat(RequestTarget::LeastLoaded))
         .await;
-    let ClientError::Request(error) = error.expect_err("a bad answer") else {
+    let ClientError::Request(error) = error.expect_err("a bad response") else {
         panic!("a request's error")
     };
     assert!(error.is_retriable() && error.possibly_written());
@@ -50,16 +50,16 @@ async fn a_negative_length_is_refused() {
 
 /// Scenario 9.
 #[tokio::test(start_paused = true)]
-async fn an_http_answer_is_named() {
+async fn an_http_response_is_named() {
     let error = error_of(|_| Reaction::Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
     assert!(error.contains("HTTP"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_cut_short_is_no_answer() {
+async fn a_frame_cut_short_is_no_response() {
     let error = error_of(|got| {
         let Reaction::Bytes(mut bytes) = usual(got) else {
-            panic!("a heartbeat has an answer")
+            panic!("a heartbeat has a response")
         };
         bytes.pop();
         Reaction::BytesThenClose(bytes)
@@ -75,7 +75,7 @@ async fn a_wrong_correlation_id_ends_the_connection() {
             correlation_id: got.correlation_id + 1,
             ..got.clone()
         };
-        wrong.answer(&HeartbeatResponse::default())
+        wrong.respond(&HeartbeatResponse::default())
     })
     .await;
     assert!(error.contains("was expected"), "{error}");
@@ -124,7 +124,7 @@ async fn frames_of_every_size_arrive_whole() {
             let count: usize = request.states_filter[0]
                 .parse()
                 .expect("the test sends a number");
-            got.answer(&groups(count))
+            got.respond(&groups(count))
         }
         _ => Reaction::Usual,
     });
@@ -135,7 +135,7 @@ async fn frames_of_every_size_arrive_whole() {
             ..ListGroupsRequest::default()
         };
         let request = Request::typed(RequestTarget::LeastLoaded, request);
-        let response = client.view().request(request).await.expect("an answer");
+        let response = client.view().request(request).await.expect("a response");
         assert_eq!(
             response.decode::<ListGroupsRequest>(),
             Ok(groups(count)),
@@ -145,7 +145,7 @@ async fn frames_of_every_size_arrive_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_answers_in_one_write_go_to_their_requests() {
+async fn many_responses_in_one_write_go_to_their_requests() {
     // The broker holds responses back and writes them all at once.
     let broker = Broker::new(|_| Reaction::Usual);
     let mut listener = broker.network.listen("broker", 9092);

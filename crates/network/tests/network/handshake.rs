@@ -43,7 +43,7 @@ async fn says_who_we_are() {
 /// An old broker's response to an unknown version: version 0, error 35.
 fn too_new(got: &Got, api_keys: Vec<ApiVersion>) -> Reaction {
     let error_code = ErrorCode::UNSUPPORTED_VERSION.0;
-    let answer = ApiVersionsResponse {
+    let response = ApiVersionsResponse {
         error_code,
         api_keys,
         ..ApiVersionsResponse::default()
@@ -52,7 +52,7 @@ fn too_new(got: &Got, api_keys: Vec<ApiVersion>) -> Reaction {
         version: 0,
         ..got.clone()
     }
-    .answer(&answer)
+    .respond(&response)
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn a_broker_that_closes_gets_a_hint() {
         .await
         .expect_err("it closes");
     assert!(error.to_string().contains("TLS port"), "{error}");
-    // A SASL listener answers ApiVersions, then closes on any request other than SASL.
+    // A SASL listener responds to ApiVersions, then closes on any request other than SASL.
     let broker = Broker::start(|got| match got.key {
         ApiKey::API_VERSIONS => Reaction::Usual,
         _ => Reaction::BytesThenClose(Vec::new()),
@@ -200,16 +200,16 @@ pub(crate) fn sasl_broker() -> Broker {
         ApiKey::SASL_HANDSHAKE => {
             let request: SaslHandshakeRequest = got.decode();
             assert_eq!(&*request.mechanism, "PLAIN");
-            got.answer(&SaslHandshakeResponse::default())
+            got.respond(&SaslHandshakeResponse::default())
         }
         ApiKey::SASL_AUTHENTICATE => {
             let request: SaslAuthenticateRequest = got.decode();
-            let mut answer = SaslAuthenticateResponse::default();
+            let mut response = SaslAuthenticateResponse::default();
             if &request.auth_bytes[..] != b"\0alice\0s3cret" {
-                answer.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
-                answer.error_message = Some(Str::from("Invalid credentials for alice"));
+                response.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
+                response.error_message = Some(Str::from("Invalid credentials for alice"));
             }
-            got.answer(&answer)
+            got.respond(&response)
         }
         _ => Reaction::Usual,
     })
@@ -267,7 +267,7 @@ async fn a_wrong_password_fails_at_once_with_the_brokers_words_only() {
 #[tokio::test(start_paused = true)]
 async fn a_mechanism_that_is_not_offered_is_refused_with_those_that_are() {
     let broker = Broker::start(|got| match got.key {
-        ApiKey::SASL_HANDSHAKE => got.answer(&SaslHandshakeResponse {
+        ApiKey::SASL_HANDSHAKE => got.respond(&SaslHandshakeResponse {
             error_code: ErrorCode::UNSUPPORTED_SASL_MECHANISM.0,
             mechanisms: vec![Str::from("SCRAM-SHA-256"), Str::from("GSSAPI")],
         }),
@@ -293,7 +293,7 @@ async fn a_broker_with_only_version_0_of_the_handshake_is_refused() {
                     each.max_version = 0;
                 }
             }
-            got.answer(&versions)
+            got.respond(&versions)
         }
         _ => Reaction::Usual,
     });
@@ -321,7 +321,7 @@ fn contradictions_are_all_named_at_once() {
 async fn scenario_22_all_brokers_gone_then_rebootstrap() {
     // The cluster moves: every broker goes, and the bootstrap name gets another address.
     let old = Broker::new(|got| match got.key {
-        ApiKey::METADATA => got.answer(&metadata(got, "old-1", 9092)),
+        ApiKey::METADATA => got.respond(&metadata(got, "old-1", 9092)),
         _ => Reaction::Usual,
     });
     let ip = |last| IpAddr::V4(Ipv4Addr::new(10, 9, 9, last));
@@ -331,13 +331,13 @@ async fn scenario_22_all_brokers_gone_then_rebootstrap() {
     old.serve(network.listen_on(SocketAddr::new(ip(1), 9092)));
     let client = Client::start_here(old.parts(&old.config()), Idle);
     let ask = || client.view().request(heartbeat(RequestTarget::LeastLoaded));
-    ask().await.expect("the old cluster answers");
+    ask().await.expect("the old cluster responds");
 
     // Nobody listens there any more, and existing connections break.
     drop(network.listen_on(SocketAddr::new(ip(1), 9092)));
     old.hang_up();
     let mut new = Broker::new(|got| match got.key {
-        ApiKey::METADATA => got.answer(&metadata(got, "new-1", 9092)),
+        ApiKey::METADATA => got.respond(&metadata(got, "new-1", 9092)),
         _ => Reaction::Usual,
     });
     new.network = network.clone();
@@ -345,12 +345,12 @@ async fn scenario_22_all_brokers_gone_then_rebootstrap() {
     network.set_host("broker", vec![ip(2)]);
     new.serve(network.listen_on(SocketAddr::new(ip(2), 9092)));
     // A request in flight fails with its connection. The client itself continues.
-    let mut answer = ask().await;
+    let mut response = ask().await;
     for _ in 0..10 {
-        if answer.is_err() {
-            answer = ask().await;
+        if response.is_err() {
+            response = ask().await;
         }
     }
-    answer.expect("the same client finds the new cluster");
+    response.expect("the same client finds the new cluster");
     assert!(!new.got(ApiKey::HEARTBEAT).is_empty());
 }

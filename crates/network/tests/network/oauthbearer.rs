@@ -106,26 +106,26 @@ enum Says {
     Closes,
 }
 
-fn broker(answer: impl Fn(&[u8]) -> Says + Send + Sync + 'static) -> Broker {
+fn broker(response: impl Fn(&[u8]) -> Says + Send + Sync + 'static) -> Broker {
     Broker::start(move |got| match got.key {
         ApiKey::SASL_HANDSHAKE => {
             let request: SaslHandshakeRequest = got.decode();
             assert_eq!(&*request.mechanism, "OAUTHBEARER");
-            got.answer(&SaslHandshakeResponse::default())
+            got.respond(&SaslHandshakeResponse::default())
         }
-        ApiKey::SASL_AUTHENTICATE => authenticate(got, &answer),
+        ApiKey::SASL_AUTHENTICATE => authenticate(got, &response),
         _ => Reaction::Usual,
     })
 }
 
-fn authenticate(got: &Got, answer: &dyn Fn(&[u8]) -> Says) -> Reaction {
+fn authenticate(got: &Got, response: &dyn Fn(&[u8]) -> Says) -> Reaction {
     let request: SaslAuthenticateRequest = got.decode();
-    match answer(&request.auth_bytes) {
-        Says::Bytes(bytes) => got.answer(&SaslAuthenticateResponse {
+    match response(&request.auth_bytes) {
+        Says::Bytes(bytes) => got.respond(&SaslAuthenticateResponse {
             auth_bytes: Bytes::from(bytes),
             ..SaslAuthenticateResponse::default()
         }),
-        Says::Refusal => got.answer(&SaslAuthenticateResponse {
+        Says::Refusal => got.respond(&SaslAuthenticateResponse {
             error_code: ErrorCode::SASL_AUTHENTICATION_FAILED.0,
             error_message: Some(Str::from(INVALID)),
             ..SaslAuthenticateResponse::default()

@@ -26,7 +26,7 @@ fn panic_in(view: &ClientView) {
     drop(view.with_cluster(|_, _| panic!("a bug of ours")));
 }
 
-/// Answers metadata, but nothing that a client could wait for.
+/// Responds with metadata, but nothing that a client could wait for.
 fn mute() -> Broker {
     Broker::start(|got| match got.key {
         thalweg_protocol::ApiKey::HEARTBEAT => Reaction::Silence,
@@ -104,7 +104,7 @@ async fn everyone_who_waits_for_a_producer_hears_of_its_panic() {
     assert!(possibly(&sent[0]), "it was sent");
     assert!(for_memory.poll_reservation(noop).is_ready());
     assert_eq!(flush.poll_done(noop), Poll::Ready(()));
-    assert_tells(&asked.await.expect_err("no answer comes"));
+    assert_tells(&asked.await.expect_err("no response comes"));
     assert_tells(
         &accumulator
             .check_open()
@@ -141,7 +141,7 @@ async fn everyone_who_waits_for_a_consumer_hears_of_its_panic_and_other_clients_
 
     panic_in(&view);
 
-    assert_tells(&asked.await.expect_err("no answer comes"));
+    assert_tells(&asked.await.expect_err("no response comes"));
     until(|| view.check().is_err()).await;
     assert_tells(&view.check().expect_err("it has failed"));
     assert_tells(&view.failure().expect("it has failed"));

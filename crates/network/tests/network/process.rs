@@ -34,7 +34,7 @@ fn tcp_broker() -> u16 {
             let port = listener.local_addr().expect("it is bound").port();
             let broker = Broker::new(move |got| match got.key {
                 thalweg_protocol::ApiKey::METADATA => {
-                    got.answer(&crate::broker::metadata(got, "127.0.0.1", i32::from(port)))
+                    got.respond(&crate::broker::metadata(got, "127.0.0.1", i32::from(port)))
                 }
                 _ => Reaction::Usual,
             });
@@ -63,7 +63,7 @@ fn a_client_works_from_plain_threads_and_closes() {
             std::thread::spawn(move || {
                 for _ in 0..50 {
                     let ticket = view.request(heartbeat(RequestTarget::Node(1)));
-                    blocking(ticket).expect("an answer");
+                    blocking(ticket).expect("a response");
                 }
             })
         })
@@ -233,7 +233,7 @@ fn logged(lines: &[log::Event], text: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn why_no_broker_answers_is_told_once_for_all_addresses_and_a_refused_login_by_itself() {
+async fn why_no_broker_responds_is_told_once_for_all_addresses_and_a_refused_login_by_itself() {
     log::set_level(Logger::Network, Level::Warning as u8);
     let broker = Broker::new(|_| Reaction::Usual);
     let mut config = broker.config();

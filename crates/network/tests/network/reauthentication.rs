@@ -244,7 +244,7 @@ async fn scenario_65_a_join_may_wait_over_the_end_of_its_session() {
     let sessions = Sessions::new(3_000, |message| message == GOOD);
     let broker = broker(&sessions, |got| match got.key {
         ApiKey::JOIN_GROUP => {
-            let joined = got.answer(&JoinGroupResponse::default());
+            let joined = got.respond(&JoinGroupResponse::default());
             Reaction::Later(20 * SECOND, Box::new(joined))
         }
         _ => Reaction::Usual,

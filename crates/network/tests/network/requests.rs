@@ -34,12 +34,12 @@ fn ask(client: &Client<Idle>, target: RequestTarget) -> Ticket<thalweg_network::
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_comes_back() {
+async fn a_response_comes_back() {
     let broker = Broker::usual();
     let client = client(&broker);
     let response = ask(&client, RequestTarget::LeastLoaded)
         .await
-        .expect("an answer");
+        .expect("a response");
     assert_eq!((response.node, response.api_key), (1, ApiKey::HEARTBEAT));
     assert_eq!(
         response.decode::<HeartbeatRequest>(),
@@ -71,7 +71,7 @@ async fn every_target_finds_its_node() {
         coordinator,
         leader,
     ] {
-        assert_eq!(ask(&client, target).await.expect("an answer").node, 1);
+        assert_eq!(ask(&client, target).await.expect("a response").node, 1);
     }
     let got = broker.got(ApiKey::HEARTBEAT);
     assert_ne!(
@@ -119,7 +119,7 @@ fn broker_of_two(change: fn(&mut MetadataResponse)) -> Broker {
             if responses.fetch_add(1, Ordering::Relaxed) > 0 {
                 change(&mut response);
             }
-            got.answer(&response)
+            got.respond(&response)
         }
         _ => Reaction::Usual,
     });
@@ -147,7 +147,7 @@ async fn a_node_that_joined_after_the_last_response_is_found() {
             .view()
             .negotiate(target.clone(), ApiKey::HEARTBEAT, VersionChoice::Newest);
     finished(negotiation).await.expect("it has joined");
-    assert_eq!(ask(&client, target).await.expect("an answer").node, 2);
+    assert_eq!(ask(&client, target).await.expect("a response").node, 2);
     assert_eq!(broker.got(ApiKey::METADATA).len(), 2);
 }
 
@@ -177,17 +177,17 @@ async fn a_controller_that_is_forgotten_is_asked_for_before_the_next_request() {
     });
     let client = client(&broker);
     let response = ask(&client, RequestTarget::Controller).await;
-    assert_eq!(response.expect("an answer").node, 1);
+    assert_eq!(response.expect("a response").node, 1);
     client.view().forget_controller();
     let response = ask(&client, RequestTarget::Controller).await;
-    assert_eq!(response.expect("an answer").node, 2);
+    assert_eq!(response.expect("a response").node, 2);
     assert_eq!(broker.got(ApiKey::METADATA).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_version_is_chosen_between_both_sides() {
     let broker = Broker::start(|got| match got.key {
-        ApiKey::API_VERSIONS => got.answer(&ranges(&[
+        ApiKey::API_VERSIONS => got.respond(&ranges(&[
             (ApiKey::METADATA, 0, 12),
             (ApiKey::HEARTBEAT, 1, 3),
             (ApiKey::SYNC_GROUP, 50, 60),
@@ -204,7 +204,7 @@ async fn the_version_is_chosen_between_both_sides() {
             version: choice,
             ..heartbeat(RequestTarget::LeastLoaded)
         };
-        let response = client.view().request(request).await.expect("an answer");
+        let response = client.view().request(request).await.expect("a response");
         assert_eq!(response.version, expected);
     }
     let request = Request {
@@ -307,12 +307,12 @@ async fn a_read_is_sent_again_after_a_lost_connection() {
         ApiKey::DESCRIBE_GROUPS if ASKED.fetch_add(1, Ordering::Relaxed) < 3 => {
             Reaction::BytesThenClose(Vec::new())
         }
-        ApiKey::DESCRIBE_GROUPS => got.answer(&DescribeGroupsResponse::default()),
+        ApiKey::DESCRIBE_GROUPS => got.respond(&DescribeGroupsResponse::default()),
         _ => Reaction::Usual,
     });
     let client = client(&broker);
     let read = Request::typed(RequestTarget::LeastLoaded, DescribeGroupsRequest::default());
-    let response = client.view().request(read).await.expect("an answer");
+    let response = client.view().request(read).await.expect("a response");
     assert_eq!(response.api_key, ApiKey::DESCRIBE_GROUPS);
     assert_eq!(broker.got(ApiKey::DESCRIBE_GROUPS).len(), 4);
 }
@@ -337,7 +337,7 @@ async fn a_read_is_not_sent_again_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_answers_all_that_is_pending() {
+async fn closing_completes_all_that_is_pending() {
     let broker = Broker::start(|got| match got.key {
         ApiKey::HEARTBEAT => Reaction::Silence,
         _ => Reaction::Usual,
@@ -365,7 +365,7 @@ async fn closing_answers_all_that_is_pending() {
 async fn a_coordinator_that_is_refused_is_told_with_the_brokers_words() {
     use thalweg_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
     let broker = Broker::start(|got| match got.key {
-        ApiKey::FIND_COORDINATOR => got.answer(&FindCoordinatorResponse {
+        ApiKey::FIND_COORDINATOR => got.respond(&FindCoordinatorResponse {
             coordinators: vec![Coordinator {
                 key: Str::from("g"),
                 error_code: ErrorCode::GROUP_AUTHORIZATION_FAILED.0,

@@ -84,7 +84,7 @@ impl Role for Echo {
         _: i64,
     ) {
         self.flying -= 1;
-        self.note(if result.is_ok() { "answer" } else { "error" });
+        self.note(if result.is_ok() { "response" } else { "error" });
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
@@ -186,8 +186,8 @@ async fn a_notified_role_sends_its_segments_in_their_order() {
         expected.extend_from_slice(&piece.repeat(2));
     }
     bench.send(pieces);
-    until(|| bench.diary().contains(&"answer".to_owned())).await;
-    assert_eq!(bench.diary(), ["job", "answer"]);
+    until(|| bench.diary().contains(&"response".to_owned())).await;
+    assert_eq!(bench.diary(), ["job", "response"]);
     assert_eq!(broker.got(ApiKey::HEARTBEAT)[0].body, expected);
 }
 
@@ -208,7 +208,7 @@ async fn buffers_come_back_when_they_are_written() {
     let bench = bench(&broker, true, None);
     let returned = Arc::new(AtomicUsize::new(0));
     bench.send(vec![Bytes::from_owner(Owned(Arc::clone(&returned)))]);
-    until(|| bench.diary().contains(&"answer".to_owned())).await;
+    until(|| bench.diary().contains(&"response".to_owned())).await;
     assert_eq!(
         returned.load(Ordering::SeqCst),
         1,
@@ -217,14 +217,14 @@ async fn buffers_come_back_when_they_are_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_without_an_answer_is_done_when_written() {
+async fn a_request_without_a_response_is_done_when_written() {
     let broker = Broker::start(|got| match got.key {
         ApiKey::HEARTBEAT => Reaction::Silence,
         _ => Reaction::Usual,
     });
     let bench = bench(&broker, false, None);
     bench.send(vec![Bytes::from(vec![1; 1_000_000])]);
-    until(|| bench.diary().contains(&"answer".to_owned())).await;
+    until(|| bench.diary().contains(&"response".to_owned())).await;
     until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
 }
 
@@ -272,7 +272,7 @@ async fn closing_waits_for_the_role() {
         start.elapsed() < Duration::from_secs(3),
         "it ends when the role is done"
     );
-    assert_eq!(bench.diary(), ["job", "close", "answer", "abort"]);
+    assert_eq!(bench.diary(), ["job", "close", "response", "abort"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ struct Server {
     algorithm: hmac::Algorithm,
     stored: Vec<u8>,
     signing: hmac::Key,
-    /// The client-first message without its header, and the answer to it.
+    /// The client-first message without its header, and the response to it.
     exchanges: Mutex<BTreeMap<usize, (String, String)>>,
 }
 
@@ -66,7 +66,7 @@ impl Server {
     }
 
     /// Returns the message for the client, or `None` if the proof is wrong.
-    fn answer(&self, connection: usize, message: &str) -> Option<String> {
+    fn respond(&self, connection: usize, message: &str) -> Option<String> {
         let mut exchanges = self.exchanges.lock().expect("never poisoned");
         if let Some(bare) = message.strip_prefix("n,,") {
             let nonce = bare.strip_prefix("n=alice,r=")?;
@@ -108,7 +108,7 @@ fn serving(
         ApiKey::SASL_HANDSHAKE => {
             let request: SaslHandshakeRequest = got.decode();
             assert_eq!(&*request.mechanism, hash.mechanism());
-            got.answer(&SaslHandshakeResponse::default())
+            got.respond(&SaslHandshakeResponse::default())
         }
         ApiKey::SASL_AUTHENTICATE => authenticate(&server, got, &change),
         _ => Reaction::Usual,
@@ -118,7 +118,7 @@ fn serving(
 fn authenticate(server: &Server, got: &Got, change: &dyn Fn(String) -> Vec<u8>) -> Reaction {
     let request: SaslAuthenticateRequest = got.decode();
     let message = str::from_utf8(&request.auth_bytes).expect("SCRAM is UTF-8");
-    let answer = match server.answer(got.connection, message) {
+    let response = match server.respond(got.connection, message) {
         Some(message) => SaslAuthenticateResponse {
             auth_bytes: Bytes::from(change(message)),
             ..SaslAuthenticateResponse::default()
@@ -129,7 +129,7 @@ fn authenticate(server: &Server, got: &Got, change: &dyn Fn(String) -> Vec<u8>) 
             ..SaslAuthenticateResponse::default()
         },
     };
-    got.answer(&answer)
+    got.respond(&response)
 }
 
 fn config(broker: &Broker, hash: ScramHash, password: &str) -> ClientConfig {
@@ -271,7 +271,7 @@ async fn before_authentication_no_response_may_be_large() {
 #[tokio::test(start_paused = true)]
 async fn tokens_without_headers_are_never_sent() {
     let broker = Broker::start(|got| match got.key {
-        ApiKey::API_VERSIONS => got.answer(&ranges(&[
+        ApiKey::API_VERSIONS => got.respond(&ranges(&[
             (ApiKey::API_VERSIONS, 0, 3),
             (ApiKey::SASL_HANDSHAKE, 0, 0),
             (ApiKey::METADATA, 0, 12),
@@ -287,7 +287,7 @@ async fn tokens_without_headers_are_never_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_listener_without_sasl_is_named() {
     let broker = Broker::start(|got| match got.key {
-        ApiKey::SASL_HANDSHAKE => got.answer(&SaslHandshakeResponse {
+        ApiKey::SASL_HANDSHAKE => got.respond(&SaslHandshakeResponse {
             error_code: ErrorCode::ILLEGAL_SASL_STATE.0,
             ..SaslHandshakeResponse::default()
         }),

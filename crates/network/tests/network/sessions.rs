@@ -110,24 +110,24 @@ impl Sessions {
         let request: SaslHandshakeRequest = got.decode();
         self.with(|state| {
             let connection = state.connections.entry(got.connection).or_default();
-            let mut answer = SaslHandshakeResponse::default();
+            let mut response = SaslHandshakeResponse::default();
             let too_soon = connection
                 .reauthenticated_at
                 .is_some_and(|at| now < at + BETWEEN_MIN);
             let changed = (connection.mechanism.as_ref()).is_some_and(|m| *m != request.mechanism);
             if too_soon || changed {
-                answer.error_code = ErrorCode::ILLEGAL_SASL_STATE.0;
+                response.error_code = ErrorCode::ILLEGAL_SASL_STATE.0;
                 state
                     .refused
                     .push("the wrong time, or another mechanism".to_owned());
-                return got.answer(&answer);
+                return got.respond(&response);
             }
             connection.mechanism = Some(request.mechanism);
             connection.handshakes += 1;
             if connection.principal.is_some() {
                 connection.reauthenticated_at = Some(now);
             }
-            got.answer(&answer)
+            got.respond(&response)
         })
     }
 
@@ -148,23 +148,23 @@ impl Sessions {
                 }
                 _ => None,
             };
-            let mut answer = SaslAuthenticateResponse::default();
+            let mut response = SaslAuthenticateResponse::default();
             if let Some(reason) = reason {
                 state.refused.push(reason.to_owned());
-                answer.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
-                answer.error_message = Some(Str::from(reason));
-                let Reaction::Bytes(bytes) = got.answer(&answer) else {
-                    unreachable!("an answer is bytes")
+                response.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
+                response.error_message = Some(Str::from(reason));
+                let Reaction::Bytes(bytes) = got.respond(&response) else {
+                    unreachable!("a response is bytes")
                 };
                 return Reaction::BytesThenClose(bytes);
             }
             connection.principal = Some(principal);
             state.reauthentications += usize::from(again);
-            answer.session_lifetime_ms = self.lifetime_ms;
+            response.session_lifetime_ms = self.lifetime_ms;
             let lifetime = u64::try_from(self.lifetime_ms).unwrap_or(0);
             let ends = now.checked_add(Duration::from_millis(lifetime));
             connection.ends = ends.filter(|_| lifetime > 0);
-            got.answer(&answer)
+            got.respond(&response)
         })
     }
 }

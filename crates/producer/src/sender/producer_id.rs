@@ -60,14 +60,14 @@ impl Sender {
             Ok(body) => body,
             Err(error) => return self.producer_id_failed(&error, failures, now),
         };
-        let Ok(answer) = body.decode::<InitProducerIdRequest>() else {
+        let Ok(response) = body.decode::<InitProducerIdRequest>() else {
             return self.retry_producer_id(failures, now);
         };
-        let code = ErrorCode(answer.error_code);
+        let code = ErrorCode(response.error_code);
         if code.is_ok() {
             let producer = ProducerIdAndEpoch {
-                id: answer.producer_id,
-                epoch: answer.producer_epoch,
+                id: response.producer_id,
+                epoch: response.producer_epoch,
             };
             self.producer_id = ProducerIdState::Known(producer);
             self.refused_producer_id = false;

@@ -146,7 +146,7 @@ impl InFlightRequest {
     /// partition. Partitions that were not in the request are ignored.
     pub(crate) fn matched<'a>(
         &self,
-        answer: &'a ProduceResponse,
+        response: &'a ProduceResponse,
     ) -> Vec<(InFlightBatch, Option<&'a PartitionProduceResponse>)> {
         let mut out = Vec::with_capacity(self.batches().count());
         for (at, topic) in self.topics.iter().enumerate() {
@@ -157,8 +157,8 @@ impl InFlightRequest {
                     found.topic_id == topic.id
                 }
             };
-            let in_place = answer.responses.get(at).filter(is_it);
-            let found = in_place.or_else(|| answer.responses.iter().find(is_it));
+            let in_place = response.responses.get(at).filter(is_it);
+            let found = in_place.or_else(|| response.responses.iter().find(is_it));
             for (at, &sent) in topic.batches.iter().enumerate() {
                 let is_it = |p: &&PartitionProduceResponse| p.index == sent.partition;
                 let told = found.map_or(&[][..], |found| &found.partition_responses);

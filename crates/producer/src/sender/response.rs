@@ -63,23 +63,28 @@ impl Sender {
         metrics.request_done();
         let body = match result {
             Ok(body) => body,
-            Err(error) => return self.no_answer(request, &Trouble::from(&error), now),
+            Err(error) => return self.no_response(request, &Trouble::from(&error), now),
         };
         if self.config.acks == Acks::None {
             return self.handed_over(request, now);
         }
         metrics.answered(now.saturating_duration_since(request.sent_at), now);
-        let answer = match body.decode::<ProduceRequest>() {
-            Ok(answer) => answer,
+        let response = match body.decode::<ProduceRequest>() {
+            Ok(response) => response,
             Err(error) => {
                 let reason = format!("unreadable response to Produce: {error}");
-                return self.no_answer(request, &Trouble::unanswered(&reason), now);
+                return self.no_response(request, &Trouble::unanswered(&reason), now);
             }
         };
-        metrics.throttled(answer.throttle_time_ms, now);
-        cluster.throttle(request.node, Purpose::Produce, answer.throttle_time_ms, now);
+        metrics.throttled(response.throttle_time_ms, now);
+        cluster.throttle(
+            request.node,
+            Purpose::Produce,
+            response.throttle_time_ms,
+            now,
+        );
         let mut refused = Vec::new();
-        for (sent, told) in request.matched(&answer) {
+        for (sent, told) in request.matched(&response) {
             let Some(told) = told else {
                 let trouble =
                     Trouble::unanswered("the response to Produce does not contain the partition");
@@ -98,7 +103,7 @@ impl Sender {
             }
         }
         // A leader named in the response is as good as new metadata (KIP-951).
-        let news = self.learn_leaders(&refused, &answer, cluster);
+        let news = self.learn_leaders(&refused, &response, cluster);
         if news < refused.len() {
             cluster.request_update();
         }
@@ -126,7 +131,7 @@ impl Sender {
         }
     }
 
-    fn no_answer(&mut self, request: &InFlightRequest, trouble: &Trouble, now: Instant) {
+    fn no_response(&mut self, request: &InFlightRequest, trouble: &Trouble, now: Instant) {
         for sent in request.batches() {
             self.failed(sent, trouble.again(), now);
         }
@@ -166,7 +171,7 @@ impl Sender {
     fn learn_leaders(
         &self,
         refused: &[(usize, &PartitionProduceResponse)],
-        answer: &ProduceResponse,
+        response: &ProduceResponse,
         cluster: &mut Cluster,
     ) -> usize {
         let hint = |&(index, told): &(usize, &PartitionProduceResponse)| {
@@ -180,7 +185,7 @@ impl Sender {
             })
         };
         let hints: Vec<LeaderHint> = refused.iter().filter_map(hint).collect();
-        let endpoints = answer.node_endpoints.iter().map(|node| Node {
+        let endpoints = response.node_endpoints.iter().map(|node| Node {
             id: node.node_id,
             host: node.host.clone(),
             port: u16::try_from(node.port).unwrap_or(0),

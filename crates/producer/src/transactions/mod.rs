@@ -20,9 +20,9 @@
 //!
 //! The sender handles the batches, and the cluster looks up coordinators.
 
-mod answers;
 mod offsets;
 mod requests;
+mod responses;
 mod state;
 mod ticket;
 mod transitions;
@@ -84,7 +84,7 @@ struct PendingCall {
 #[derive(Debug)]
 pub(crate) struct TransactionManager {
     id: Str,
-    rights: answers::Rights,
+    rights: responses::Rights,
     request_timeout: Duration,
     transaction_timeout: Duration,
     accumulator: Arc<Accumulator>,
@@ -121,7 +121,7 @@ impl TransactionManager {
         );
         let manager = Self {
             id: Str::from(id),
-            rights: answers::Rights::new(config),
+            rights: responses::Rights::new(config),
             request_timeout: config.request_timeout,
             transaction_timeout: config.transaction_timeout,
             accumulator: Arc::clone(accumulator),

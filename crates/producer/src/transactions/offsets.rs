@@ -79,9 +79,12 @@ impl OffsetsCommit {
     }
 
     /// Removes the confirmed offsets. Returns the gravest error of the others.
-    pub(super) fn take_answer(&mut self, answer: &TxnOffsetCommitResponse) -> (Verdict, ErrorCode) {
+    pub(super) fn take_response(
+        &mut self,
+        response: &TxnOffsetCommitResponse,
+    ) -> (Verdict, ErrorCode) {
         let mut worst = (Verdict::Done, ErrorCode::NONE);
-        for topic in &answer.topics {
+        for topic in &response.topics {
             for partition in &topic.partitions {
                 let code = ErrorCode(partition.error_code);
                 let said = verdict(ApiKey::TXN_OFFSET_COMMIT, code);

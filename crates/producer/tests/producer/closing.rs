@@ -177,7 +177,7 @@ fn callbacks_come_once_and_in_the_order_of_their_partition() {
         let sent = world.send(0, &n.to_string());
         assert!(sent.completion.add_callback(sent.index, n));
         if n == 4 {
-            world.script([Reaction::LoseAnswer]);
+            world.script([Reaction::LoseResponse]);
         }
         if n % 2 == 0 {
             world.run();

@@ -108,7 +108,7 @@ impl Storm {
         let partition = self.random.below(PARTITIONS as u64) as i32;
         let all = [
             Reaction::LoseRequest,
-            Reaction::LoseAnswer,
+            Reaction::LoseResponse,
             Reaction::Hold,
             Reaction::Silence,
             Reaction::Forget,
@@ -128,7 +128,7 @@ impl Storm {
     fn release(&mut self) {
         if self.world.brokers.held() > 0 {
             if self.random.below(3) == 0 {
-                self.world.brokers.release_without_answer();
+                self.world.brokers.release_without_response();
             } else {
                 self.world.brokers.release();
             }

@@ -113,7 +113,7 @@ impl Storm {
     fn trouble_a_batch(&mut self) {
         let reactions = [
             Reaction::LoseRequest,
-            Reaction::LoseAnswer,
+            Reaction::LoseResponse,
             Reaction::Hold,
             Reaction::Silence,
             Reaction::Forget,
@@ -139,7 +139,7 @@ impl Storm {
         let api = one_of(&mut self.random, &apis);
         let mut replies = vec![
             Reply::LoseRequest,
-            Reply::LoseAnswer,
+            Reply::LoseResponse,
             Reply::Silence,
             Reply::Error(ErrorCode::COORDINATOR_NOT_AVAILABLE),
             Reply::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS),

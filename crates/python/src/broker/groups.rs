@@ -81,9 +81,9 @@ impl BrokerGroups {
     ///
     /// Raises `ValueError` or `TypeError` if the body does not fit the schema or version of the
     /// response. The client then gets `UNKNOWN_SERVER_ERROR`.
-    fn answer(&self, py: Python<'_>, token: u64, body: &Bound<'_, PyAny>) -> PyResult<bool> {
+    fn respond(&self, py: Python<'_>, token: u64, body: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.service(py)? {
-            Some(groups) => answer(py, &groups, GroupTicket(token), body),
+            Some(groups) => respond(py, &groups, GroupTicket(token), body),
             None => Ok(false),
         }
     }
@@ -213,7 +213,7 @@ fn read(request: &GroupRequest) -> Result<(dynamic::Value, Option<dynamic::Value
 
 /// Sends a response to a waiting request. A body that does not fit the API raises, and the client
 /// gets an error.
-fn answer(
+fn respond(
     py: Python<'_>,
     service: &GroupService,
     ticket: GroupTicket,
@@ -223,7 +223,7 @@ fn answer(
         return Ok(false);
     };
     match encode(key, version, body) {
-        Ok(body) => Ok(py.detach(|| service.answer(ticket, body.into()))),
+        Ok(body) => Ok(py.detach(|| service.respond(ticket, body.into()))),
         Err(error) => {
             py.detach(|| service.refuse(ticket, ErrorCode::UNKNOWN_SERVER_ERROR));
             Err(error)

@@ -30,7 +30,7 @@ use crate::convert::options::{self, Options};
 use crate::convert::{errors, settings, tls, values};
 use crate::interpreter::gil;
 use crate::operation::run;
-pub(crate) use pending::{Answer, PendingRequest};
+pub(crate) use pending::{PendingRequest, ResponseWait};
 
 /// The client whose connections are used. The handle keeps it open.
 #[derive(Clone)]
@@ -254,9 +254,9 @@ impl Client {
         let body = PyDict::new(py);
         body.set_item("ClientSoftwareName", "thalweg")?;
         body.set_item("ClientSoftwareVersion", env!("CARGO_PKG_VERSION"))?;
-        let answer = self.request(py, "ApiVersions", body.as_any(), node, None, None, None)?;
+        let response = self.request(py, "ApiVersions", body.as_any(), node, None, None, None)?;
         let versions = PyDict::new(py);
-        for api in answer.get_item("ApiKeys")?.try_iter()? {
+        for api in response.get_item("ApiKeys")?.try_iter()? {
             let api = api?;
             let key = ApiKey(api.get_item("ApiKey")?.extract()?);
             let range: (i16, i16) = (

@@ -15,11 +15,11 @@ use crate::operation::{PyOperation, is_over, run};
 struct RequestState {
     ticket: Ticket<Response>,
     generation: Generation,
-    /// Held while the result moves from the ticket to `answer`, so that a second waiting thread
+    /// Held while the result moves from the ticket to `response`, so that a second waiting thread
     /// finds it in one of the two.
     moving: Mutex<()>,
     /// The decoded response, kept so that it can be read several times.
-    answer: OnceLock<Result<Value, ClientError>>,
+    response: OnceLock<Result<Value, ClientError>>,
 }
 
 impl RequestState {
@@ -30,22 +30,22 @@ impl RequestState {
             return Some(self.keep(Err(ClientError::Forked)));
         }
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = self.answer.get() {
-            return Some(answer);
+        if let Some(response) = self.response.get() {
+            return Some(response);
         }
         self.ticket.poll(waker).map(|outcome| self.keep(outcome))
     }
 
     fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
-        self.answer.get_or_init(|| outcome?.decode_by_name())
+        self.response.get_or_init(|| outcome?.decode_by_name())
     }
 
     fn is_done(&self) -> bool {
-        self.answer.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
+        self.response.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
     }
 
     /// Returns the size of a response that has arrived and was not read yet, otherwise 0.
-    fn answer_bytes(&self) -> usize {
+    fn response_bytes(&self) -> usize {
         if self.generation.is_inherited() {
             return 0;
         }
@@ -66,13 +66,13 @@ impl PendingRequest {
             ticket,
             generation: Generation::current(),
             moving: Mutex::default(),
-            answer: OnceLock::new(),
+            response: OnceLock::new(),
         }))
     }
 
     /// Returns the wait for the response.
-    pub(crate) fn answer(&self, timeout_ms: Option<f64>) -> Answer {
-        Answer {
+    pub(crate) fn response(&self, timeout_ms: Option<f64>) -> ResponseWait {
+        ResponseWait {
             pending: Arc::clone(&self.0),
             deadline: gil::deadline_ms(timeout_ms),
         }
@@ -80,26 +80,26 @@ impl PendingRequest {
 }
 
 /// Waits until a request has its response or its error.
-pub(crate) struct Answer {
+pub(crate) struct ResponseWait {
     pending: Arc<RequestState>,
     deadline: Option<Instant>,
 }
 
-impl PyOperation for Answer {
+impl PyOperation for ResponseWait {
     type Output = ();
 
     fn attempt(&mut self, _: Python<'_>) -> PyResult<Option<()>> {
-        Ok(self.pending.answer.get().is_some().then_some(()))
+        Ok(self.pending.response.get().is_some().then_some(()))
     }
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<()>> {
         // Without the GIL, because this decodes the response, which may be long.
-        let has_answer = py.detach(|| self.pending.poll(waker).is_some());
-        if !has_answer && is_over(self.deadline) {
+        let has_response = py.detach(|| self.pending.poll(waker).is_some());
+        if !has_response && is_over(self.deadline) {
             let text = "the request is still in flight";
             return Err(errors::raise(py, "KafkaTimeoutError", text));
         }
-        Ok(has_answer.then_some(()))
+        Ok(has_response.then_some(()))
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -107,11 +107,11 @@ impl PyOperation for Answer {
     }
 }
 
-impl Answer {
+impl ResponseWait {
     fn known(&self, py: Python<'_>) -> PyResult<&Value> {
-        let answer = self.pending.answer.get();
-        let answer = answer.expect("read only once the wait is over");
-        answer.as_ref().map_err(|error| errors::client(py, error))
+        let response = self.pending.response.get();
+        let response = response.expect("read only once the wait is over");
+        response.as_ref().map_err(|error| errors::client(py, error))
     }
 
     /// Converts the response to Python, or raises its error. Call it only once the wait is over.
@@ -130,8 +130,8 @@ impl PendingRequest {
 
     /// The size of a response that has arrived and was not read yet, otherwise 0.
     #[getter]
-    fn answer_bytes(&self) -> usize {
-        self.0.answer_bytes()
+    fn response_bytes(&self) -> usize {
+        self.0.response_bytes()
     }
 
     /// Waits for the response. Raises the errors of `Client.request`.
@@ -141,10 +141,10 @@ impl PendingRequest {
         py: Python<'py>,
         timeout_ms: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut answer = self.answer(timeout_ms);
-        run(py, &mut answer)?;
+        let mut response = self.response(timeout_ms);
+        run(py, &mut response)?;
         // Long responses are read in the background, see `coordinator/driver/_waits.py`.
-        values::to_py_in_background(py, answer.known(py)?)
+        values::to_py_in_background(py, response.known(py)?)
     }
 
     /// Calls `f(self)` on the callback thread when the response or an error has arrived.

@@ -314,7 +314,7 @@ impl Consumer {
     ///
     /// They replace the heartbeats of earlier calls, and need no Python thread. The first one is
     /// sent after one interval, counted from now or from the last earlier heartbeat. At most one is
-    /// in flight. If it has no response within `answer_within_ms` or `request_timeout_ms`,
+    /// in flight. If it has no response within `response_timeout_ms` or `request_timeout_ms`,
     /// whichever is less, the client closes its connection and looks up the coordinator again.
     ///
     /// The I/O thread drops responses that contain nothing new: `ErrorCode` 0, the `MemberEpoch`

@@ -24,7 +24,7 @@ pub(crate) struct Heartbeats<'py> {
     interval_ms: f64,
     leave: Option<Named<'py>>,
     max_poll_interval_ms: f64,
-    answer_within_ms: Option<f64>,
+    response_timeout_ms: Option<f64>,
 }
 
 impl Heartbeats<'_> {
@@ -33,7 +33,10 @@ impl Heartbeats<'_> {
         for (name, value) in [
             ("interval_ms", self.interval_ms),
             ("max_poll_interval_ms", self.max_poll_interval_ms),
-            ("answer_within_ms", self.answer_within_ms.unwrap_or(1.0)),
+            (
+                "response_timeout_ms",
+                self.response_timeout_ms.unwrap_or(1.0),
+            ),
         ] {
             if value.is_nan() || value < 1.0 {
                 return Err(PyValueError::new_err(format!("{name} must be at least 1")));
@@ -44,7 +47,7 @@ impl Heartbeats<'_> {
             target: client::target(Some(node))?,
             request: client::named_request(&self.api, &self.body)?,
             interval: duration_ms(self.interval_ms),
-            answer_within: self.answer_within_ms.map(duration_ms),
+            response_timeout: self.response_timeout_ms.map(duration_ms),
             leave: leave
                 .map(|(api, body)| client::named_request(api, body))
                 .transpose()?,

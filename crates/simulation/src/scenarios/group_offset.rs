@@ -70,8 +70,8 @@ async fn fetched(client: &ProducerClient) -> Option<i64> {
     // The last version that names topics by name.
     request.version = VersionChoice::Exactly(9);
     let response = client.view().request(request).await.ok()?;
-    let answer = response.decode::<OffsetFetchRequest>().ok()?;
-    let group = answer.groups.first()?;
+    let body = response.decode::<OffsetFetchRequest>().ok()?;
+    let group = body.groups.first()?;
     let partition = group.topics.first()?.partitions.first()?;
     let is_good = [group.error_code, partition.error_code] == [0; 2];
     is_good.then_some(partition.committed_offset)

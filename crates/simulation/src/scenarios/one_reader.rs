@@ -63,8 +63,8 @@ impl Scenario {
         let mut one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
         let faults = FaultPlan {
             lose_request: one_of(&[0, 0, 5, 50]) as u32,
-            lose_answer: one_of(&[0, 0, 10, 100]) as u32,
-            cut_answer: one_of(&[0, 5, 50]) as u32,
+            lose_response: one_of(&[0, 0, 10, 100]) as u32,
+            cut_response: one_of(&[0, 5, 50]) as u32,
             silence: one_of(&[0, 0, 2, 20]) as u32,
             one_way: one_of(&[0, 0, 2, 20]) as u32,
             delay: one_of(&[0, 20, 300]) as u32,

@@ -97,7 +97,7 @@ impl SharingScenario {
             members,
             random,
             committed: BTreeMap::new(),
-            answers: Vec::new(),
+            responses: Vec::new(),
             report: SharingReport {
                 handed_out: 0,
                 acknowledged: 0,
@@ -154,8 +154,8 @@ impl SharingScenario {
     }
 }
 
-/// A response about a committed offset that has not reached its member yet.
-struct Answer {
+/// A response with a committed offset that has not reached its member yet.
+struct CommittedResponse {
     at: Instant,
     member: usize,
     lane: i32,
@@ -168,7 +168,7 @@ struct Group<'a> {
     members: Vec<Member>,
     random: Random,
     committed: BTreeMap<i32, FetchPosition>,
-    answers: Vec<Answer>,
+    responses: Vec<CommittedResponse>,
     report: SharingReport,
 }
 
@@ -176,7 +176,7 @@ impl Group<'_> {
     /// Runs the next random action.
     async fn act(&mut self) {
         tokio::time::sleep(self.random.up_to(PAUSE_MAX)).await;
-        self.answer_committed();
+        self.deliver_committed();
         self.ask_committed();
         let index = self.random.below(self.members.len() as u64) as usize;
         let lane = self.random.below(self.lanes.count() as u64) as i32;
@@ -211,11 +211,13 @@ impl Group<'_> {
     fn ask_committed(&mut self) {
         for member in 0..self.members.len() {
             for lane in self.members[member].awaiting_committed() {
-                let is_it = |answer: &Answer| answer.member == member && answer.lane == lane;
-                if !self.answers.iter().any(is_it) {
+                let is_it = |response: &CommittedResponse| {
+                    response.member == member && response.lane == lane
+                };
+                if !self.responses.iter().any(is_it) {
                     let at = World::now() + self.random.up_to(COMMITTED_TAKES_MAX);
                     let committed = self.committed.get(&lane).copied();
-                    self.answers.push(Answer {
+                    self.responses.push(CommittedResponse {
                         at,
                         member,
                         lane,
@@ -226,11 +228,11 @@ impl Group<'_> {
         }
     }
 
-    fn answer_committed(&mut self) {
+    fn deliver_committed(&mut self) {
         let now = World::now();
-        let due = self.answers.extract_if(.., |answer| answer.at <= now);
-        for answer in due {
-            self.members[answer.member].set_committed(answer.lane, answer.committed);
+        let due = self.responses.extract_if(.., |response| response.at <= now);
+        for response in due {
+            self.members[response.member].set_committed(response.lane, response.committed);
         }
     }
 
@@ -267,7 +269,7 @@ impl Group<'_> {
         let deadline = World::now() + FINALE_MAX;
         loop {
             tokio::time::sleep(PAUSE_MAX).await;
-            self.answer_committed();
+            self.deliver_committed();
             self.ask_committed();
             let ends: Vec<i64> = (0..self.lanes.count())
                 .map(|lane| self.end_of(lane))

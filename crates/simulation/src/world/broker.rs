@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use thalweg_broker::options::BrokerOptions;
-use thalweg_broker::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
+use thalweg_broker::{Connection, Core, NodeAddress, Outcome, Response, Wait};
 use thalweg_network::WallClock;
 use thalweg_network::transport::{MemoryListener, MemoryNetwork};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -223,7 +223,7 @@ impl Broker {
                     ..
                 } = &mut *inner;
                 let fate = faults.draw(random);
-                *disturbances += u64::from(fate != Fate::Answer);
+                *disturbances += u64::from(fate != Fate::Response);
                 fate
             };
             if fate == Fate::LoseRequest {
@@ -231,19 +231,19 @@ impl Broker {
             }
             let outcome = match self.log_in(login.as_mut(), &frame) {
                 Taken::Late => return,
-                Taken::Answer(answer) => {
+                Taken::Response(response) => {
                     if is_pipelined(&mut stream).await {
                         self.lock().session_counts.pipelined += 1;
                     }
-                    Outcome::Answer(whole(answer))
+                    Outcome::Response(whole(response))
                 }
                 Taken::ForBroker => self.ask_core(&mut connection, frame, login.is_some()).await,
             };
             is_cut |= fate == Fate::OneWay;
             match outcome {
-                Outcome::Answer(_) if is_cut => {}
-                Outcome::Answer(answer) => {
-                    if !deliver(&mut stream, answer, fate).await {
+                Outcome::Response(_) if is_cut => {}
+                Outcome::Response(response) => {
+                    if !deliver(&mut stream, response, fate).await {
                         return;
                     }
                 }
@@ -275,11 +275,11 @@ impl Broker {
         let outcome = self.lock().core.handle(connection, frame, now, now_ms);
         match outcome {
             Outcome::Wait(wait) => self.wait(wait).await,
-            Outcome::Answer(answer) if offers_sasl => {
-                let pieces = Bytes::from(answer.pieces.concat());
-                Outcome::Answer(Answer {
+            Outcome::Response(response) if offers_sasl => {
+                let pieces = Bytes::from(response.pieces.concat());
+                Outcome::Response(Response {
                     pieces: vec![with_sasl(&request, &pieces)],
-                    ..answer
+                    ..response
                 })
             }
             other => other,
@@ -295,13 +295,13 @@ impl Broker {
                     None => std::future::pending().await,
                 }
             });
-            let answer = poll_fn(|cx| {
+            let response = poll_fn(|cx| {
                 if let Some(outcome) = self.lock().core.poll_wait(&mut wait, cx.waker(), now()) {
                     return Poll::Ready(Some(outcome));
                 }
                 alarm.as_mut().poll(cx).map(|()| None)
             });
-            if let Some(outcome) = answer.await {
+            if let Some(outcome) = response.await {
                 return outcome;
             }
             // The deadline is over: the next poll returns what there is.
@@ -310,10 +310,10 @@ impl Broker {
     }
 }
 
-fn whole(answer: Bytes) -> Answer {
-    Answer {
-        own_bytes: answer.len(),
-        pieces: vec![answer],
+fn whole(response: Bytes) -> Response {
+    Response {
+        own_bytes: response.len(),
+        pieces: vec![response],
         not_before: None,
         is_last: false,
         mute_until: None,
@@ -330,21 +330,21 @@ async fn is_pipelined(stream: &mut DuplexStream) -> bool {
 }
 
 /// Writes a response, or what its fate leaves of it. Returns false to close the connection.
-async fn deliver(stream: &mut DuplexStream, answer: Answer, fate: Fate) -> bool {
-    if let Some(at) = answer.not_before {
+async fn deliver(stream: &mut DuplexStream, response: Response, fate: Fate) -> bool {
+    if let Some(at) = response.not_before {
         tokio::time::sleep_until(at.into()).await;
     }
-    let bytes = answer.pieces.concat();
+    let bytes = response.pieces.concat();
     let whole = match fate {
-        Fate::LoseAnswer | Fate::Silence => return fate == Fate::Silence,
-        Fate::CutAnswer => &bytes[..bytes.len() / 2],
+        Fate::LoseResponse | Fate::Silence => return fate == Fate::Silence,
+        Fate::CutResponse => &bytes[..bytes.len() / 2],
         Fate::Delay(by) => {
             tokio::time::sleep(by).await;
             &bytes
         }
         _ => &bytes,
     };
-    stream.write_all(whole).await.is_ok() && fate != Fate::CutAnswer
+    stream.write_all(whole).await.is_ok() && fate != Fate::CutResponse
 }
 
 /// Reads requests without responding, until the client gives up.

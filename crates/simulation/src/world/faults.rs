@@ -13,9 +13,9 @@ pub struct FaultPlan {
     /// The connection breaks before the broker sees the request.
     pub lose_request: u32,
     /// The broker processes the request, and the connection breaks before the response.
-    pub lose_answer: u32,
+    pub lose_response: u32,
     /// The response is cut off in the middle.
-    pub cut_answer: u32,
+    pub cut_response: u32,
     /// The broker never responds on this connection again.
     pub silence: u32,
     /// The return path is cut: the broker processes this and all later requests of the connection,
@@ -69,8 +69,8 @@ impl FaultPlan {
     pub fn stormy() -> Self {
         Self {
             lose_request: 10,
-            lose_answer: 20,
-            cut_answer: 10,
+            lose_response: 20,
+            cut_response: 10,
             silence: 2,
             one_way: 2,
             delay: 50,
@@ -87,15 +87,15 @@ impl FaultPlan {
         // draws.
         let [
             lose_request,
-            lose_answer,
-            cut_answer,
+            lose_response,
+            cut_response,
             silence,
             one_way,
             delay,
         ] = [
             self.lose_request,
-            self.lose_answer,
-            self.cut_answer,
+            self.lose_response,
+            self.cut_response,
             self.silence,
             self.one_way,
             self.delay,
@@ -104,22 +104,22 @@ impl FaultPlan {
         let by = Duration::from_micros(random.below(self.delay_max.as_micros() as u64 + 1));
         match () {
             () if lose_request => Fate::LoseRequest,
-            () if lose_answer => Fate::LoseAnswer,
-            () if cut_answer => Fate::CutAnswer,
+            () if lose_response => Fate::LoseResponse,
+            () if cut_response => Fate::CutResponse,
             () if silence => Fate::Silence,
             () if one_way => Fate::OneWay,
             () if delay => Fate::Delay(by),
-            () => Fate::Answer,
+            () => Fate::Response,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    Answer,
+    Response,
     LoseRequest,
-    LoseAnswer,
-    CutAnswer,
+    LoseResponse,
+    CutResponse,
     Silence,
     OneWay,
     Delay(Duration),

@@ -56,7 +56,7 @@ pub(crate) struct Login {
 /// What a connection does with a request.
 pub(crate) enum Taken {
     ForBroker,
-    Answer(Bytes),
+    Response(Bytes),
     Late,
 }
 
@@ -83,14 +83,15 @@ impl Login {
         match ApiKey(header.request_api_key) {
             ApiKey::API_VERSIONS => Taken::ForBroker,
             ApiKey::SASL_HANDSHAKE => {
-                let answer = self.handshake(counts, now);
-                Taken::Answer(encode::<SaslHandshakeRequest>(version, id, &answer))
+                let response = self.handshake(counts, now);
+                Taken::Response(encode::<SaslHandshakeRequest>(version, id, &response))
             }
             ApiKey::SASL_AUTHENTICATE => {
                 let message = SaslAuthenticateRequest::decode(&mut input, version);
                 let message = message.map(|request| request.auth_bytes);
-                let answer = self.authenticate(message.is_ok_and(|it| it == MESSAGE), counts, now);
-                Taken::Answer(encode::<SaslAuthenticateRequest>(version, id, &answer))
+                let response =
+                    self.authenticate(message.is_ok_and(|it| it == MESSAGE), counts, now);
+                Taken::Response(encode::<SaslAuthenticateRequest>(version, id, &response))
             }
             _ if self.ends.is_some_and(|end| now <= end) => Taken::ForBroker,
             _ => {
@@ -101,14 +102,14 @@ impl Login {
     }
 
     fn handshake(&mut self, counts: &mut SessionCounts, now: Instant) -> SaslHandshakeResponse {
-        let mut answer = SaslHandshakeResponse::default();
+        let mut response = SaslHandshakeResponse::default();
         if self.renewed_at.is_some_and(|at| now < at + BETWEEN_MIN) {
             counts.refused += 1;
-            answer.error_code = ErrorCode::ILLEGAL_SASL_STATE.0;
+            response.error_code = ErrorCode::ILLEGAL_SASL_STATE.0;
         } else if self.ends.is_some() {
             self.renewed_at = Some(now);
         }
-        answer
+        response
     }
 
     fn authenticate(
@@ -117,22 +118,22 @@ impl Login {
         counts: &mut SessionCounts,
         now: Instant,
     ) -> SaslAuthenticateResponse {
-        let mut answer = SaslAuthenticateResponse::default();
+        let mut response = SaslAuthenticateResponse::default();
         if is_right {
             counts.renewed += u64::from(self.ends.is_some());
             self.ends = Some(now + self.lifetime);
-            answer.session_lifetime_ms = self.lifetime.as_millis() as i64;
+            response.session_lifetime_ms = self.lifetime.as_millis() as i64;
         } else {
             counts.refused += 1;
-            answer.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
+            response.error_code = ErrorCode::SASL_AUTHENTICATION_FAILED.0;
         }
-        answer
+        response
     }
 }
 
-fn encode<R: Request>(version: i16, correlation_id: i32, answer: &R::Response) -> Bytes {
-    let bytes = frame::encode_response(R::KEY, version, correlation_id, answer);
-    Bytes::from(bytes.expect("our own answer fits every version"))
+fn encode<R: Request>(version: i16, correlation_id: i32, response: &R::Response) -> Bytes {
+    let bytes = frame::encode_response(R::KEY, version, correlation_id, response);
+    Bytes::from(bytes.expect("our own response fits every version"))
 }
 
 /// Adds the APIs of SASL to a response to `ApiVersions`, which includes its length.
@@ -145,15 +146,15 @@ pub(crate) fn with_sasl(request: &Bytes, response: &Bytes) -> Bytes {
     }
     let mut input = Reader::new(response.slice(4..));
     let id = frame::decode_response_header(&mut input, key, version).expect("the core's own");
-    let mut answer = ApiVersionsResponse::decode(&mut input, version).expect("the core's own");
+    let mut versions = ApiVersionsResponse::decode(&mut input, version).expect("the core's own");
     for (key, max_version) in [(ApiKey::SASL_HANDSHAKE, 1), (ApiKey::SASL_AUTHENTICATE, 2)] {
-        answer.api_keys.retain(|known| known.api_key != key.0);
-        answer.api_keys.push(ApiVersion {
+        versions.api_keys.retain(|known| known.api_key != key.0);
+        versions.api_keys.push(ApiVersion {
             api_key: key.0,
             min_version: 0,
             max_version,
         });
     }
-    let bytes = frame::encode_response(key, version, id, &answer).expect("it was readable");
+    let bytes = frame::encode_response(key, version, id, &versions).expect("it was readable");
     Bytes::from(bytes)
 }

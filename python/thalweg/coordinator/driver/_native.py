@@ -41,7 +41,7 @@ class Request(Protocol[_T_co]):
         """Whether there is a result or an error."""
 
     @property
-    def answer_bytes(self) -> int:
+    def response_bytes(self) -> int:
         """The size of a response that has arrived and was not read yet, otherwise 0."""
 
     def result(self, timeout_ms: int | None = None) -> _T_co:

@@ -155,7 +155,7 @@ def _outcome(wait: Wait) -> object:
 
 def is_long_response(request: Request[object]) -> bool:
     """Whether it takes long to read the response of a request."""
-    return request.answer_bytes >= _LONG_RESPONSE_BYTES
+    return request.response_bytes >= _LONG_RESPONSE_BYTES
 
 
 class Background(Generic[_T]):
@@ -174,7 +174,7 @@ class Background(Generic[_T]):
         return self._done.is_set()
 
     @property
-    def answer_bytes(self) -> int:
+    def response_bytes(self) -> int:
         """Nothing is left to read."""
         return 0
 

@@ -147,12 +147,12 @@ impl Bench {
         ErrorCode(self.ask(&request, 4).error_code)
     }
 
-    pub(super) fn answer<M: Message>(&mut self, request: &GroupRequest, answer: &M) -> bool {
+    pub(super) fn respond<M: Message>(&mut self, request: &GroupRequest, response: &M) -> bool {
         let mut body = Vec::new();
-        answer.encode(&mut body, request.version).unwrap();
+        response.encode(&mut body, request.version).unwrap();
         let now = self.now;
         self.core
-            .answer_group_request(request.ticket, body.into(), now)
+            .respond_to_group_request(request.ticket, body.into(), now)
     }
 }
 

@@ -181,7 +181,7 @@ fn a_request_that_its_member_has_repeated_holds_no_session() {
     let newer = bench.request();
     bench.tick_after(SESSION * 3);
     assert!(bench.events().is_empty());
-    assert!(bench.answer(&newer, &JoinGroupResponse::default()));
+    assert!(bench.respond(&newer, &JoinGroupResponse::default()));
     bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
     let now = bench.now;
@@ -251,13 +251,13 @@ fn refused_requests_keep_no_session_alive() {
     bench.pass(SESSION / 2);
     wait(bench.handle(1, &consumer_beat("m", 1), 1));
     let request = bench.request();
-    assert!(bench.answer(&request, &beat));
+    assert!(bench.respond(&request, &beat));
     wait(bench.handle(1, &join("n"), 9));
     let request = bench.request();
-    assert!(bench.answer(&request, &joined));
+    assert!(bench.respond(&request, &joined));
     wait(bench.handle(1, &sync, 5));
     let request = bench.request();
-    assert!(bench.answer(&request, &synced));
+    assert!(bench.respond(&request, &synced));
     bench.tick_after(SESSION / 2);
     assert_eq!(bench.expired(), [pair("m"), pair("n"), pair("o")]);
 }
@@ -282,11 +282,11 @@ fn plain_heartbeats_of_the_consumer_protocol_are_answered_without_the_coordinato
     bench.publish(group);
     bench.pass(ALMOST);
     for version in 0..=1 {
-        let answer = bench.ask(&consumer_beat("m", 5), version);
-        assert_eq!((answer.error_code, answer.member_epoch), (0, 5));
-        assert_eq!(answer.member_id.as_deref(), Some("m"));
-        assert_eq!(answer.heartbeat_interval_ms, 5678);
-        assert_eq!(answer.assignment, None);
+        let response = bench.ask(&consumer_beat("m", 5), version);
+        assert_eq!((response.error_code, response.member_epoch), (0, 5));
+        assert_eq!(response.member_id.as_deref(), Some("m"));
+        assert_eq!(response.heartbeat_interval_ms, 5678);
+        assert_eq!(response.assignment, None);
     }
     let mut of_static = consumer_beat("s", 5);
     of_static.instance_id = Some("instance".into());

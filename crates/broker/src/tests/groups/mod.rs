@@ -59,8 +59,8 @@ pub(super) fn commit_code(
     node: i32,
     request: &OffsetCommitRequest,
 ) -> ErrorCode {
-    let answer = bench.ask_node(node, request, 8);
-    ErrorCode(answer.topics[0].partitions[0].error_code)
+    let response = bench.ask_node(node, request, 8);
+    ErrorCode(response.topics[0].partitions[0].error_code)
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn what_a_group_committed_is_found_again_in_every_version() {
             }]),
             ..OffsetFetchRequest::default()
         };
-        let answer = bench.ask(&request, version);
-        let partitions = &answer.topics[0].partitions;
+        let response = bench.ask(&request, version);
+        let partitions = &response.topics[0].partitions;
         assert_eq!(
             [
                 partitions[0].committed_offset,
@@ -124,8 +124,8 @@ fn what_a_group_committed_is_found_again_in_every_version() {
             }],
             ..OffsetFetchRequest::default()
         };
-        let answer = bench.ask(&request, version);
-        let partitions = &answer.groups[0].topics[0].partitions;
+        let response = bench.ask(&request, version);
+        let partitions = &response.groups[0].topics[0].partitions;
         assert_eq!(
             [
                 partitions[0].committed_offset,

@@ -43,8 +43,8 @@ fn commit(bench: &mut Bench, member: &str, epoch: i32) -> ErrorCode {
 }
 
 fn commit_in(bench: &mut Bench, request: &OffsetCommitRequest, version: i16) -> ErrorCode {
-    let answer = bench.ask(request, version);
-    ErrorCode(answer.topics[0].partitions[0].error_code)
+    let response = bench.ask(request, version);
+    ErrorCode(response.topics[0].partitions[0].error_code)
 }
 
 /// Returns the committed offset of partition 0.
@@ -143,8 +143,8 @@ fn members_commit_with_an_older_epoch_what_they_have_had_since_then() {
             member_id: "m".into(),
             ..writer.offset_request("g", "t", 5)
         };
-        let answer = bench.ask(&request, 5);
-        ErrorCode(answer.topics[0].partitions[0].error_code)
+        let response = bench.ask(&request, 5);
+        ErrorCode(response.topics[0].partitions[0].error_code)
     };
     for (epoch, code, of_transaction) in [
         (
@@ -169,8 +169,8 @@ fn members_commit_with_an_older_epoch_what_they_have_had_since_then() {
     let mut later = both.topics[0].partitions[0].clone();
     later.partition_index = 1;
     both.topics[0].partitions.push(later);
-    let answer = bench.ask(&both, 9);
-    let codes = answer.topics[0]
+    let response = bench.ask(&both, 9);
+    let codes = response.topics[0]
         .partitions
         .iter()
         .map(|each| each.error_code);
@@ -188,8 +188,8 @@ fn transactional_commits_are_held_to_the_same_rules_but_may_be_anonymous() {
             member_id: member.into(),
             ..writer.offset_request("g", "t", 5)
         };
-        let answer = bench.ask(&request, 5);
-        ErrorCode(answer.topics[0].partitions[0].error_code)
+        let response = bench.ask(&request, 5);
+        ErrorCode(response.topics[0].partitions[0].error_code)
     };
     bench.publish(classic("CompletingRebalance", 3, &["m"]));
     assert_eq!(commit(&mut bench, "m", 2), ErrorCode::ILLEGAL_GENERATION);
@@ -237,10 +237,10 @@ fn delete_offset(bench: &mut Bench) -> (ErrorCode, Option<ErrorCode>) {
             partitions: vec![OffsetDeleteRequestPartition { partition_index: 0 }],
         }],
     };
-    let answer = bench.ask(&request, 0);
-    let partition = answer.topics.first().map(|topic| &topic.partitions[0]);
+    let response = bench.ask(&request, 0);
+    let partition = response.topics.first().map(|topic| &topic.partitions[0]);
     let code = partition.map(|partition| ErrorCode(partition.error_code));
-    (ErrorCode(answer.error_code), code)
+    (ErrorCode(response.error_code), code)
 }
 
 #[test]

@@ -28,8 +28,8 @@ fn announced(bench: &mut Bench) -> Vec<i16> {
         client_software_name: "test".into(),
         client_software_version: "1".into(),
     };
-    let answer = bench.ask(&request, 4);
-    answer.api_keys.iter().map(|api| api.api_key).collect()
+    let response = bench.ask(&request, 4);
+    response.api_keys.iter().map(|api| api.api_key).collect()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn without_a_coordinator_groups_are_not_served() {
 }
 
 #[test]
-fn a_request_reaches_the_coordinator_and_its_answer_whoever_waits() {
+fn a_request_reaches_the_coordinator_and_its_response_whoever_waits() {
     let mut bench = served();
     assert!(bench.events().is_empty());
     bench.pass(Duration::from_millis(1500));
@@ -70,16 +70,16 @@ fn a_request_reaches_the_coordinator_and_its_answer_whoever_waits() {
     assert_eq!(read, join("m"));
     let api = bench.core.group_request_api(request.ticket);
     assert_eq!(api, Some((ApiKey::JOIN_GROUP, 7)));
-    let answer = JoinGroupResponse {
+    let response = JoinGroupResponse {
         error_code: ErrorCode::MEMBER_ID_REQUIRED.0,
         member_id: "m-1".into(),
         ..JoinGroupResponse::default()
     };
-    assert!(bench.answer(&request, &answer));
+    assert!(bench.respond(&request, &response));
     assert!(bench.was_woken());
-    assert!(!bench.answer(&request, &answer), "answered already");
+    assert!(!bench.respond(&request, &response), "answered already");
     let outcome = bench.poll(&mut waiting).unwrap();
-    assert_eq!(decode::<JoinGroupRequest>(outcome, 7), answer);
+    assert_eq!(decode::<JoinGroupRequest>(outcome, 7), response);
     assert_eq!(bench.core.group_request_api(request.ticket), None);
 }
 
@@ -94,7 +94,7 @@ fn a_client_that_went_away_is_answered_by_nobody_but_was_heard() {
     bench.core.forget_wait(&gone, bench.now);
     let request = bench.request();
     assert_eq!(request.key, ApiKey::LEAVE_GROUP);
-    assert!(!bench.answer(&request, &JoinGroupResponse::default()));
+    assert!(!bench.respond(&request, &JoinGroupResponse::default()));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn what_waits_at_a_node_that_stops_is_dropped() {
     let _waiting = wait(bench.handle(1, &join("m"), 9));
     bench.core.stop_node(1, bench.now).unwrap();
     let request = bench.request();
-    assert!(!bench.answer(&request, &JoinGroupResponse::default()));
+    assert!(!bench.respond(&request, &JoinGroupResponse::default()));
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn what_waits_at_a_node_that_coordinates_no_more_is_sent_elsewhere() {
         .move_coordinator("g", 3 - node, bench.now)
         .unwrap();
     let outcome = bench.poll(&mut waiting).unwrap();
-    let answer = decode::<JoinGroupRequest>(outcome, 9);
-    assert_eq!(ErrorCode(answer.error_code), ErrorCode::NOT_COORDINATOR);
-    assert!(!bench.answer(&request, &JoinGroupResponse::default()));
+    let response = decode::<JoinGroupRequest>(outcome, 9);
+    assert_eq!(ErrorCode(response.error_code), ErrorCode::NOT_COORDINATOR);
+    assert!(!bench.respond(&request, &JoinGroupResponse::default()));
     let refused = bench.ask_node(node, &join("m"), 9);
     assert_eq!(ErrorCode(refused.error_code), ErrorCode::NOT_COORDINATOR);
     assert!(bench.events().is_empty());
@@ -234,17 +234,17 @@ fn faults_apply_to_what_is_handed_over() {
     add(&mut bench, FaultAction::ApplyThenDisconnect);
     let mut waiting = wait(bench.handle(1, &join("m"), 9));
     let request = bench.request();
-    bench.answer(&request, &JoinGroupResponse::default());
+    bench.respond(&request, &JoinGroupResponse::default());
     assert!(matches!(bench.poll(&mut waiting), Some(Outcome::Close)));
     let delay = Duration::from_secs(1);
     add(&mut bench, FaultAction::Delay(delay));
     let mut waiting = wait(bench.handle(1, &join("m"), 9));
     let request = bench.request();
-    bench.answer(&request, &JoinGroupResponse::default());
-    let Some(Outcome::Answer(answer)) = bench.poll(&mut waiting) else {
-        panic!("no answer")
+    bench.respond(&request, &JoinGroupResponse::default());
+    let Some(Outcome::Response(response)) = bench.poll(&mut waiting) else {
+        panic!("no response")
     };
-    assert_eq!(answer.not_before, Some(bench.now + delay));
+    assert_eq!(response.not_before, Some(bench.now + delay));
 }
 
 /// Checks in every version a fault's error, and an error of the coordinator.
@@ -269,7 +269,7 @@ fn walk<R: Request>(request: &R, bench: &mut Bench) {
 }
 
 #[test]
-fn every_group_api_answers_in_every_version() {
+fn every_group_api_responds_in_every_version() {
     let bench = &mut served();
     let heartbeat = HeartbeatRequest {
         group_id: "g".into(),
@@ -346,9 +346,9 @@ fn descriptions_are_drafted_and_nodes_and_rights_are_added() {
         group_state: "Stable".into(),
         ..describe_groups::DescribedGroup::default()
     };
-    bench.answer(&handed, &draft);
-    let answer = decode::<DescribeGroupsRequest>(bench.poll(&mut waiting).unwrap(), 6);
-    let row = |group: &Str| answer.groups.iter().find(|row| row.group_id == *group);
+    bench.respond(&handed, &draft);
+    let response = decode::<DescribeGroupsRequest>(bench.poll(&mut waiting).unwrap(), 6);
+    let row = |group: &Str| response.groups.iter().find(|row| row.group_id == *group);
     assert_eq!(&*row(&ours).unwrap().group_state, "Stable");
     assert_eq!(
         row(&ours).unwrap().authorized_operations,
@@ -387,9 +387,9 @@ fn descriptions_of_consumer_groups_are_too() {
         group_epoch: 3,
         ..consumer_group_describe::DescribedGroup::default()
     };
-    bench.answer(&handed, &draft);
-    let answer = decode::<ConsumerGroupDescribeRequest>(bench.poll(&mut waiting).unwrap(), 1);
-    let rows: Vec<_> = answer
+    bench.respond(&handed, &draft);
+    let response = decode::<ConsumerGroupDescribeRequest>(bench.poll(&mut waiting).unwrap(), 1);
+    let rows: Vec<_> = response
         .groups
         .iter()
         .map(|row| (&row.group_id, row.error_code, row.authorized_operations))
@@ -402,7 +402,7 @@ fn descriptions_of_consumer_groups_are_too() {
 }
 
 #[test]
-fn an_answer_that_is_none_becomes_an_error() {
+fn a_response_that_is_none_becomes_an_error() {
     let mut bench = served();
     let request = DescribeGroupsRequest {
         groups: vec!["g".into()],
@@ -410,9 +410,9 @@ fn an_answer_that_is_none_becomes_an_error() {
     };
     let mut waiting = wait(bench.handle(1, &request, 6));
     let ticket = bench.request().ticket;
-    let body = Bytes::from_static(b"no answer at all");
-    bench.core.answer_group_request(ticket, body, bench.now);
-    let answer = decode::<DescribeGroupsRequest>(bench.poll(&mut waiting).unwrap(), 6);
-    let code = ErrorCode(answer.groups[0].error_code);
+    let body = Bytes::from_static(b"no response at all");
+    bench.core.respond_to_group_request(ticket, body, bench.now);
+    let response = decode::<DescribeGroupsRequest>(bench.poll(&mut waiting).unwrap(), 6);
+    let code = ErrorCode(response.groups[0].error_code);
     assert_eq!(code, ErrorCode::UNKNOWN_SERVER_ERROR);
 }

@@ -65,20 +65,20 @@ impl World {
         };
         let creations = vec![creation];
         let outcome = self.send("admin", &CreateAclsRequest { creations }, 3);
-        let answer = decode::<CreateAclsRequest>(outcome, 3);
-        assert_eq!(answer.results[0].error_code, 0);
+        let response = decode::<CreateAclsRequest>(outcome, 3);
+        assert_eq!(response.results[0].error_code, 0);
     }
 
     /// Returns the response of the coordinator, as it reaches the client.
     fn described<R: Request>(
         &mut self,
         request: &R,
-        answer: &R::Response,
+        response: &R::Response,
         version: i16,
     ) -> R::Response {
         let mut waiting = wait(self.send("alice", request, version));
         let handed = self.0.request();
-        self.0.answer(&handed, answer);
+        self.0.respond(&handed, response);
         decode::<R>(self.0.poll(&mut waiting).unwrap(), version)
     }
 }
@@ -125,9 +125,9 @@ fn a_description_has_the_rights_of_who_asks() {
         groups,
         ..DescribeGroupsResponse::default()
     };
-    let answer = world.described(&request, &drafted, 6);
+    let response = world.described(&request, &drafted, 6);
     assert_eq!(
-        answer.groups[0].authorized_operations,
+        response.groups[0].authorized_operations,
         1 << READ | 1 << DESCRIBE
     );
 
@@ -135,8 +135,8 @@ fn a_description_has_the_rights_of_who_asks() {
         group_ids: vec!["g".into()],
         include_authorized_operations: true,
     };
-    let answer = world.described(&request, &consumer_group("t"), 1);
-    let hidden = &answer.groups[0];
+    let response = world.described(&request, &consumer_group("t"), 1);
+    let hidden = &response.groups[0];
     assert_eq!(ErrorCode(hidden.error_code), DENIED);
     assert_eq!(
         hidden.error_message.as_deref(),
@@ -145,15 +145,15 @@ fn a_description_has_the_rights_of_who_asks() {
     assert!(hidden.members.is_empty());
     assert_eq!(hidden.authorized_operations, i32::MIN);
     world.allow(TOPIC, "t", DESCRIBE);
-    let answer = world.described(&request, &consumer_group("t"), 1);
-    assert_eq!(answer.groups[0].error_code, 0);
-    assert_eq!(answer.groups[0].members.len(), 1);
+    let response = world.described(&request, &consumer_group("t"), 1);
+    assert_eq!(response.groups[0].error_code, 0);
+    assert_eq!(response.groups[0].members.len(), 1);
     assert_eq!(
-        answer.groups[0].authorized_operations,
+        response.groups[0].authorized_operations,
         1 << READ | 1 << DESCRIBE
     );
-    let answer = world.described(&request, &consumer_group("missing"), 1);
-    assert_eq!(ErrorCode(answer.groups[0].error_code), DENIED);
+    let response = world.described(&request, &consumer_group("missing"), 1);
+    assert_eq!(ErrorCode(response.groups[0].error_code), DENIED);
 }
 
 /// A group whose only member will get a partition of the topic.
@@ -200,8 +200,8 @@ fn a_commit_does_not_tell_which_topics_and_partitions_exist() {
         ..OffsetCommitRequest::default()
     };
     let code = |world: &mut World, name: &str, partition, epoch, version| {
-        let answer = world.ask(&commit(name, partition, epoch), version);
-        ErrorCode(answer.topics[0].partitions[0].error_code)
+        let response = world.ask(&commit(name, partition, epoch), version);
+        ErrorCode(response.topics[0].partitions[0].error_code)
     };
     // The epoch is that of a member that does not exist, or of no member.
     for epoch in [7, -1] {

@@ -21,13 +21,13 @@ fn described(world: &mut World, user: &str) -> (ErrorCode, usize) {
         host_filter: None,
         ..all
     };
-    let answer = world.ask(user, &all, 3);
-    let count = answer
+    let response = world.ask(user, &all, 3);
+    let count = response
         .resources
         .iter()
         .map(|resource| resource.acls.len())
         .sum();
-    (ErrorCode(answer.error_code), count)
+    (ErrorCode(response.error_code), count)
 }
 
 #[test]
@@ -48,14 +48,14 @@ fn rules_are_created_described_and_deleted_by_those_who_may() {
     };
     let filters = vec![filter];
     let request = DeleteAclsRequest { filters };
-    let answer = world.ask("alice", &request, 3);
-    assert_eq!(answer.filter_results[0].error_code, CLUSTER_DENIED.0);
-    let answer = world.ask("admin", &request, 3);
-    assert_eq!(answer.filter_results[0].matching_acls[0].operation, WRITE);
+    let response = world.ask("alice", &request, 3);
+    assert_eq!(response.filter_results[0].error_code, CLUSTER_DENIED.0);
+    let response = world.ask("admin", &request, 3);
+    assert_eq!(response.filter_results[0].matching_acls[0].operation, WRITE);
     assert_eq!(described(&mut world, "admin"), (NONE, 1));
     let creations = vec![AclCreation::default()];
-    let answer = world.ask("alice", &CreateAclsRequest { creations }, 3);
-    assert_eq!(answer.results[0].error_code, CLUSTER_DENIED.0);
+    let response = world.ask("alice", &CreateAclsRequest { creations }, 3);
+    assert_eq!(response.results[0].error_code, CLUSTER_DENIED.0);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn malformed_rules_are_refused_one_by_one() {
         },
     ];
     let creations: Vec<AclCreation> = bad.into_iter().chain([good]).collect();
-    let answer = world.ask("admin", &CreateAclsRequest { creations }, 3);
-    let (last, refused) = answer.results.split_last().unwrap();
+    let response = world.ask("admin", &CreateAclsRequest { creations }, 3);
+    let (last, refused) = response.results.split_last().unwrap();
     assert!(
         refused
             .iter()
@@ -149,8 +149,8 @@ fn a_rule_beyond_the_limit_is_refused_by_the_limit() {
         let request = CreateAclsRequest {
             creations: creations.collect(),
         };
-        let answer = world.ask("admin", &request, 3);
-        for result in answer.results {
+        let response = world.ask("admin", &request, 3);
+        for result in response.results {
             let expected = if thousand < 100 {
                 NONE
             } else {
@@ -167,8 +167,8 @@ fn a_rule_beyond_the_limit_is_refused_by_the_limit() {
 fn without_an_authorizer_everything_is_allowed_and_there_are_no_rules() {
     let mut world = World(Bench::new(1));
     world.0.create("t", 1, &[]);
-    let answer = world.ask("alice", &produce_request("t", 0, batch(&[NOW_MS])), 12);
-    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    let response = world.ask("alice", &produce_request("t", 0, batch(&[NOW_MS])), 12);
+    assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     assert_eq!(
         described(&mut world, "alice").0,
         ErrorCode::SECURITY_DISABLED

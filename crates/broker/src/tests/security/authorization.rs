@@ -79,8 +79,8 @@ impl World {
             permission_type: 3,
         };
         let creations = vec![creation];
-        let answer = self.ask("admin", &CreateAclsRequest { creations }, 3);
-        assert_eq!(answer.results[0].error_code, 0);
+        let response = self.ask("admin", &CreateAclsRequest { creations }, 3);
+        assert_eq!(response.results[0].error_code, 0);
     }
 
     /// Asserts that alice gets the first code without the rules, and the second one with them.
@@ -111,12 +111,12 @@ pub(super) const NONE: ErrorCode = ErrorCode::NONE;
 #[test]
 fn writing_and_reading_need_rights_on_the_topic() {
     World::becomes(&[(TOPIC, "t", WRITE)], (TOPIC_DENIED, NONE), |world| {
-        let answer = world.ask("alice", &produce_request("t", 0, batch(&[NOW_MS])), 12);
-        answer.responses[0].partition_responses[0].error_code
+        let response = world.ask("alice", &produce_request("t", 0, batch(&[NOW_MS])), 12);
+        response.responses[0].partition_responses[0].error_code
     });
     World::becomes(&[(TOPIC, "t", READ)], (TOPIC_DENIED, NONE), |world| {
-        let answer = world.ask("alice", &fetch_request("t", &[(0, 0)]), 12);
-        answer.responses[0].partitions[0].error_code
+        let response = world.ask("alice", &fetch_request("t", &[(0, 0)]), 12);
+        response.responses[0].partitions[0].error_code
     });
 }
 
@@ -128,8 +128,8 @@ fn a_denied_topic_costs_the_others_nothing() {
     request
         .topic_data
         .extend(produce_request("u", 0, batch(&[NOW_MS])).topic_data);
-    let answer = world.ask("alice", &request, 12);
-    let codes: Vec<i16> = answer
+    let response = world.ask("alice", &request, 12);
+    let codes: Vec<i16> = response
         .responses
         .iter()
         .map(|topic| topic.partition_responses[0].error_code)
@@ -148,20 +148,23 @@ fn a_denied_topic_costs_the_others_nothing() {
 #[test]
 fn an_unknown_topic_looks_like_one_that_is_denied() {
     let mut world = World::new();
-    let answer = world.ask("alice", &produce_request("nope", 0, batch(&[NOW_MS])), 12);
+    let response = world.ask("alice", &produce_request("nope", 0, batch(&[NOW_MS])), 12);
     assert_eq!(
-        answer.responses[0].partition_responses[0].error_code,
+        response.responses[0].partition_responses[0].error_code,
         TOPIC_DENIED.0
     );
-    let answer = world.ask("alice", &fetch_request("nope", &[(0, 0)]), 12);
-    assert_eq!(answer.responses[0].partitions[0].error_code, TOPIC_DENIED.0);
-    let answer = world.ask("alice", &delete("nope"), 6);
-    assert_eq!(answer.responses[0].error_code, TOPIC_DENIED.0);
-    let answer = world.ask("alice", &commit("nope"), 9);
-    assert_eq!(answer.topics[0].partitions[0].error_code, GROUP_DENIED.0);
+    let response = world.ask("alice", &fetch_request("nope", &[(0, 0)]), 12);
+    assert_eq!(
+        response.responses[0].partitions[0].error_code,
+        TOPIC_DENIED.0
+    );
+    let response = world.ask("alice", &delete("nope"), 6);
+    assert_eq!(response.responses[0].error_code, TOPIC_DENIED.0);
+    let response = world.ask("alice", &commit("nope"), 9);
+    assert_eq!(response.topics[0].partitions[0].error_code, GROUP_DENIED.0);
     world.allow(GROUP, "g", READ);
-    let answer = world.ask("alice", &commit("nope"), 9);
-    assert_eq!(answer.topics[0].partitions[0].error_code, TOPIC_DENIED.0);
+    let response = world.ask("alice", &commit("nope"), 9);
+    assert_eq!(response.topics[0].partitions[0].error_code, TOPIC_DENIED.0);
 }
 
 fn metadata(names: Option<&[&str]>) -> MetadataRequest {
@@ -185,20 +188,20 @@ fn no_other_api_shows_the_names_of_topics() {
     if let Some(topics) = &mut by_id.topics {
         topics[0].topic_id = id;
     }
-    let answer = world.ask("alice", &by_id, 12);
-    assert_eq!(answer.topics[0].error_code, TOPIC_DENIED.0);
-    assert_eq!(answer.topics[0].name, None);
+    let response = world.ask("alice", &by_id, 12);
+    assert_eq!(response.topics[0].error_code, TOPIC_DENIED.0);
+    assert_eq!(response.topics[0].name, None);
     let everything = ListConfigResourcesRequest::default();
-    let answer = world.ask("alice", &everything, 1);
-    assert_eq!(answer.error_code, CLUSTER_DENIED.0);
-    assert!(answer.config_resources.is_empty());
+    let response = world.ask("alice", &everything, 1);
+    assert_eq!(response.error_code, CLUSTER_DENIED.0);
+    assert!(response.config_resources.is_empty());
     let all = ElectLeadersRequest {
         topic_partitions: None,
         ..ElectLeadersRequest::default()
     };
-    let answer = world.ask("alice", &all, 2);
-    assert_eq!(answer.error_code, CLUSTER_DENIED.0);
-    assert!(answer.replica_election_results.is_empty());
+    let response = world.ask("alice", &all, 2);
+    assert_eq!(response.error_code, CLUSTER_DENIED.0);
+    assert!(response.replica_election_results.is_empty());
 }
 
 #[test]
@@ -236,13 +239,17 @@ fn a_new_topic_shows_its_options_only_to_those_who_may_see_them() {
 fn metadata_shows_only_what_may_be_described() {
     let mut world = World::new();
     assert!(world.ask("alice", &metadata(None), 12).topics.is_empty());
-    let answer = world.ask("alice", &metadata(Some(&["t", "nope"])), 12);
-    let codes: Vec<i16> = answer.topics.iter().map(|topic| topic.error_code).collect();
+    let response = world.ask("alice", &metadata(Some(&["t", "nope"])), 12);
+    let codes: Vec<i16> = response
+        .topics
+        .iter()
+        .map(|topic| topic.error_code)
+        .collect();
     assert_eq!(codes, [TOPIC_DENIED.0; 2]);
-    assert!(answer.topics.iter().all(|topic| topic.topic_id.is_zero()));
+    assert!(response.topics.iter().all(|topic| topic.topic_id.is_zero()));
     world.allow(TOPIC, "t", READ);
-    let answer = world.ask("alice", &metadata(None), 12);
-    let names: Vec<_> = answer
+    let response = world.ask("alice", &metadata(None), 12);
+    let names: Vec<_> = response
         .topics
         .iter()
         .map(|topic| topic.name.as_deref())
@@ -250,7 +257,7 @@ fn metadata_shows_only_what_may_be_described() {
     assert_eq!(names, [Some("t")]);
     // READ implies DESCRIBE.
     let bits = (1 << READ) | (1 << DESCRIBE);
-    assert_eq!(answer.topics[0].topic_authorized_operations, bits);
+    assert_eq!(response.topics[0].topic_authorized_operations, bits);
     assert_eq!(world.ask("admin", &metadata(None), 12).topics.len(), 2);
 }
 
@@ -363,8 +370,8 @@ fn groups_need_rights_on_the_group_and_the_topics() {
     let mut world = World::new();
     world.allow(GROUP, "g", READ);
     world.allow(TOPIC, "t", READ);
-    let answer = world.ask("alice", &commit("t"), 9);
-    assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+    let response = world.ask("alice", &commit("t"), 9);
+    assert_eq!(response.topics[0].partitions[0].error_code, 0);
     world.ask("admin", &commit("u"), 9);
     // Without a list of topics, those that the user may not describe are left out.
     let group = OffsetFetchRequestGroup {
@@ -455,9 +462,9 @@ fn producers_need_rights_for_idempotence_and_transactions() {
     world.allow(TOPIC, "t", WRITE);
     let mut request = produce_request("t", 0, batch(&[NOW_MS]));
     request.transactional_id = Some("id".into());
-    let answer = world.ask("alice", &request, 12);
+    let response = world.ask("alice", &request, 12);
     assert_eq!(
-        answer.responses[0].partition_responses[0].error_code,
+        response.responses[0].partition_responses[0].error_code,
         ID_DENIED.0
     );
 }

@@ -48,14 +48,14 @@ impl Client {
             .handle_on(&mut self.connection, Bytes::from(frame).slice(4..))
     }
 
-    fn handshake(&mut self, mechanism: &str) -> (Answer, SaslHandshakeResponse) {
+    fn handshake(&mut self, mechanism: &str) -> (Response, SaslHandshakeResponse) {
         let request = SaslHandshakeRequest {
             mechanism: mechanism.into(),
         };
         answered::<SaslHandshakeRequest>(self.send(&request, 1), 1)
     }
 
-    fn authenticate(&mut self, message: &[u8]) -> (Answer, SaslAuthenticateResponse) {
+    fn authenticate(&mut self, message: &[u8]) -> (Response, SaslAuthenticateResponse) {
         let request = SaslAuthenticateRequest {
             auth_bytes: Bytes::copy_from_slice(message),
         };
@@ -65,9 +65,9 @@ impl Client {
     /// Logs in, and returns the lifetime of the session.
     fn log_in(&mut self, mechanism: &str, message: &[u8]) -> i64 {
         assert_eq!(self.handshake(mechanism).1.error_code, 0);
-        let (_, answer) = self.authenticate(message);
-        assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
-        answer.session_lifetime_ms
+        let (_, response) = self.authenticate(message);
+        assert_eq!(response.error_code, 0, "{:?}", response.error_message);
+        response.session_lifetime_ms
     }
 
     fn is_served(&mut self) -> bool {
@@ -76,20 +76,20 @@ impl Client {
 }
 
 /// Returns the response of a broker, with what it does to the connection.
-fn answered<R: Request>(outcome: Outcome, version: i16) -> (Answer, R::Response) {
-    let Outcome::Answer(answer) = outcome else {
-        panic!("no answer: {outcome:?}");
+fn answered<R: Request>(outcome: Outcome, version: i16) -> (Response, R::Response) {
+    let Outcome::Response(response) = outcome else {
+        panic!("no response: {outcome:?}");
     };
-    let copy = Answer {
-        pieces: answer.pieces.clone(),
-        ..answer
+    let copy = Response {
+        pieces: response.pieces.clone(),
+        ..response
     };
-    let message = decode::<R>(Outcome::Answer(copy), version);
-    (answer, message)
+    let message = decode::<R>(Outcome::Response(copy), version);
+    (response, message)
 }
 
-fn code_of(answer: &SaslAuthenticateResponse) -> ErrorCode {
-    ErrorCode(answer.error_code)
+fn code_of(response: &SaslAuthenticateResponse) -> ErrorCode {
+    ErrorCode(response.error_code)
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn only_a_client_that_has_logged_in_is_served() {
     assert!(!client.is_served());
     assert!(matches!(
         client.send(&ApiVersionsRequest::default(), 0),
-        Outcome::Answer(_)
+        Outcome::Response(_)
     ));
     let early = SaslAuthenticateRequest::default();
     assert!(matches!(client.send(&early, 2), Outcome::Close));
@@ -112,24 +112,24 @@ fn only_a_client_that_has_logged_in_is_served() {
     ));
     let handshake = SaslHandshakeRequest::default();
     assert!(matches!(client.send(&handshake, 1), Outcome::Close));
-    let (_, answer) = client.authenticate(b"\0alice\0s3cret");
-    assert_eq!((answer.error_code, answer.session_lifetime_ms), (0, 0));
+    let (_, response) = client.authenticate(b"\0alice\0s3cret");
+    assert_eq!((response.error_code, response.session_lifetime_ms), (0, 0));
     assert!(client.connection.is_authenticated());
     assert_eq!(client.connection.principal().to_string(), "User:alice");
     assert!(client.is_served());
 }
 
 #[test]
-fn a_wrong_password_and_an_unknown_user_get_the_same_answer_later_and_the_end() {
+fn a_wrong_password_and_an_unknown_user_get_the_same_response_later_and_the_end() {
     for login in ["\0alice\0wrong", "\0mallory\0s3cret"] {
         let mut client = Client::new(&["PLAIN"], &[]);
         client.handshake("PLAIN");
-        let (answer, message) = client.authenticate(login.as_bytes());
+        let (response, message) = client.authenticate(login.as_bytes());
         assert_eq!(code_of(&message), ErrorCode::SASL_AUTHENTICATION_FAILED);
         let words = "Authentication failed: Invalid username or password";
         assert_eq!(message.error_message.as_deref(), Some(words));
         let later = client.bench.now + Duration::from_millis(100);
-        assert_eq!((answer.is_last, answer.not_before), (true, Some(later)));
+        assert_eq!((response.is_last, response.not_before), (true, Some(later)));
         assert!(!client.connection.is_authenticated());
         assert!(!client.is_served());
         assert!(matches!(
@@ -142,8 +142,8 @@ fn a_wrong_password_and_an_unknown_user_get_the_same_answer_later_and_the_end() 
 #[test]
 fn a_mechanism_that_is_not_offered_is_answered_with_those_that_are() {
     let mut client = Client::new(&["PLAIN", "SCRAM-SHA-512"], &[]);
-    let (answer, message) = client.handshake("SCRAM-SHA-256");
-    assert!(answer.is_last);
+    let (response, message) = client.handshake("SCRAM-SHA-256");
+    assert!(response.is_last);
     assert_eq!(
         ErrorCode(message.error_code),
         ErrorCode::UNSUPPORTED_SASL_MECHANISM
@@ -169,8 +169,8 @@ fn scram_fails_alike_for_unknown_users_and_wrong_proofs() {
             "{text}"
         );
         let last = format!("c=biws,{nonce},p={}=", "A".repeat(43));
-        let (answer, message) = client.authenticate(last.as_bytes());
-        assert!(answer.is_last);
+        let (response, message) = client.authenticate(last.as_bytes());
+        assert!(response.is_last);
         assert_eq!(code_of(&message), ErrorCode::SASL_AUTHENTICATION_FAILED);
         assert_eq!(message.error_message.as_deref(), Some(words), "{user}");
         assert!(message.auth_bytes.is_empty());
@@ -195,11 +195,11 @@ fn a_refused_token_is_explained_in_json_and_confirmed_by_the_client() {
     client.bench.pass(Duration::from_secs(5));
     client.handshake("OAUTHBEARER");
     let message = format!("n,,\x01auth=Bearer {TOKEN}\x01\x01");
-    let (answer, refusal) = client.authenticate(message.as_bytes());
-    assert_eq!((answer.is_last, refusal.error_code), (false, 0));
+    let (response, refusal) = client.authenticate(message.as_bytes());
+    assert_eq!((response.is_last, refusal.error_code), (false, 0));
     assert_eq!(&refusal.auth_bytes[..], br#"{"status":"invalid_token"}"#);
-    let (answer, end) = client.authenticate(b"\x01");
-    assert!(answer.is_last);
+    let (response, end) = client.authenticate(b"\x01");
+    assert!(response.is_last);
     assert_eq!(code_of(&end), ErrorCode::SASL_AUTHENTICATION_FAILED);
     assert_eq!(
         end.error_message.as_deref(),
@@ -227,8 +227,8 @@ fn the_user_and_the_mechanism_of_a_connection_cannot_change() {
     let mut client = Client::new(&["PLAIN"], &options);
     client.log_in("PLAIN", b"\0alice\0s3cret");
     client.handshake("PLAIN");
-    let (answer, message) = client.authenticate(b"\0bob\0secret2");
-    assert!(answer.is_last);
+    let (response, message) = client.authenticate(b"\0bob\0secret2");
+    assert!(response.is_last);
     let words = "Cannot change principals during re-authentication from User.alice: User.bob";
     assert_eq!(message.error_message.as_deref(), Some(words));
     assert!(!client.is_served());
@@ -236,8 +236,8 @@ fn the_user_and_the_mechanism_of_a_connection_cannot_change() {
     let mut client = Client::new(&["PLAIN", "SCRAM-SHA-256"], &options);
     client.log_in("PLAIN", b"\0alice\0s3cret");
     assert_eq!(client.handshake("SCRAM-SHA-256").1.error_code, 0);
-    let (answer, message) = client.authenticate(b"n,,n=alice,r=nonce");
-    assert!(answer.is_last);
+    let (response, message) = client.authenticate(b"n,,n=alice,r=nonce");
+    assert!(response.is_last);
     let words = "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for \
                  re-authentication of mechanism 'PLAIN'";
     assert_eq!(message.error_message.as_deref(), Some(words));
@@ -248,9 +248,9 @@ fn a_login_too_early_or_without_need_is_refused_and_the_session_continues() {
     let mut client = Client::new(&["PLAIN"], &[("connections.max.reauth.ms", "3000")]);
     client.log_in("PLAIN", b"\0alice\0s3cret");
     client.log_in("PLAIN", b"\0alice\0s3cret");
-    let (answer, message) = client.handshake("PLAIN");
+    let (response, message) = client.handshake("PLAIN");
     assert_eq!(ErrorCode(message.error_code), ErrorCode::ILLEGAL_SASL_STATE);
-    assert!(!answer.is_last);
+    assert!(!response.is_last);
     assert!(client.is_served());
     client.bench.pass(Duration::from_secs(1));
     client.log_in("PLAIN", b"\0alice\0s3cret");
@@ -287,8 +287,8 @@ fn a_fault_refuses_a_login_that_is_right() {
     let action = FaultAction::Fail(ErrorCode::SASL_AUTHENTICATION_FAILED);
     client.bench.core.faults.add(matches, action, Some(1));
     client.handshake("PLAIN");
-    let (answer, message) = client.authenticate(b"\0alice\0s3cret");
-    assert!(answer.is_last);
+    let (response, message) = client.authenticate(b"\0alice\0s3cret");
+    assert!(response.is_last);
     assert_eq!(code_of(&message), ErrorCode::SASL_AUTHENTICATION_FAILED);
     assert!(!client.is_served());
 }
@@ -323,10 +323,10 @@ fn aws_credentials_log_in_with_a_signature() {
     ] {
         let mut client = Client::new(&["AWS_MSK_IAM"], &[]);
         assert_eq!(client.handshake("AWS_MSK_IAM").1.error_code, 0);
-        let (_, answer) = client.authenticate(wrong.as_bytes());
-        assert_eq!(answer.error_code, 58);
+        let (_, response) = client.authenticate(wrong.as_bytes());
+        assert_eq!(response.error_code, 58);
         assert!(
-            answer
+            response
                 .error_message
                 .expect("words")
                 .ends_with("]: Access denied")

@@ -66,8 +66,8 @@ impl World {
             hmac: token.hmac.clone(),
             renew_period_ms: period_ms,
         };
-        let answer = self.ask(user, &request, 2);
-        result(answer.error_code, answer.expiry_timestamp_ms)
+        let response = self.ask(user, &request, 2);
+        result(response.error_code, response.expiry_timestamp_ms)
     }
 
     fn expire(&mut self, user: &str, token: &Created, period_ms: i64) -> Result<i64, ErrorCode> {
@@ -75,8 +75,8 @@ impl World {
             hmac: token.hmac.clone(),
             expiry_time_period_ms: period_ms,
         };
-        let answer = self.ask(user, &request, 2);
-        result(answer.error_code, answer.expiry_timestamp_ms)
+        let response = self.ask(user, &request, 2);
+        result(response.error_code, response.expiry_timestamp_ms)
     }
 
     /// Returns the IDs of the tokens that a user sees.
@@ -88,9 +88,9 @@ impl World {
         let request = DescribeDelegationTokenRequest {
             owners: owners.map(|owners| owners.iter().map(owner).collect()),
         };
-        let answer = self.ask(user, &request, 3);
-        let ids = answer.tokens.iter().map(|each| each.token_id.to_string());
-        result(answer.error_code, ids.collect())
+        let response = self.ask(user, &request, 3);
+        let ids = response.tokens.iter().map(|each| each.token_id.to_string());
+        result(response.error_code, ids.collect())
     }
 
     fn allow(&mut self, user: &str, resource_type: i8, name: &str, operation: i8) {
@@ -104,8 +104,8 @@ impl World {
             permission_type: 3,
         };
         let creations = vec![creation];
-        let answer = self.ask("admin", &CreateAclsRequest { creations }, 3);
-        assert_eq!(answer.results[0].error_code, 0);
+        let response = self.ask("admin", &CreateAclsRequest { creations }, 3);
+        assert_eq!(response.results[0].error_code, 0);
     }
 }
 
@@ -220,37 +220,37 @@ fn owners_and_renewers_are_users() {
     let mut world = World::new(&[KEY]);
     let mut request = wish(Some("bob"), &["carol"], -1);
     request.renewers[0].principal_type = "Group".into();
-    let answer = world.create("alice", &request);
+    let response = world.create("alice", &request);
     assert_eq!(
-        ErrorCode(answer.error_code),
+        ErrorCode(response.error_code),
         ErrorCode::INVALID_PRINCIPAL_TYPE
     );
     request = wish(Some("bob"), &[], -1);
     request.owner_principal_type = Some("Group".into());
-    let answer = world.create("alice", &request);
+    let response = world.create("alice", &request);
     assert_eq!(
-        ErrorCode(answer.error_code),
+        ErrorCode(response.error_code),
         ErrorCode::INVALID_PRINCIPAL_TYPE
     );
-    let answer = world.create("alice", &wish(None, &["r"; 101], -1));
-    assert_eq!(ErrorCode(answer.error_code), ErrorCode::POLICY_VIOLATION);
+    let response = world.create("alice", &wish(None, &["r"; 101], -1));
+    assert_eq!(ErrorCode(response.error_code), ErrorCode::POLICY_VIOLATION);
     let long = "r".repeat(1001);
-    let answer = world.create("alice", &wish(None, &[&long], -1));
-    assert_eq!(ErrorCode(answer.error_code), ErrorCode::INVALID_REQUEST);
+    let response = world.create("alice", &wish(None, &[&long], -1));
+    assert_eq!(ErrorCode(response.error_code), ErrorCode::INVALID_REQUEST);
 }
 
 #[test]
 fn tokens_of_others_need_rights() {
     let mut world = World::new(&[KEY, AUTHORIZER[0], AUTHORIZER[1]]);
     let denied = ErrorCode::DELEGATION_TOKEN_AUTHORIZATION_FAILED;
-    let answer = world.create("alice", &wish(Some("bob"), &[], -1));
-    assert_eq!(ErrorCode(answer.error_code), denied);
+    let response = world.create("alice", &wish(Some("bob"), &[], -1));
+    assert_eq!(ErrorCode(response.error_code), denied);
     world.allow("alice", USER, "User:bob", 13);
-    let answer = world.create("alice", &wish(Some("bob"), &["carol"], -1));
-    assert_eq!(answer.error_code, 0);
-    assert_eq!(&*answer.principal_name, "bob");
-    assert_eq!(&*answer.token_requester_principal_name, "alice");
-    let id = answer.token_id.to_string();
+    let response = world.create("alice", &wish(Some("bob"), &["carol"], -1));
+    assert_eq!(response.error_code, 0);
+    assert_eq!(&*response.principal_name, "bob");
+    assert_eq!(&*response.token_requester_principal_name, "alice");
+    let id = response.token_id.to_string();
 
     // Who has created a token does not see it, if it belongs to somebody else.
     let nothing = Ok(vec![]);
@@ -285,8 +285,8 @@ fn nothing_shows_the_key() {
         include_synonyms: true,
         include_documentation: false,
     };
-    let answer = world.ask("alice", &request, 4);
-    let rows = &answer.results[0].configs;
+    let response = world.ask("alice", &request, 4);
+    let rows = &response.results[0].configs;
     let row = rows.iter().find(|row| &*row.name == KEY.0).unwrap();
     assert!(row.is_sensitive && row.value.is_none());
     assert!(row.synonyms.iter().all(|each| each.value.is_none()));

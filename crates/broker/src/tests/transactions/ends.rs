@@ -34,7 +34,7 @@ fn with_version_2_of_transactions_produce_adds_and_each_end_has_its_epoch() {
 }
 
 #[test]
-fn an_end_whose_answer_was_lost_is_answered_again_and_never_turned_around() {
+fn an_end_whose_response_was_lost_is_answered_again_and_never_turned_around() {
     let mut bench = bench();
     let writer = init(&mut bench, "x");
     writer.produce(&mut bench, "t", 0).unwrap();

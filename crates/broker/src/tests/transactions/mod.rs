@@ -38,8 +38,8 @@ fn last_stable_offset(bench: &mut Bench, topic: &str) -> i64 {
         ..ListOffsetsRequest::default()
     };
     let node = bench.leader(topic, 0);
-    let answer = bench.ask_node(node, &request, 7);
-    answer.topics[0].partitions[0].offset
+    let response = bench.ask_node(node, &request, 7);
+    response.topics[0].partitions[0].offset
 }
 
 /// Returns the control records of partition 0.

@@ -43,9 +43,9 @@ fn old_clients_know_a_fenced_producer_by_its_epoch_only() {
         (3, ErrorCode::INVALID_PRODUCER_EPOCH),
         (4, ErrorCode::PRODUCER_FENCED),
     ] {
-        let answer = bench.ask(&request, version);
-        assert_eq!(ErrorCode(answer.error_code), code);
-        assert_eq!((answer.producer_id, answer.producer_epoch), (-1, -1));
+        let response = bench.ask(&request, version);
+        assert_eq!(ErrorCode(response.error_code), code);
+        assert_eq!((response.producer_id, response.producer_epoch), (-1, -1));
     }
 }
 
@@ -102,9 +102,9 @@ fn timeouts_and_ids_out_of_range_are_refused() {
     for timeout_ms in [0, -1, 900_001] {
         let mut request = init_request("x", None);
         request.transaction_timeout_ms = timeout_ms;
-        let answer = bench.ask(&request, 4);
+        let response = bench.ask(&request, 4);
         assert_eq!(
-            ErrorCode(answer.error_code),
+            ErrorCode(response.error_code),
             ErrorCode::INVALID_TRANSACTION_TIMEOUT
         );
     }

@@ -41,8 +41,8 @@ fn aborted_transactions_are_told_in_every_version_of_fetch() {
         if version >= 13 {
             request.topics[0].topic_id = id;
         }
-        let answer = bench.ask(&request, version);
-        let partition = &answer.responses[0].partitions[0];
+        let response = bench.ask(&request, version);
+        let partition = &response.responses[0].partitions[0];
         assert_eq!(aborted(partition), [(writer.id, 0)], "version {version}");
     }
 }
@@ -65,8 +65,11 @@ fn a_reader_of_committed_records_is_woken_by_the_marker() {
     bench.was_woken();
     writer.commit(&mut bench).unwrap();
     assert!(bench.was_woken());
-    let answer = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
-    assert_eq!(base_offsets(&answer.responses[0].partitions[0]), [0, 1, 2]);
+    let response = decode::<FetchRequest>(bench.poll(&mut waiting).unwrap(), 12);
+    assert_eq!(
+        base_offsets(&response.responses[0].partitions[0]),
+        [0, 1, 2]
+    );
 }
 
 #[test]

@@ -68,8 +68,8 @@ fn producers(bench: &mut Bench) -> Vec<ProducerState> {
         }],
     };
     let node = bench.leader("t", 0);
-    let mut answer = bench.ask_node(node, &request, 0);
-    answer
+    let mut response = bench.ask_node(node, &request, 0);
+    response
         .topics
         .remove(0)
         .partitions
@@ -108,8 +108,8 @@ fn mark(bench: &mut Bench, writer: &Writer, coordinator_epoch: i32, topic: &str)
         ..WritableTxnMarker::default()
     };
     let markers = vec![marker];
-    let answer = bench.ask(&WriteTxnMarkersRequest { markers }, 1);
-    ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+    let response = bench.ask(&WriteTxnMarkersRequest { markers }, 1);
+    ErrorCode(response.markers[0].topics[0].partitions[0].error_code)
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn transactions_are_listed_by_state_producer_age_and_name() {
     let idle = init(&mut bench, "orders-2");
     bench.pass(Duration::from_secs(5));
     let list = |bench: &mut Bench, request: &ListTransactionsRequest| -> Vec<String> {
-        let answer = bench.ask(request, 2);
-        assert_eq!(answer.error_code, 0);
-        let states = answer.transaction_states.iter();
+        let response = bench.ask(request, 2);
+        assert_eq!(response.error_code, 0);
+        let states = response.transaction_states.iter();
         states
             .map(|state| state.transactional_id.to_string())
             .collect()

@@ -65,12 +65,12 @@ fn whoever_sleeps_is_woken_if_a_transaction_ends_earlier() {
     let first = bench.core.poll_deadline(&waker);
     let mut request = init_request("x", None);
     request.transaction_timeout_ms = 1000;
-    let answer = bench.ask(&request, 4);
+    let response = bench.ask(&request, 4);
     assert!(!bench.was_woken());
     let writer = Writer {
         transactional_id: "x".to_owned(),
-        id: answer.producer_id,
-        epoch: answer.producer_epoch,
+        id: response.producer_id,
+        epoch: response.producer_epoch,
     };
     writer.produce(&mut bench, "t", 0).unwrap();
     assert!(bench.was_woken());
@@ -165,8 +165,8 @@ fn there_is_an_end_to_the_partitions_of_a_transaction() {
     let add = |bench: &mut Bench, count: i32| {
         let mut request = writer.add_request("big");
         request.v3_and_below_topics[0].partitions = (0..count).collect();
-        let answer = bench.ask(&request, 3);
-        let topic = &answer.results_by_topic_v3_and_below[0];
+        let response = bench.ask(&request, 3);
+        let topic = &response.results_by_topic_v3_and_below[0];
         ErrorCode(topic.results_by_partition[0].partition_error_code)
     };
     assert_eq!(add(&mut bench, 10_001), ErrorCode::POLICY_VIOLATION);

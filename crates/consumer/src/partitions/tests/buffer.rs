@@ -299,7 +299,11 @@ fn what_was_fetched_ahead_goes_if_the_fetch_before_ends_early() {
     assert_eq!(bench.assigned.buffered(), []);
     assert_eq!(bench.next_fetch(0), Some(4));
     bench.assigned.insert(late);
-    assert_eq!(bench.assigned.buffered(), [], "it answers another position");
+    assert_eq!(
+        bench.assigned.buffered(),
+        [],
+        "it is about another position"
+    );
 }
 
 /// A fetch whose offsets decrease (nothing checks the base offset of a batch) may end at the offset

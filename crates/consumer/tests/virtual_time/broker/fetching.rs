@@ -9,7 +9,7 @@ use thalweg_protocol::messages::fetch::{
 };
 use thalweg_protocol::{ErrorCode, Uuid};
 
-use crate::broker::answers::reply;
+use crate::broker::responses::reply;
 use crate::broker::sessions::SessionPartition;
 use crate::broker::{Broker, Held, PartitionLog};
 
@@ -52,12 +52,12 @@ impl Broker {
     }
 
     pub(super) fn fetch_reply(&mut self, version: i16, id: i32, response: &FetchResponse) -> Bytes {
-        let mut answer = reply::<FetchRequest>(version, id, response);
+        let mut frame = reply::<FetchRequest>(version, id, response);
         if self.unreadable > 0 {
             self.unreadable -= 1;
-            answer.truncate(20);
+            frame.truncate(20);
         }
-        answer
+        frame
     }
 
     pub(super) fn read(
@@ -147,7 +147,7 @@ fn unknown(partition_index: i32, version: i16) -> PartitionData {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one answer, field by field")]
+#[expect(clippy::too_many_lines, reason = "one response, field by field")]
 fn read_partition(
     log: &mut PartitionLog,
     node: i32,

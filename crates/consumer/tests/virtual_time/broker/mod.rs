@@ -3,8 +3,8 @@
 //! It implements fetch sessions (KIP-227) and refuses requests that violate them, holds a fetch
 //! without data until its wait is over, and records the requests that it gets.
 
-mod answers;
 mod fetching;
+mod responses;
 mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,8 +18,8 @@ use thalweg_protocol::messages::metadata::MetadataRequest;
 use thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Uuid, frame};
 
-use crate::broker::answers::reply;
 use crate::broker::fetching::has_news;
+use crate::broker::responses::reply;
 use crate::broker::sessions::{Session, SessionPartition};
 
 /// One stored batch.
@@ -220,7 +220,7 @@ impl Broker {
     }
 
     /// Returns the response to a frame (without length prefix), or holds the request.
-    pub(crate) fn answer(&mut self, node: i32, frame: Bytes, now: Instant) -> Option<Bytes> {
+    pub(crate) fn respond(&mut self, node: i32, frame: Bytes, now: Instant) -> Option<Bytes> {
         let mut reader = Reader::new(frame);
         let header = frame::decode_request_header(&mut reader).expect("our own header");
         let (key, version) = (ApiKey(header.request_api_key), header.request_api_version);

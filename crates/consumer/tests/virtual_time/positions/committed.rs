@@ -191,7 +191,7 @@ fn an_error_that_a_seek_has_settled_is_not_raised() {
 #[test]
 fn lazy_seeks_are_looked_up_and_the_last_one_counts() {
     let mut world = World::with_topic(with_reset(OffsetReset::None), 1, ten);
-    world.hold_answers = true;
+    world.hold_responses = true;
     world
         .consumer
         .seek_to(&[tp(0)], OffsetReset::Latest)
@@ -201,13 +201,13 @@ fn lazy_seeks_are_looked_up_and_the_last_one_counts() {
         .consumer
         .seek_to(&[tp(0)], OffsetReset::Earliest)
         .expect("assigned");
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.deliver();
     world.run();
     assert_eq!(resets(&world.broker), [-1, -2]);
     assert_eq!(
         world.position(0),
         0,
-        "the answer for latest came late and was ignored"
+        "the response for latest came late and was ignored"
     );
 }

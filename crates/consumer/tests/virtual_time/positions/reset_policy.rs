@@ -113,9 +113,9 @@ fn out_of_range_without_a_policy_raises_with_partition_and_offset_and_others_flo
 }
 
 #[test]
-fn a_reset_answer_for_a_revoked_partition_is_ignored() {
+fn a_reset_response_for_a_revoked_partition_is_ignored() {
     let mut world = World::with_topic(with_reset(OffsetReset::None), 1, ten);
-    world.hold_answers = true;
+    world.hold_responses = true;
     world
         .consumer
         .seek_to(&[tp(0)], OffsetReset::Latest)
@@ -123,7 +123,7 @@ fn a_reset_answer_for_a_revoked_partition_is_ignored() {
     world.run();
     world.consumer.assign(&[]);
     world.consumer.assign(&[tp(0)]);
-    world.hold_answers = false;
+    world.hold_responses = false;
     world.deliver();
     assert_eq!(world.consumer.partitions().position(&tp(0)), Ok(None));
 }

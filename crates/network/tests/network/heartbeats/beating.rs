@@ -15,7 +15,7 @@ use crate::heartbeats::{classic, client, codes, group, named, pass, plan, refuse
 use crate::support::finished;
 
 #[tokio::test(start_paused = true)]
-async fn one_goes_out_every_interval_and_plain_answers_are_swallowed() {
+async fn one_goes_out_every_interval_and_plain_responses_are_swallowed() {
     let broker = Broker::usual();
     let client = client(&broker);
     let bootstrap = client.view().bootstrap(Duration::from_secs(60));
@@ -33,7 +33,7 @@ async fn one_goes_out_every_interval_and_plain_answers_are_swallowed() {
 
 #[tokio::test(start_paused = true)]
 async fn they_do_not_wait_behind_a_join_nor_behind_fetches() {
-    let broker = Broker::usual(); // never answers a JoinGroup
+    let broker = Broker::usual(); // never responds to a JoinGroup
     let client = client(&broker);
     let _joining = client.view().request(join());
     client.start_heartbeats(plan(classic(5)));
@@ -49,19 +49,19 @@ fn join() -> Request {
     named(ApiKey::JOIN_GROUP, fields).into_request(group())
 }
 
-/// Answers a `JoinGroup` with this code, after this time.
+/// Responds to a `JoinGroup` with this code, after this time.
 fn admits(got: &Got, code: ErrorCode, after: Duration) -> Reaction {
-    let answer = got.answer(&JoinGroupResponse {
+    let response = got.respond(&JoinGroupResponse {
         error_code: code.0,
         generation_id: 8,
         member_id: Str::from("m8"),
         ..JoinGroupResponse::default()
     });
-    Reaction::Later(after, Box::new(answer))
+    Reaction::Later(after, Box::new(response))
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_begin_with_the_answer_to_a_join_though_nobody_has_read_it() {
+async fn they_begin_with_the_response_to_a_join_though_nobody_has_read_it() {
     let broker = Broker::start(|got| match got.key {
         ApiKey::JOIN_GROUP => admits(got, ErrorCode::NONE, Duration::from_secs(20)),
         _ => Reaction::Usual,
@@ -122,11 +122,11 @@ async fn none_begin_after_a_join_that_was_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_one_waits_for_the_answer_of_the_last() {
+async fn the_next_one_waits_for_the_response_of_the_last() {
     let broker = Broker::start(|got| match got.key {
         ApiKey::HEARTBEAT => {
-            let answer = got.answer(&HeartbeatResponse::default());
-            Reaction::Later(Duration::from_secs(10), Box::new(answer))
+            let response = got.respond(&HeartbeatResponse::default());
+            Reaction::Later(Duration::from_secs(10), Box::new(response))
         }
         _ => Reaction::Usual,
     });

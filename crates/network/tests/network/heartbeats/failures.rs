@@ -128,7 +128,7 @@ async fn a_coordinator_that_hangs_is_given_up_while_the_session_lasts() {
     });
     let client = client(&broker);
     let within = HeartbeatPlan {
-        answer_within: Some(Duration::from_secs(10)),
+        response_timeout: Some(Duration::from_secs(10)),
         ..plan(classic(5))
     };
     client.start_heartbeats(within);

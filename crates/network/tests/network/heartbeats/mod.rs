@@ -56,14 +56,14 @@ fn plan(request: NamedRequest) -> HeartbeatPlan {
         target: group(),
         request,
         interval: INTERVAL,
-        answer_within: None,
+        response_timeout: None,
         leave: Some(named(ApiKey::LEAVE_GROUP, vec![("GroupId", "g".into())])),
         max_poll_interval: MAX_POLL_INTERVAL,
     }
 }
 
 fn refused(got: &Got, code: ErrorCode) -> Reaction {
-    got.answer(&HeartbeatResponse {
+    got.respond(&HeartbeatResponse {
         error_code: code.0,
         ..HeartbeatResponse::default()
     })
@@ -71,14 +71,14 @@ fn refused(got: &Got, code: ErrorCode) -> Reaction {
 
 fn by_name(got: &Got, fields: Vec<(&'static str, Value)>) -> Reaction {
     let body = dynamic::encode_response_body(got.key, got.version, &Value::Struct(fields));
-    let body = body.expect("the test's answer is good");
+    let body = body.expect("the test's response is good");
     let head = frame::response_head(got.key, got.version, got.correlation_id, body.len());
-    Reaction::Bytes([head.expect("a small answer"), body].concat())
+    Reaction::Bytes([head.expect("a small response"), body].concat())
 }
 
 /// The coordinator of every group, as `FindCoordinator` names it.
 fn coordinator(got: &Got, node_id: i32, host: &str) -> Reaction {
-    got.answer(&FindCoordinatorResponse {
+    got.respond(&FindCoordinatorResponse {
         coordinators: vec![Coordinator {
             key: Str::from("g"),
             node_id,

@@ -44,7 +44,7 @@ async fn an_assignment_is_told_and_its_epoch_goes_into_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_what_was_replaced_is_told_only_if_it_is_good_news() {
+async fn a_response_to_what_was_replaced_is_told_only_if_it_is_good_news() {
     for (code, told) in [(0_i16, 1), (110, 0)] {
         let broker = Broker::start(move |got| match got.key {
             CONSUMER_HEARTBEAT => {
@@ -73,11 +73,11 @@ async fn an_answer_to_what_was_replaced_is_told_only_if_it_is_good_news() {
 async fn who_replaces_heartbeats_learns_when_the_last_of_them_is_answered() {
     let broker = Broker::start(|got| match got.key {
         CONSUMER_HEARTBEAT => {
-            let answer = by_name(
+            let response = by_name(
                 got,
                 vec![("ErrorCode", 0.into()), ("MemberEpoch", 1.into())],
             );
-            Reaction::Later(Duration::from_secs(2), Box::new(answer))
+            Reaction::Later(Duration::from_secs(2), Box::new(response))
         }
         _ => Reaction::Usual,
     });

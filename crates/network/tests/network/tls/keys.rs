@@ -377,9 +377,9 @@ fn wrong_passwords_and_stores_are_named_and_not_shown() {
     assert!(without_key.contains("no private key"), "{without_key}");
 }
 
-/// Answers each request, or keeps it unanswered.
+/// Responds to each request, or keeps it unanswered.
 pub(super) struct Supply {
-    answer: Option<Result<&'static str, &'static str>>,
+    response: Option<Result<&'static str, &'static str>>,
     pub(super) calls: AtomicUsize,
     kept: Mutex<Vec<PasswordReply>>,
 }
@@ -387,7 +387,7 @@ pub(super) struct Supply {
 impl PasswordProvider for Supply {
     fn request(&self, reply: PasswordReply) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        match self.answer {
+        match self.response {
             None => self.kept.lock().expect("no panic").push(reply),
             Some(Ok(password)) => reply.send(Ok(Secret::new(password))),
             Some(Err(reason)) => reply.send(Err(TokenError::new(reason, None))),
@@ -396,10 +396,10 @@ impl PasswordProvider for Supply {
 }
 
 pub(super) fn supplied(
-    answer: Option<Result<&'static str, &'static str>>,
+    response: Option<Result<&'static str, &'static str>>,
 ) -> (Arc<Supply>, Option<KeyPassword>) {
     let supply = Arc::new(Supply {
-        answer,
+        response,
         calls: AtomicUsize::new(0),
         kept: Mutex::default(),
     });
@@ -436,7 +436,7 @@ fn a_password_may_be_supplied_when_it_is_needed() {
             "{cert}, {key:?}"
         );
     }
-    for (answer, text) in [
+    for (response, text) in [
         (
             Some(Err("the function raised ValueError")),
             "ssl_password: the function raised ValueError",
@@ -446,7 +446,7 @@ fn a_password_may_be_supplied_when_it_is_needed() {
             "ssl_password: the function returned no password within 0.05 s",
         ),
     ] {
-        let (_supply, password) = supplied(answer);
+        let (_supply, password) = supplied(response);
         let error = Parts::new(&settings("chain.pem", Some("scrypt.key"), password)).err();
         assert_eq!(error, Some(ClientError::Configuration(text.to_owned())));
     }

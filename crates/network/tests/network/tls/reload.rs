@@ -159,10 +159,10 @@ async fn a_password_is_asked_for_again_when_the_key_has_changed() {
     setting.prepared = config
         .prepare(&mut |source| {
             let soon = std::time::Instant::now() + Duration::from_secs(10);
-            let answer = source
+            let response = source
                 .wait(soon, &mut || false)
-                .expect("it answers at once");
-            answer.map_err(|error| error.to_string())
+                .expect("it responds at once");
+            response.map_err(|error| error.to_string())
         })
         .expect("the password is right");
     // The broker of this setting would refuse the certificate.

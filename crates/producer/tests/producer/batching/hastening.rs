@@ -65,7 +65,7 @@ fn a_wait_wakes_a_sleeping_sender_and_those_that_follow_wake_nobody() {
 }
 
 #[test]
-fn a_hastened_batch_follows_the_answer_that_it_had_to_wait_for() {
+fn a_hastened_batch_follows_the_response_that_it_had_to_wait_for() {
     let config = ProducerConfig {
         max_in_flight_requests_per_connection: 1,
         ..lingering()

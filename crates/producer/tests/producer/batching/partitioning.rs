@@ -316,7 +316,7 @@ fn a_partition_whose_queue_was_given_up_counts_as_empty() {
         world.script(
             vec![Reaction::Silence; 4]
                 .into_iter()
-                .chain([Reaction::LoseAnswer]),
+                .chain([Reaction::LoseResponse]),
         );
         let lost = [1, 2, 3, 4, 5].map(|_| {
             let sent = world.send(0, "lost");

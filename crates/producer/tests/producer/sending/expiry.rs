@@ -240,7 +240,7 @@ fn bug_4_a_timed_out_batch_leaves_no_gap() {
 
 /// Scenario 11.
 #[test]
-fn a_late_answer_on_a_closed_connection_is_ignored() {
+fn a_late_response_on_a_closed_connection_is_ignored() {
     let mut world = World::ready(config(), 1, 1);
     world.script([Reaction::Hold]);
     let sent = world.send_alone(0, "a");

@@ -121,7 +121,7 @@ fn a_duplicate_that_the_broker_no_longer_remembers_is_a_success_without_offset()
 #[test]
 fn a_lost_acknowledgement_is_no_duplicate() {
     let (mut world, _) = warm(config());
-    world.script([Reaction::LoseAnswer]);
+    world.script([Reaction::LoseResponse]);
     let sent = world.send_alone(0, "1");
     world.advance_ms(5_000);
     assert_eq!(offset(&sent), 1, "the offset that it got the first time");
@@ -154,7 +154,7 @@ fn a_batch_that_may_be_written_never_gets_another_number() {
     // Its response is lost, and then the broker forgets the producer. Nobody can tell any more
     // whether the broker has the batch.
     let (mut world, _) = warm(config());
-    world.script([Reaction::LoseAnswer]);
+    world.script([Reaction::LoseResponse]);
     let lost = world.send(0, "1");
     world.turn();
     world.brokers.wants_known_producers = true;

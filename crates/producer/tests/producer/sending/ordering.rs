@@ -64,7 +64,7 @@ fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none()
         assert_eq!(world.brokers.held(), 5);
         // Some are written, but their responses are lost with the connection.
         for _ in 0..written {
-            world.brokers.release_without_answer();
+            world.brokers.release_without_response();
         }
         world.brokers.disconnect(1);
         world.advance_ms(5_000);
@@ -146,12 +146,12 @@ fn a_batch_written_though_refused_is_not_written_twice() {
 }
 
 #[test]
-fn every_script_of_lost_requests_and_answers_keeps_the_order() {
+fn every_script_of_lost_requests_and_responses_keeps_the_order() {
     // All combinations of five reactions to the first four requests.
     let reactions = [
         Reaction::Usual,
         Reaction::LoseRequest,
-        Reaction::LoseAnswer,
+        Reaction::LoseResponse,
         Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS),
         Reaction::RefuseAfterWriting(ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND),
     ];
@@ -232,7 +232,7 @@ fn a_node_stopped_and_started_again_gets_everything_once() {
     world.script(vec![Reaction::Hold; 4]);
     send_more(&mut world, &mut sent, 4);
     world.brokers.release();
-    world.brokers.release_without_answer();
+    world.brokers.release_without_response();
     world.brokers.stop(1);
     world.advance_ms(3_000);
     send_more(&mut world, &mut sent, 5);
@@ -248,7 +248,7 @@ fn a_leader_that_moves_takes_the_batches_with_it() {
     world.script(vec![Reaction::Hold; 3]);
     send_more(&mut world, &mut sent, 3);
     world.brokers.release();
-    world.brokers.release_without_answer();
+    world.brokers.release_without_response();
     world.brokers.move_leader("t", 0, 2);
     world.brokers.stop(1);
     send_more(&mut world, &mut sent, 3);
@@ -263,7 +263,7 @@ fn bug_5_a_leader_in_transition_gets_each_batch_once() {
     let reactions = [
         Reaction::Usual,
         Reaction::LoseRequest,
-        Reaction::LoseAnswer,
+        Reaction::LoseResponse,
         Reaction::Refuse(ErrorCode::NOT_LEADER_OR_FOLLOWER),
         Reaction::RefuseAfterWriting(ErrorCode::NOT_LEADER_OR_FOLLOWER),
     ];
@@ -355,7 +355,7 @@ fn bug_7_a_recreated_topics_lower_epoch_is_followed_to_its_leader() {
 }
 
 #[test]
-fn scenario_42_an_answer_to_another_request_leaves_the_outcome_open() {
+fn scenario_42_a_response_to_another_request_leaves_the_outcome_open() {
     let (mut world, mut sent) = warm(config(), 1, 1);
     world.script([Reaction::WrongCorrelationId]);
     send_more(&mut world, &mut sent, 3);

@@ -47,9 +47,9 @@ fn a_topic_made_again_starts_its_numbering_again() {
 #[test]
 fn a_batch_sent_by_name_to_a_topic_made_again_is_written_once() {
     // Produce 12 names the topic, so the batch may be in the new log before its id is known.
-    for reaction in [Reaction::LoseAnswer, Reaction::LoseRequest] {
+    for reaction in [Reaction::LoseResponse, Reaction::LoseRequest] {
         let (mut world, _) = warm_by_name(slow());
-        let is_written = matches!(reaction, Reaction::LoseAnswer);
+        let is_written = matches!(reaction, Reaction::LoseResponse);
         world.script([reaction]);
         world.brokers.recreate_topic(TOPIC);
         let lost = world.send_alone(0, "1");
@@ -71,9 +71,9 @@ fn a_batch_sent_by_name_to_a_topic_made_again_is_written_once() {
 /// again, and the next response names the new ID again.
 #[test]
 fn a_batch_in_doubt_fails_if_an_old_topic_id_comes_back() {
-    for reaction in [Reaction::LoseAnswer, Reaction::LoseRequest] {
+    for reaction in [Reaction::LoseResponse, Reaction::LoseRequest] {
         let (mut world, _) = warm(slow());
-        let is_written = matches!(reaction, Reaction::LoseAnswer);
+        let is_written = matches!(reaction, Reaction::LoseResponse);
         world.script([reaction]);
         let lost = world.send_alone(0, "1");
         let id = world.brokers.topics[TOPIC].id;
@@ -125,7 +125,7 @@ fn without_idempotence_a_topic_made_again_hides_no_doubt() {
     let sent = world.send_alone(0, "1");
     world.advance_ms(10_000);
     assert_eq!(offset(&sent), 0);
-    world.script(vec![Reaction::LoseAnswer; 100]);
+    world.script(vec![Reaction::LoseResponse; 100]);
     let lost = world.send_alone(0, "2");
     world.advance_ms(10_000);
     assert!(error(&lost).possibly_written());

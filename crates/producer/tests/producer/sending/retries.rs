@@ -94,7 +94,7 @@ fn backoff_doubles_up_to_its_limit() {
 
 /// Scenario 3.
 #[test]
-fn a_leader_named_in_the_answer_is_used_without_backoff_or_metadata() {
+fn a_leader_named_in_the_response_is_used_without_backoff_or_metadata() {
     // KIP-951.
     let mut world = World::ready(config(), 2, 1);
     world.brokers.move_leader(TOPIC, 0, 2);
@@ -160,7 +160,7 @@ fn without_retries_a_lost_connection_is_an_error_that_says_possibly_written() {
         ..not_idempotent()
     };
     let mut world = World::ready(none, 1, 1);
-    world.script([Reaction::LoseAnswer]);
+    world.script([Reaction::LoseResponse]);
     let sent = world.send_alone(0, "a");
     let error = error(&sent);
     assert!(matches!(error, ProducerError::Network { .. }), "{error}");
@@ -182,7 +182,7 @@ fn a_broker_that_is_silent_is_given_up_after_the_request_timeout() {
 }
 
 #[test]
-fn an_answer_without_the_partition_or_without_sense_is_no_answer() {
+fn a_response_without_the_partition_or_without_sense_is_no_response() {
     for reaction in [Reaction::Forget, Reaction::Garbage] {
         let mut world = World::ready(config(), 1, 1);
         world.script([reaction]);

@@ -18,7 +18,7 @@ fn no_more_batches_go_out_than_a_broker_remembers() {
     let mut sent = vec![world.send_alone(0, "0")];
     world.script([Reaction::Hold]);
     sent.push(world.send_alone(0, "1"));
-    world.brokers.release_without_answer();
+    world.brokers.release_without_response();
     world.brokers.move_leader(TOPIC, 0, 2);
     world.cluster.request_update();
     world.advance_ms(500);
@@ -48,7 +48,7 @@ fn a_silent_old_leader_does_not_keep_the_partition_waiting() {
     world.send_alone(0, "0");
     world.script([Reaction::Hold]);
     let silent = world.send_alone(0, "1");
-    world.brokers.release_without_answer();
+    world.brokers.release_without_response();
     world.brokers.move_leader(TOPIC, 0, 2);
     world.cluster.request_update();
     world.advance_ms(500);
@@ -73,7 +73,7 @@ fn written_and_restarted(sent: usize, written: usize) -> (World, Vec<Appended>) 
         all.push(world.send_alone(0, &n.to_string()));
     }
     for _ in 0..written {
-        world.brokers.release_without_answer();
+        world.brokers.release_without_response();
     }
     world.brokers.restart();
     (world, all)
@@ -117,7 +117,7 @@ fn a_search_that_is_broken_off_starts_again() {
     // At any point of the search the connection breaks, or the broker returns another error.
     let reactions = [
         Reaction::LoseRequest,
-        Reaction::LoseAnswer,
+        Reaction::LoseResponse,
         Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS),
         Reaction::Forget,
     ];
@@ -143,7 +143,7 @@ fn a_leader_that_changes_during_a_search_is_asked_from_the_start() {
     let mut all = vec![world.send_alone(0, "0")];
     world.script(vec![Reaction::Hold; 5]);
     all.extend((1..=5).map(|n| world.send_alone(0, &n.to_string())));
-    (0..4).for_each(|_| world.brokers.release_without_answer());
+    (0..4).for_each(|_| world.brokers.release_without_response());
     world.brokers.restart();
     // The oldest and the latest are refused, then the next one is not answered.
     world.script([Reaction::Usual, Reaction::Usual, Reaction::Silence]);
@@ -240,7 +240,7 @@ fn a_leader_that_has_lost_the_producer_gets_what_the_old_one_left_unanswered_fir
         .collect();
     assert_eq!(offset(&silent), 1);
     assert_eq!(behind.iter().map(offset).collect::<Vec<_>>(), [2, 3, 4]);
-    // What the old leader answers afterwards changes nothing.
+    // What the old leader responds afterwards changes nothing.
     world.brokers.release();
     world.advance(Duration::from_secs(60));
     assert_eq!(world.values(0), ["0", "1", "2", "3", "4"]);

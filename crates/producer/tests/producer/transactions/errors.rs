@@ -114,7 +114,7 @@ fn errors_that_pass_are_waited_out() {
     let replies: Vec<Reply> = passing
         .map(Reply::Error)
         .into_iter()
-        .chain([Reply::LoseRequest, Reply::LoseAnswer])
+        .chain([Reply::LoseRequest, Reply::LoseResponse])
         .collect();
     let apis = [
         ApiKey::INIT_PRODUCER_ID,

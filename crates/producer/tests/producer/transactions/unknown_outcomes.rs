@@ -52,7 +52,7 @@ fn a_delivery_timeout_makes_it_abortable_and_the_abort_waits_for_the_request() {
 fn bug_11_an_unknown_outcome_of_the_end_is_asked_for_again_and_never_guessed() {
     let unknown = Reply::ErrorAfter(ErrorCode::UNKNOWN_SERVER_ERROR);
     let replies = [
-        Reply::LoseAnswer,
+        Reply::LoseResponse,
         Reply::LoseRequest,
         Reply::Silence,
         unknown,

@@ -166,7 +166,7 @@ impl AsyncConsumer {
         request: &Bound<'_, PendingRequest>,
         timeout_ms: Option<f64>,
     ) -> ConsumerCoroutine {
-        self.coroutine(py, Responding(request.get().answer(timeout_ms)))
+        self.coroutine(py, Responding(request.get().response(timeout_ms)))
     }
 
     /// Closes the connections within `timeout` seconds.

@@ -9,7 +9,7 @@ use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_network::consumer::OffsetLookup;
 use thalweg_network::{Bootstrap, Close};
 
-use crate::client::Answer;
+use crate::client::ResponseWait;
 use crate::consuming::consumer::Consumer;
 use crate::consuming::lookups::listed;
 use crate::consuming::polling::{OpenConsumer, not_open};
@@ -60,7 +60,7 @@ impl PyOperation for Listing {
 }
 
 /// Waits for the response to a request.
-pub(super) struct Responding(pub(super) Answer);
+pub(super) struct Responding(pub(super) ResponseWait);
 
 impl PyOperation for Responding {
     type Output = Py<PyAny>;
@@ -69,7 +69,7 @@ impl PyOperation for Responding {
         if self.0.poll(py, waker)?.is_none() {
             return Ok(None);
         }
-        self.0.to_py(py).map(|answer| Some(answer.unbind()))
+        self.0.to_py(py).map(|response| Some(response.unbind()))
     }
 
     fn deadline(&self) -> Option<Instant> {

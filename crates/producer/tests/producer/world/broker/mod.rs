@@ -1,10 +1,10 @@
 //! Brokers as far as a producer can tell: metadata, producer ids, logs, and a script of faults.
 
-mod answers;
 mod log;
 mod produce;
 mod reaction;
 mod request;
+mod responses;
 
 pub(crate) use reaction::Reaction;
 pub(crate) use request::copied;
@@ -129,7 +129,7 @@ impl Brokers {
         self.held.front().expect("a request is held").frame.clone()
     }
 
-    /// Answers the oldest held request.
+    /// Responds to the oldest held request.
     pub(crate) fn release(&mut self) {
         self.release_with(&Reaction::Usual);
     }
@@ -149,16 +149,16 @@ impl Brokers {
     /// Writes the batches of the oldest held request. The response has not arrived yet.
     pub(crate) fn release_late(&mut self) -> Event {
         self.release();
-        self.events.pop_back().expect("an answer")
+        self.events.pop_back().expect("a response")
     }
 
     /// Lets a response of `release_late` arrive, whatever happened to its connection.
-    pub(crate) fn arrive(&mut self, answer: Event) {
-        self.events.push_back(answer);
+    pub(crate) fn arrive(&mut self, response: Event) {
+        self.events.push_back(response);
     }
 
-    /// Writes the batches of the oldest held request, and never answers.
-    pub(crate) fn release_without_answer(&mut self) {
+    /// Writes the batches of the oldest held request, and never responds.
+    pub(crate) fn release_without_response(&mut self) {
         let held = self.held.pop_front().expect("a request is held");
         self.produce(&held.read(), |_, write| write());
     }

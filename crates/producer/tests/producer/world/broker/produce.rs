@@ -18,7 +18,7 @@ impl Brokers {
         match reaction {
             Reaction::Silence => {}
             Reaction::LoseRequest => self.break_connection(conn),
-            Reaction::LoseAnswer => {
+            Reaction::LoseResponse => {
                 self.produce(asked, |_, write| write());
                 self.break_connection(conn);
             }
@@ -43,34 +43,34 @@ impl Brokers {
                 self.reply(asked, &ProduceResponse::default());
             }
             reaction => {
-                let answer =
+                let response =
                     self.produce(asked, |partition, write| decide(reaction, partition, write));
-                let answer = decorate(answer, reaction);
-                self.reply(asked, &answer);
+                let response = decorate(response, reaction);
+                self.reply(asked, &response);
             }
         }
     }
 
-    fn reply(&mut self, asked: &Asked, answer: &ProduceResponse) {
+    fn reply(&mut self, asked: &Asked, response: &ProduceResponse) {
         if asked.request.acks != 0 && self.conns.contains_key(&asked.conn) {
-            self.answer(
+            self.respond(
                 asked.conn,
                 ApiKey::PRODUCE,
                 asked.version,
                 asked.correlation_id,
-                answer,
+                response,
             );
         }
     }
 
-    /// Answers a Produce request. `decide` returns each partition's response, and calls its second
+    /// Responds to a Produce request. `decide` returns each partition's response, and calls its second
     /// argument to write the batch.
     pub(super) fn produce(
         &mut self,
         asked: &Asked,
         decide: impl Fn(i32, &mut dyn FnMut() -> PartitionProduceResponse) -> PartitionProduceResponse,
     ) -> ProduceResponse {
-        let mut answer = ProduceResponse::default();
+        let mut response = ProduceResponse::default();
         for topic in &asked.request.topic_data {
             let name = self.topic_name(asked.version, &topic.name, topic.topic_id);
             let mut told = TopicProduceResponse {
@@ -82,15 +82,15 @@ impl Brokers {
                 let records = partition.records.clone().unwrap_or_default();
                 let mut write =
                     || self.append(asked.node, name.as_deref(), partition.index, &records);
-                let answer = decide(partition.index, &mut write);
+                let response = decide(partition.index, &mut write);
                 told.partition_responses.push(PartitionProduceResponse {
                     index: partition.index,
-                    ..answer
+                    ..response
                 });
             }
-            answer.responses.push(told);
+            response.responses.push(told);
         }
-        answer
+        response
     }
 
     fn append(

@@ -14,7 +14,7 @@ pub(crate) enum Reaction {
     /// The connection breaks before anything is written.
     LoseRequest,
     /// The request is written, then the connection breaks.
-    LoseAnswer,
+    LoseResponse,
     /// Nothing happens until `release`, then the usual. Until then its bytes belong to the
     /// producer, like those of a request that a socket has not accepted yet.
     Hold,
@@ -39,17 +39,17 @@ pub(crate) enum Reaction {
     WrongCorrelationId,
 }
 
-pub(super) fn decorate(mut answer: ProduceResponse, reaction: &Reaction) -> ProduceResponse {
+pub(super) fn decorate(mut response: ProduceResponse, reaction: &Reaction) -> ProduceResponse {
     match *reaction {
-        Reaction::Throttle(ms) => answer.throttle_time_ms = ms,
+        Reaction::Throttle(ms) => response.throttle_time_ms = ms,
         Reaction::Moved(leader, epoch) => {
-            answer.node_endpoints = vec![NodeEndpoint {
+            response.node_endpoints = vec![NodeEndpoint {
                 node_id: leader,
                 host: Str::from(format!("n{leader}")),
                 port: 9092,
                 rack: None,
             }];
-            for partition in answer
+            for partition in response
                 .responses
                 .iter_mut()
                 .flat_map(|t| &mut t.partition_responses)
@@ -62,7 +62,7 @@ pub(super) fn decorate(mut answer: ProduceResponse, reaction: &Reaction) -> Prod
         }
         _ => {}
     }
-    answer
+    response
 }
 
 pub(super) fn decide(

@@ -4,7 +4,7 @@
 //! It checks what the producer must not violate: a batch is in a transaction that includes its
 //! partition, epochs only grow, and what an abort ended is never visible.
 
-mod answers;
+mod responses;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ pub(crate) enum Reply {
     /// The connection breaks before anything is done.
     LoseRequest,
     /// The request is processed, then the connection breaks.
-    LoseAnswer,
+    LoseResponse,
     /// The request is processed and never answered.
     Silence,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Reply {
 /// What the transport does with the response.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Answer(Box<dyn Encode>),
+    Response(Box<dyn Encode>),
     Break,
     Nothing,
 }
@@ -44,7 +44,7 @@ pub(crate) trait Encode: std::fmt::Debug {
 impl<M: Message + std::fmt::Debug> Encode for M {
     fn frame(&self, key: ApiKey, version: i16, correlation_id: i32) -> Vec<u8> {
         thalweg_protocol::frame::encode_response(key, version, correlation_id, self)
-            .expect("a valid answer")
+            .expect("a valid response")
     }
 }
 
@@ -236,18 +236,18 @@ impl Coordinator {
             Reply::Error(code) => Some(code),
             _ => None,
         };
-        let answer = self.act(key, version, reader, refused, values);
+        let response = self.act(key, version, reader, refused, values);
         match reply {
-            Reply::LoseAnswer => Outcome::Break,
+            Reply::LoseResponse => Outcome::Break,
             Reply::Silence => Outcome::Nothing,
             Reply::ErrorAfter(code) => {
                 assert_eq!(key, ApiKey::END_TXN, "only used for this one");
-                Outcome::Answer(Box::new(EndTxnResponse {
+                Outcome::Response(Box::new(EndTxnResponse {
                     error_code: code.0,
                     ..EndTxnResponse::default()
                 }))
             }
-            _ => Outcome::Answer(answer),
+            _ => Outcome::Response(response),
         }
     }
 

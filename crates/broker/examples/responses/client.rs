@@ -38,7 +38,7 @@ impl Client {
     pub(crate) fn send<R: Request>(&mut self, request: &R, version: i16) -> Option<Bytes> {
         self.correlation_id += 1;
         let frame =
-            frame::encode_request(request, version, self.correlation_id, Some("answers")).ok()?;
+            frame::encode_request(request, version, self.correlation_id, Some("responses")).ok()?;
         self.stream.write_all(&frame).ok()?;
         let mut length = [0; 4];
         if self.stream.read_exact(&mut length).is_err() {
@@ -97,12 +97,12 @@ impl Client {
             timeout_ms: 10_000,
             validate_only: false,
         };
-        let answer = self.quietly(&request, 7).expect("answers");
-        let id = answer.topics[0].topic_id;
+        let response = self.quietly(&request, 7).expect("responds");
+        let id = response.topics[0].topic_id;
         self.words.insert(id.to_string(), format!("ID-{name}"));
         // A real broker may need a moment until it serves the topic.
         for _ in 0..100 {
-            let found = self.quietly(&metadata_of(&[name]), 12).expect("answers");
+            let found = self.quietly(&metadata_of(&[name]), 12).expect("responds");
             if found.topics[0].error_code == 0 {
                 break;
             }

@@ -77,9 +77,9 @@ pub(crate) fn ask(client: &mut Client) {
     ];
     for (what, records) in cases {
         let what = format!("produce {what}");
-        if let Some(mut answer) = client.quietly(&produce_to("produce", id, 0, &records), 12) {
+        if let Some(mut response) = client.quietly(&produce_to("produce", id, 0, &records), 12) {
             // Kafka's messages name the log, but ours do not.
-            for partition in answer
+            for partition in response
                 .responses
                 .iter_mut()
                 .flat_map(|t| &mut t.partition_responses)
@@ -89,7 +89,7 @@ pub(crate) fn ask(client: &mut Client) {
                     error.batch_index_error_message = Some("SOME".into());
                 }
             }
-            client.show(&what, &answer);
+            client.show(&what, &response);
         } else {
             println!("{what}: closed\n");
         }
@@ -149,8 +149,8 @@ pub(crate) fn ask(client: &mut Client) {
         &[("message.timestamp.type", "LogAppendTime")],
     );
     let before = now_ms();
-    if let Some(answer) = client.quietly(&produce_to("append-time", id, 0, &plain(&[7])), 12) {
-        let at = answer.responses[0].partition_responses[0].log_append_time_ms;
+    if let Some(response) = client.quietly(&produce_to("append-time", id, 0, &plain(&[7])), 12) {
+        let at = response.responses[0].partition_responses[0].log_append_time_ms;
         println!("append time: {}\n", (before..=now_ms()).contains(&at));
     }
     let id = client.create("recompress", 1, &[("compression.type", "gzip")]);
@@ -160,8 +160,8 @@ pub(crate) fn ask(client: &mut Client) {
         12,
     );
     let ask = fetch_of("recompress", id, 0, 0);
-    if let Some(answer) = client.quietly(&ask, 12) {
-        let records = answer.responses[0].partitions[0]
+    if let Some(response) = client.quietly(&ask, 12) {
+        let records = response.responses[0].partitions[0]
             .records
             .clone()
             .expect("has records");

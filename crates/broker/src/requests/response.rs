@@ -1,4 +1,4 @@
-//! The result of a request: [`Outcome`], and the bytes of an [`Answer`].
+//! The result of a request: [`Outcome`], and the bytes of a [`Response`].
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::storage::StoredBatch;
 /// What the owner of the connection must do after a request.
 #[derive(Debug)]
 pub enum Outcome {
-    Answer(Answer),
+    Response(Response),
     /// Produce with acks=0: continue with the next request.
     Nothing,
     /// Call [`Core::poll_wait`](crate::Core::poll_wait) when woken and at the wait's deadline.
@@ -24,7 +24,7 @@ pub enum Outcome {
 
 /// A response frame, including its length, as pieces to be written one after the other.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub pieces: Vec<Bytes>,
     /// What the pieces take that they do not share with the log.
     pub own_bytes: usize,
@@ -78,10 +78,10 @@ impl ReplyTo {
     /// The delay slows down who tries passwords. As in Kafka, it does not block anything else.
     pub(crate) fn last<M: Message>(&self, message: &M, delay: Duration, now: Instant) -> Outcome {
         match self.message(message, now) {
-            Outcome::Answer(answer) => Outcome::Answer(Answer {
-                not_before: Some(answer.not_before.unwrap_or(now).max(now + delay)),
+            Outcome::Response(response) => Outcome::Response(Response {
+                not_before: Some(response.not_before.unwrap_or(now).max(now + delay)),
                 is_last: true,
-                ..answer
+                ..response
             }),
             other => other,
         }
@@ -104,7 +104,7 @@ impl ReplyTo {
             return Outcome::Close;
         }
         let not_before = self.delay.map(|delay| now + delay);
-        Outcome::Answer(Answer {
+        Outcome::Response(Response {
             pieces,
             own_bytes,
             not_before,

@@ -12,7 +12,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// The fields of the response that concern the heartbeats themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseFields {
     pub(crate) code: ErrorCode,
     /// The member's epoch, if the API has one.
     pub(crate) epoch: Option<i64>,
@@ -36,7 +36,7 @@ pub(crate) enum After {
     Pause,
 }
 
-impl Answer {
+impl ResponseFields {
     pub(crate) fn read(body: &Value) -> Self {
         let int = |name| body.get(name).and_then(Value::as_int);
         let code = int("ErrorCode").and_then(|code| i16::try_from(code).ok());
@@ -83,13 +83,13 @@ impl Answer {
 mod tests {
     use super::*;
 
-    fn classic(code: i16) -> Answer {
+    fn classic(code: i16) -> ResponseFields {
         let fields = vec![("ThrottleTimeMs", 0_i32.into()), ("ErrorCode", code.into())];
-        Answer::read(&Value::Struct(fields))
+        ResponseFields::read(&Value::Struct(fields))
     }
 
-    fn consumer(epoch: i32, assignment: Value) -> Answer {
-        Answer::read(&Value::Struct(vec![
+    fn consumer(epoch: i32, assignment: Value) -> ResponseFields {
+        ResponseFields::read(&Value::Struct(vec![
             ("ErrorCode", 0_i16.into()),
             ("MemberEpoch", epoch.into()),
             ("HeartbeatIntervalMs", 5_000_i32.into()),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_answer_is_quiet() {
+    fn a_plain_response_is_quiet() {
         assert!(classic(0).is_quiet(None));
         assert_eq!(classic(0).after(true), After::GoOn);
         assert!(consumer(7, Value::Null).is_quiet(Some(7)));
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn an_interval_of_days_is_taken_for_a_minute() {
         let damaged = Value::Struct(vec![("HeartbeatIntervalMs", i32::MAX.into())]);
-        assert_eq!(Answer::read(&damaged).interval, Some(INTERVAL_MAX));
+        assert_eq!(ResponseFields::read(&damaged).interval, Some(INTERVAL_MAX));
     }
 
     #[test]
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn every_error_is_news_and_only_some_let_heartbeats_go_on() {
         let after_of = |code: ErrorCode, is_classic| {
-            let answer = classic(code.0);
-            assert!(!answer.is_quiet(None), "{}", code.name());
-            answer.after(is_classic)
+            let response = classic(code.0);
+            assert!(!response.is_quiet(None), "{}", code.name());
+            response.after(is_classic)
         };
         let after = |code| {
             let found = after_of(code, true);

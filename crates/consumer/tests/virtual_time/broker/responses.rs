@@ -191,6 +191,6 @@ pub(super) fn reply<R: Request>(
     response: &R::Response,
 ) -> Bytes {
     let framed = frame::encode_response(R::KEY, version, correlation_id, response)
-        .expect("the answer fits its version");
+        .expect("the response fits its version");
     Bytes::from(framed).slice(4..)
 }

@@ -6,7 +6,7 @@ use crate::client::Client;
 
 pub(crate) fn ask(client: &mut Client) {
     let request = api_versions::ApiVersionsRequest {
-        client_software_name: "answers".into(),
+        client_software_name: "responses".into(),
         client_software_version: "1".into(),
     };
     client.ask("api versions", &request, 0);
@@ -15,7 +15,7 @@ pub(crate) fn ask(client: &mut Client) {
     let nameless = api_versions::ApiVersionsRequest::default();
     client.ask("api versions, nameless", &nameless, 3);
     let odd = api_versions::ApiVersionsRequest {
-        client_software_name: "-answers-".into(),
+        client_software_name: "-responses-".into(),
         ..request
     };
     client.ask("api versions, odd name", &odd, 3);

@@ -67,25 +67,25 @@ impl TransactionManager {
         };
         match asked {
             Asked::InitProducerId => match decode::<InitProducerIdRequest>(body) {
-                Some(answer) => self.init_answered(&answer, cluster, now),
+                Some(response) => self.init_answered(&response, cluster, now),
                 None => self.retry_after_backoff(now),
             },
             Asked::AddPartitions => match decode::<AddPartitionsToTxnRequest>(body) {
-                Some(answer) => self.partitions_answered(&answer, cluster, now),
+                Some(response) => self.partitions_answered(&response, cluster, now),
                 None => self.retry_after_backoff(now),
             },
             Asked::AddOffsets => match decode::<AddOffsetsToTxnRequest>(body) {
-                Some(answer) => {
-                    self.group_answered(ErrorCode(answer.error_code), cluster, now);
+                Some(response) => {
+                    self.group_answered(ErrorCode(response.error_code), cluster, now);
                 }
                 None => self.retry_after_backoff(now),
             },
             Asked::TxnOffsetCommit => match decode::<TxnOffsetCommitRequest>(body) {
-                Some(answer) => self.offsets_answered(&answer, cluster, now),
+                Some(response) => self.offsets_answered(&response, cluster, now),
                 None => self.retry_after_backoff(now),
             },
             Asked::EndTxn { commit } => match decode::<EndTxnRequest>(body) {
-                Some(answer) => self.end_answered(&answer, commit, cluster, now),
+                Some(response) => self.end_answered(&response, commit, cluster, now),
                 None => self.retry_after_backoff(now),
             },
         }
@@ -161,15 +161,15 @@ impl TransactionManager {
 
     fn init_answered(
         &mut self,
-        answer: &InitProducerIdResponse,
+        response: &InitProducerIdResponse,
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let code = ErrorCode(answer.error_code);
+        let code = ErrorCode(response.error_code);
         if self.obey(Asked::InitProducerId, code, cluster, now) {
             self.producer = Some(ProducerIdAndEpoch {
-                id: answer.producer_id,
-                epoch: answer.producer_epoch,
+                id: response.producer_id,
+                epoch: response.producer_epoch,
             });
             self.become_ready(cluster);
         }
@@ -177,11 +177,11 @@ impl TransactionManager {
 
     fn partitions_answered(
         &mut self,
-        answer: &AddPartitionsToTxnResponse,
+        response: &AddPartitionsToTxnResponse,
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let codes = answer
+        let codes = response
             .results_by_topic_v3_and_below
             .iter()
             .flat_map(|topic| {
@@ -223,7 +223,7 @@ impl TransactionManager {
 
     fn offsets_answered(
         &mut self,
-        answer: &TxnOffsetCommitResponse,
+        response: &TxnOffsetCommitResponse,
         cluster: &mut Cluster,
         now: Instant,
     ) {
@@ -231,14 +231,14 @@ impl TransactionManager {
         let Some(front) = self.offsets.front_mut() else {
             return;
         };
-        let (decided, code) = front.take_answer(answer);
+        let (decided, code) = front.take_response(response);
         let has_it = |topic: &&TxnOffsetCommitResponseTopic| {
             topic
                 .partitions
                 .iter()
                 .any(|each| each.error_code == code.0)
         };
-        let topic = answer.topics.iter().find(has_it);
+        let topic = response.topics.iter().find(has_it);
         self.rights.refused_topic = topic.map(|topic| topic.name.detached());
         if self.carry_out(decided, Asked::TxnOffsetCommit, code, cluster, now) {
             self.started = Started::Yes;
@@ -259,12 +259,12 @@ impl TransactionManager {
 
     fn end_answered(
         &mut self,
-        answer: &EndTxnResponse,
+        response: &EndTxnResponse,
         commit: bool,
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let code = ErrorCode(answer.error_code);
+        let code = ErrorCode(response.error_code);
         // It was unknown whether the coordinator had a transaction to abort. It had none.
         let nothing_to_abort = !commit
             && code == ErrorCode::INVALID_TXN_STATE
@@ -280,10 +280,10 @@ impl TransactionManager {
         if !nothing_to_abort && !self.obey(Asked::EndTxn { commit }, code, cluster, now) {
             return;
         }
-        if answer.producer_id >= 0 {
+        if response.producer_id >= 0 {
             self.producer = Some(ProducerIdAndEpoch {
-                id: answer.producer_id,
-                epoch: answer.producer_epoch,
+                id: response.producer_id,
+                epoch: response.producer_epoch,
             });
         }
         self.complete(cluster);

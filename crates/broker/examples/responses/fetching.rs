@@ -207,11 +207,11 @@ pub(crate) fn show_fetch(
     version: i16,
 ) -> Option<fetch::FetchResponse> {
     let started = std::time::Instant::now();
-    let mut answer = client.quietly(request, version)?;
+    let mut response = client.quietly(request, version)?;
     let waited = started.elapsed() > Duration::from_millis(250);
-    let original = answer.clone();
-    answer.session_id = i32::from(answer.session_id != 0);
-    for partition in answer
+    let original = response.clone();
+    response.session_id = i32::from(response.session_id != 0);
+    for partition in response
         .responses
         .iter_mut()
         .flat_map(|topic| &mut topic.partitions)
@@ -225,6 +225,6 @@ pub(crate) fn show_fetch(
         });
         partition.records = batches.map(Bytes::from);
     }
-    client.show(&format!("{what} v{version}, waited {waited}"), &answer);
+    client.show(&format!("{what} v{version}, waited {waited}"), &response);
     Some(original)
 }

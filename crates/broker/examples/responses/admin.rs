@@ -49,15 +49,15 @@ pub(crate) fn ask(client: &mut Client) {
         }
     };
     let sorted = |client: &mut Client, what: &str, request, version| {
-        if let Some(mut answer) =
+        if let Some(mut response) =
             client.quietly::<describe_configs::DescribeConfigsRequest>(&request, version)
         {
-            for result in &mut answer.results {
+            for result in &mut response.results {
                 result
                     .configs
                     .sort_by(|one, other| one.name.cmp(&other.name));
             }
-            client.show(&format!("{what} v{version}"), &answer);
+            client.show(&format!("{what} v{version}"), &response);
         }
     };
     sorted(client, "configs", describe(2, "admin", None), 4);

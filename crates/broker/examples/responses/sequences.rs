@@ -18,20 +18,20 @@ pub(crate) fn ask(client: &mut Client) {
         &init_producer_id::InitProducerIdRequest::default(),
         4,
     );
-    let mut answer = client.quietly(&init, 4).expect("answers");
+    let mut response = client.quietly(&init, 4).expect("responds");
     // A real broker needs a moment to get its first block of ids.
     for _ in 0..100 {
-        if answer.error_code == 0 {
+        if response.error_code == 0 {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
-        answer = client.quietly(&init, 4).expect("answers");
+        response = client.quietly(&init, 4).expect("responds");
     }
     println!(
         "init: {} epoch {}\n",
-        answer.error_code, answer.producer_epoch
+        response.error_code, response.producer_epoch
     );
-    let pid = answer.producer_id;
+    let pid = response.producer_id;
     let cases = [
         ("first", pid, 0, 0, 2),
         ("second", pid, 0, 2, 3),
@@ -59,12 +59,12 @@ pub(crate) fn ask(client: &mut Client) {
     ];
     for (what, pid, epoch, first, count) in cases {
         let records = sequenced(pid, epoch, first, count);
-        let answer = client.quietly(&produce_to("sequences", id, 0, &records), 12);
-        let Some(answer) = answer else {
+        let response = client.quietly(&produce_to("sequences", id, 0, &records), 12);
+        let Some(response) = response else {
             println!("sequence {what}: closed\n");
             continue;
         };
-        let partition = &answer.responses[0].partition_responses[0];
+        let partition = &response.responses[0].partition_responses[0];
         println!(
             "sequence {what}: error {} offset {} time {} start {}\n",
             partition.error_code,
@@ -79,8 +79,8 @@ pub(crate) fn ask(client: &mut Client) {
             partition_indexes: vec![0, 4],
         }],
     };
-    if let Some(mut answer) = client.quietly(&request, 0) {
-        for partition in answer
+    if let Some(mut response) = client.quietly(&request, 0) {
+        for partition in response
             .topics
             .iter_mut()
             .flat_map(|topic| &mut topic.partitions)
@@ -94,7 +94,7 @@ pub(crate) fn ask(client: &mut Client) {
                 .iter_mut()
                 .for_each(|p| p.producer_id -= pid);
         }
-        client.show("describe producers", &answer);
+        client.show("describe producers", &response);
     }
     let transactional = init_producer_id::InitProducerIdRequest {
         transactional_id: None,
@@ -102,10 +102,10 @@ pub(crate) fn ask(client: &mut Client) {
         producer_epoch: 3,
         ..Default::default()
     };
-    let answer = client.quietly(&transactional, 4).expect("answers");
+    let response = client.quietly(&transactional, 4).expect("responds");
     println!(
         "init again: {} new id {}\n",
-        answer.error_code,
-        answer.producer_id != pid
+        response.error_code,
+        response.producer_id != pid
     );
 }

@@ -55,7 +55,7 @@ impl Brokers {
             .coordinator
             .level_told
             .unwrap_or(self.coordinator.level);
-        let answer = ApiVersionsResponse {
+        let response = ApiVersionsResponse {
             api_keys: ranges.collect(),
             finalized_features: vec![FinalizedFeatureKey {
                 name: Str::from("transaction.version"),
@@ -65,7 +65,7 @@ impl Brokers {
             finalized_features_epoch: i64::from(level),
             ..Default::default()
         };
-        let api_versions = Arc::new(ApiVersions::from_response(&answer));
+        let api_versions = Arc::new(ApiVersions::from_response(&response));
         self.conns.insert(conn, node);
         self.events
             .push_back(Event::Connected { conn, api_versions });
@@ -84,8 +84,8 @@ impl Brokers {
             ApiKey::METADATA => {
                 let request =
                     MetadataRequest::decode(&mut reader, version).expect("our own request");
-                let answer = self.metadata(&request);
-                self.answer(conn, ApiKey::METADATA, version, correlation_id, &answer);
+                let response = self.metadata(&request);
+                self.respond(conn, ApiKey::METADATA, version, correlation_id, &response);
             }
             key if Coordinator::KEYS.contains(&key) => {
                 self.coordinate(conn, key, version, correlation_id, &mut reader);
@@ -96,13 +96,13 @@ impl Brokers {
             }
             ApiKey::INIT_PRODUCER_ID => {
                 InitProducerIdRequest::decode(&mut reader, version).expect("our own request");
-                let answer = self.init_producer_id();
-                self.answer(
+                let response = self.init_producer_id();
+                self.respond(
                     conn,
                     ApiKey::INIT_PRODUCER_ID,
                     version,
                     correlation_id,
-                    &answer,
+                    &response,
                 );
             }
             ApiKey::PRODUCE => {
@@ -137,8 +137,8 @@ impl Brokers {
         match self.coordinator.handle(key, version, reader, &values) {
             Outcome::Break => self.break_connection(conn),
             Outcome::Nothing => {}
-            Outcome::Answer(answer) => {
-                let frame = answer.frame(key, version, correlation_id);
+            Outcome::Response(response) => {
+                let frame = response.frame(key, version, correlation_id);
                 let frame = Bytes::from(frame).slice(4..);
                 self.events.push_back(Event::Frame { conn, frame });
             }
@@ -177,16 +177,16 @@ impl Brokers {
             .map(|(name, _)| name.clone())
     }
 
-    pub(super) fn answer<M: Message>(
+    pub(super) fn respond<M: Message>(
         &mut self,
         conn: ConnectionId,
         key: ApiKey,
         version: i16,
         correlation_id: i32,
-        answer: &M,
+        response: &M,
     ) {
-        let bytes =
-            frame::encode_response(key, version, correlation_id, answer).expect("a valid answer");
+        let bytes = frame::encode_response(key, version, correlation_id, response)
+            .expect("a valid response");
         self.events.push_back(Event::Frame {
             conn,
             frame: Bytes::from(bytes).slice(4..),

@@ -19,7 +19,7 @@ pub(crate) fn ask(client: &mut Client) {
     };
     // The first request makes a real broker create __consumer_offsets.
     for _ in 0..200 {
-        let found = client.quietly(&find(&["g"], 0), 4).expect("answers");
+        let found = client.quietly(&find(&["g"], 0), 4).expect("responds");
         if found.coordinators[0].error_code == 0 {
             break;
         }
@@ -64,7 +64,7 @@ pub(crate) fn ask(client: &mut Client) {
     for _ in 0..200 {
         let found = client
             .quietly(&fetch_old("g", "grouped"), 5)
-            .expect("answers");
+            .expect("responds");
         if found.error_code == 0 {
             break;
         }

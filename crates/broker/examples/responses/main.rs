@@ -1,5 +1,5 @@
 //! Sends many requests to a broker and prints its responses, to compare two brokers: `diff
-//! <(answers kafka:9092) <(answers embedded:9092)`.
+//! <(responses kafka:9092) <(responses embedded:9092)`.
 //!
 //! Each must be a fresh broker of one node with the id 1. Ids and times are replaced by words.
 //! Everything else is printed as received.
@@ -25,7 +25,7 @@ use thalweg_protocol::messages::describe_cluster;
 use crate::client::Client;
 
 fn main() {
-    let address = std::env::args().nth(1).expect("usage: answers HOST:PORT");
+    let address = std::env::args().nth(1).expect("usage: responses HOST:PORT");
     let mut client = Client::new(&address);
     let describe = describe_cluster::DescribeClusterRequest::default();
     if let Some(cluster) = client.quietly(&describe, 0) {
