@@ -22,18 +22,18 @@ pub(crate) struct PartitionEntry {
     pub(crate) queue: Mutex<PartitionQueue>,
     /// Number of batches to be sent or sent again: the load of KIP-794.
     depth: AtomicU32,
-    /// The index in the sender's list of slots. Only the sender uses it.
-    slot: AtomicU32,
+    /// The index in the sender's list of partitions. Only the sender uses it.
+    sender_index: AtomicU32,
 }
 
-const NO_SLOT: u32 = u32::MAX;
+const NO_INDEX: u32 = u32::MAX;
 
 impl Default for PartitionEntry {
     fn default() -> Self {
         Self {
             queue: Mutex::default(),
             depth: AtomicU32::new(0),
-            slot: AtomicU32::new(NO_SLOT),
+            sender_index: AtomicU32::new(NO_INDEX),
         }
     }
 }
@@ -48,13 +48,13 @@ impl PartitionEntry {
             .store(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    pub(crate) fn slot(&self) -> Option<usize> {
-        let slot = self.slot.load(Ordering::Relaxed);
-        (slot != NO_SLOT).then_some(slot as usize)
+    pub(crate) fn sender_index(&self) -> Option<usize> {
+        let index = self.sender_index.load(Ordering::Relaxed);
+        (index != NO_INDEX).then_some(index as usize)
     }
 
-    pub(crate) fn set_slot(&self, slot: usize) {
-        self.slot.store(slot as u32, Ordering::Relaxed);
+    pub(crate) fn set_sender_index(&self, index: usize) {
+        self.sender_index.store(index as u32, Ordering::Relaxed);
     }
 }
 
@@ -145,11 +145,14 @@ mod tests {
     fn a_partition_stays_where_it_is() {
         let table = PartitionTable::default();
         assert!(table.get(40).is_none());
-        table.get_or_create(40).set_slot(7);
-        table.get_or_create(4000).set_slot(8);
-        assert_eq!(table.get(40).and_then(PartitionEntry::slot), Some(7));
+        table.get_or_create(40).set_sender_index(7);
+        table.get_or_create(4000).set_sender_index(8);
+        assert_eq!(
+            table.get(40).and_then(PartitionEntry::sender_index),
+            Some(7)
+        );
         assert!(table.get(41).is_none());
         assert_eq!(table.existing(), [40, 4000]);
-        assert_eq!(table.get_or_create(41).slot(), None);
+        assert_eq!(table.get_or_create(41).sender_index(), None);
     }
 }

@@ -35,7 +35,7 @@ thread_local! {
 /// A closed batch to compress.
 #[derive(Debug)]
 pub(crate) struct CompressJob {
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
     pub(crate) order: Order,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) codec: Compression,
@@ -47,7 +47,7 @@ pub(crate) struct CompressJob {
 /// The result of compressing a batch.
 #[derive(Debug)]
 pub(crate) struct CompressedBatch {
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
     pub(crate) order: Order,
     /// The compressed records, or why the batch cannot be sent.
     pub(crate) section: Result<Section, Arc<str>>,
@@ -115,14 +115,14 @@ impl CodecJob {
 
 /// Splits a batch. If that panics, only this batch fails.
 fn split(job: SplitJob) -> SplitBatch {
-    let (slot, order) = (job.slot, job.order);
+    let (index, order) = (job.index, job.order);
     WORKER.with_borrow_mut(|worker| {
         let run = AssertUnwindSafe(|| job.run_with(&mut worker.compressor));
         catch_unwind(run).unwrap_or_else(|panic| {
             *worker = Worker::default();
             let pieces = Err(format!("splitting the batch panicked: {}", words(&*panic)));
             SplitBatch {
-                slot,
+                index,
                 order,
                 pieces,
             }
@@ -137,7 +137,7 @@ impl CompressJob {
         self,
         compress: impl FnOnce(&mut Compressor, &[&[u8]], &mut Vec<u8>) -> bool,
     ) -> CompressedBatch {
-        let (slot, order, codec) = (self.slot, self.order, self.codec);
+        let (index, order, codec) = (self.index, self.order, self.codec);
         let section = WORKER.with_borrow_mut(|worker| {
             let run = AssertUnwindSafe(|| self.section(worker, compress));
             catch_unwind(run).map_err(|panic| {
@@ -150,7 +150,7 @@ impl CompressJob {
             })
         });
         CompressedBatch {
-            slot,
+            index,
             order,
             section,
         }

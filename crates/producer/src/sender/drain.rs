@@ -59,33 +59,33 @@ impl Sender {
         let mut drained: Vec<DrainedBatch> = Vec::new();
         let mut bytes = 0;
         for _ in 0..self.nodes.get_mut(node).turns() {
-            let Some(index) = self.nodes.pop(node, &mut self.slots) else {
+            let Some(index) = self.nodes.pop(node, &mut self.partitions) else {
                 break;
             };
             let rules = self.rules(index, now);
-            let slot = &mut self.slots[index];
-            let front = slot.front();
-            let readiness = slot.readiness(&rules, front);
+            let state = &mut self.partitions[index];
+            let front = state.front();
+            let readiness = state.readiness(&rules, front);
             let bytes_max = self.config.request_bytes_max();
-            if !drained.is_empty() && bytes + slot.next_len(front) > bytes_max {
+            if !drained.is_empty() && bytes + state.next_len(front) > bytes_max {
                 self.nodes
-                    .unpop(index, slot, node, readiness == Readiness::Urgent);
+                    .unpop(index, state, node, readiness == Readiness::Urgent);
                 break;
             }
             let may_go = match readiness {
                 Readiness::Urgent => true,
                 // The sticky partition fills up quickly. Taking it now would send a partial batch.
-                Readiness::Lingering(_) => all || !slot.is_sticky(),
+                Readiness::Lingering(_) => all || !state.is_sticky(),
                 _ => false,
             };
             if let Some(batch) = may_go.then(|| self.take(index)).flatten() {
                 bytes += batch.wire_len();
-                let slot = &self.slots[index];
+                let state = &self.partitions[index];
                 drained.push(DrainedBatch {
-                    slot: index,
-                    topic: Arc::clone(&slot.topic),
-                    topic_id: slot.topic_id,
-                    partition: slot.partition,
+                    index,
+                    topic: Arc::clone(&state.topic),
+                    topic_id: state.topic_id,
+                    partition: state.partition,
                     batch,
                 });
                 // If it enters the ring again, then only once this batch is in flight.
@@ -100,17 +100,17 @@ impl Sender {
     /// codec thread has to compress it first.
     fn take(&mut self, index: usize) -> Option<ProducerBatch> {
         let compresses = self.compresses();
-        let slot = &mut self.slots[index];
-        let mut batch = if let Some(at) = slot.next_retry() {
-            slot.retry.remove(at)?
-        } else if slot
+        let state = &mut self.partitions[index];
+        let mut batch = if let Some(at) = state.next_retry() {
+            state.retry.remove(at)?
+        } else if state
             .prepared
             .front()
             .is_some_and(|prepared| prepared.is_ready)
         {
-            slot.prepared.pop_front()?.batch
+            state.prepared.pop_front()?.batch
         } else {
-            let open = lock(&slot.entry().queue).pop()?;
+            let open = lock(&state.entry().queue).pop()?;
             if compresses {
                 self.prepare(index, open);
                 return None;
@@ -118,10 +118,10 @@ impl Sender {
             ProducerBatch::close_uncompressed(open)
         };
         if self.producer_id.is_enabled() && batch.sequence.is_none() {
-            let slot = &mut self.slots[index];
-            let current = slot.sequences.producer().or(self.producer_id.known());
+            let state = &mut self.partitions[index];
+            let current = state.sequences.producer().or(self.producer_id.known());
             let current = current.expect("a partition sends nothing before the producer has an id");
-            batch.sequence = Some(slot.sequences.assign(current, batch.records));
+            batch.sequence = Some(state.sequences.assign(current, batch.records));
         }
         if let Some(manager) = &mut self.transactions {
             batch.transactional = true;
@@ -165,20 +165,18 @@ impl Sender {
         self.requests
             .insert(id, InFlightRequest::new(node, now, &drained));
         for DrainedBatch {
-            slot: index,
-            mut batch,
-            ..
+            index, mut batch, ..
         } in drained
         {
-            let slot = &mut self.slots[index];
+            let state = &mut self.partitions[index];
             batch.attempts += 1;
             batch.retry_at = None;
             batch.sent_to = Some(node);
-            batch.sent_epoch = slot.leader_epoch;
+            batch.sent_epoch = state.leader_epoch;
             let by_name =
                 version < TOPIC_IDS_FROM || batch.attempts > 1 && batch.sent_topic_id == Uuid::ZERO;
-            batch.sent_topic_id = if by_name { Uuid::ZERO } else { slot.topic_id };
-            slot.in_flight.push_back(batch);
+            batch.sent_topic_id = if by_name { Uuid::ZERO } else { state.topic_id };
+            state.in_flight.push_back(batch);
             self.reconsider(index, now);
         }
     }
@@ -194,14 +192,11 @@ impl Sender {
 
     /// Fails batches that can never be sent to this broker.
     fn refuse(&mut self, drained: Vec<DrainedBatch>, reason: &str, now: Instant) {
-        for DrainedBatch {
-            slot: index, batch, ..
-        } in drained
-        {
-            let slot = &mut self.slots[index];
+        for DrainedBatch { index, batch, .. } in drained {
+            let state = &mut self.partitions[index];
             let error = batch.network_error(Arc::from(reason));
             self.outcomes.fail(&batch, error);
-            slot.give_up(&batch);
+            state.give_up(&batch);
             self.reconsider(index, now);
         }
     }
@@ -224,8 +219,8 @@ impl Sender {
 
     /// Takes a batch back from a codec thread.
     pub(super) fn compressed(&mut self, done: CompressedBatch, now: Instant) {
-        let slot = &mut self.slots[done.slot];
-        let Some(at) = slot
+        let state = &mut self.partitions[done.index];
+        let Some(at) = state
             .prepared
             .iter()
             .position(|p| p.batch.order == done.order)
@@ -237,23 +232,23 @@ impl Sender {
         match done.section {
             Ok(section) => {
                 let ratio = section.compressed_bytes as f32 / section.raw_bytes.max(1) as f32;
-                slot.topic.ratio.observe(ratio);
-                let prepared = &mut slot.prepared[at];
+                state.topic.ratio.observe(ratio);
+                let prepared = &mut state.prepared[at];
                 prepared.batch.codec = section.codec;
                 prepared.batch.segments = section.chunks.into_iter().map(Chunk::freeze).collect();
                 prepared.is_ready = true;
             }
             Err(reason) => {
-                if let Some(prepared) = slot.prepared.remove(at) {
+                if let Some(prepared) = state.prepared.remove(at) {
                     let error = ProducerError::Codec {
-                        topic: slot.topic.name().clone(),
-                        partition: slot.partition,
+                        topic: state.topic.name().clone(),
+                        partition: state.partition,
                         reason,
                     };
                     self.outcomes.fail(&prepared.batch, error);
                 }
             }
         }
-        self.reconsider(done.slot, now);
+        self.reconsider(done.index, now);
     }
 }

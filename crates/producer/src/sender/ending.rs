@@ -34,13 +34,13 @@ impl Sender {
             });
         }
         for index in std::mem::take(&mut self.active) {
-            let slot = &mut self.slots[index];
-            self.nodes.place(index, slot, None);
-            let prepared = slot.prepared.drain(..).map(|prepared| prepared.batch);
-            let all = slot
+            let state = &mut self.partitions[index];
+            self.nodes.place(index, state, None);
+            let prepared = state.prepared.drain(..).map(|prepared| prepared.batch);
+            let all = state
                 .in_flight
                 .drain(..)
-                .chain(slot.retry.drain(..))
+                .chain(state.retry.drain(..))
                 .chain(prepared);
             for batch in all.filter(|batch| !batch.abandoned) {
                 self.outcomes.fail(&batch, error(&batch));
@@ -57,14 +57,14 @@ impl Sender {
     /// metadata.
     pub(super) fn fail_if_refused(&mut self, index: usize, metadata: &Metadata) {
         let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
-        let slot = &mut self.slots[index];
-        let topic = slot.topic.name().clone();
+        let state = &mut self.partitions[index];
+        let topic = state.topic.name().clone();
         if metadata.topic_error(&topic) != Some(code) {
             return;
         }
         let principal = &self.config.principal;
         let message = principal.explained(code.message(), ApiKey::PRODUCE, code, &topic);
-        let (partition, message) = (slot.partition, Str::from(&*message));
+        let (partition, message) = (state.partition, Str::from(&*message));
         let error = |batch: &ProducerBatch| ProducerError::Broker {
             topic: topic.clone(),
             partition,
@@ -72,8 +72,8 @@ impl Sender {
             message: message.clone(),
             possibly_written: batch.possibly_written(),
         };
-        self.outcomes.fail_unsent(slot, |_| true, error);
-        let queued = lock(&slot.entry().queue).take_all();
+        self.outcomes.fail_unsent(state, |_| true, error);
+        let queued = lock(&state.entry().queue).take_all();
         self.outcomes.fail_queued(queued, error);
     }
 
@@ -117,9 +117,9 @@ impl Sender {
         for topic in self.accumulator.topics() {
             topic.for_each_partition(|entry| records += lock(&entry.queue).records());
         }
-        for slot in &self.slots {
-            let prepared = slot.prepared.iter().map(|prepared| &prepared.batch);
-            let all = slot.in_flight.iter().chain(&slot.retry).chain(prepared);
+        for state in &self.partitions {
+            let prepared = state.prepared.iter().map(|prepared| &prepared.batch);
+            let all = state.in_flight.iter().chain(&state.retry).chain(prepared);
             records += all
                 .filter(|b| !b.abandoned)
                 .map(|b| u64::from(b.records))

@@ -1,4 +1,5 @@
-//! Frees topics that are no longer used: their entries, partition queues and slots.
+//! Frees topics that are no longer used: their entries, and the state of their partitions in the
+//! accumulator and the sender.
 //!
 //! Without this, a producer that sends to ever new topics would keep all of them. A topic is freed
 //! if two checks, `metadata_max_idle` apart, find that nothing was sent to it in between. Only the
@@ -6,8 +7,8 @@
 //! sequence it knows.
 //!
 //! A topic must never have two entries, as each has its own queues. So an entry is freed only while
-//! nothing else holds it: the slots release theirs, and [`Accumulator::free`] checks and frees in
-//! one step. If an append holds the entry, everything stays as it was.
+//! nothing else holds it: the sender's partitions release theirs, and [`Accumulator::free`] checks
+//! and frees in one step. If an append holds the entry, everything stays as it was.
 //!
 //! [`Accumulator::free`]: crate::accumulator::Accumulator::free
 
@@ -23,7 +24,7 @@ use crate::partitioning::topic::TopicEntry;
 use crate::sender::Sender;
 use crate::sender::partition::SenderPartition;
 
-/// The sequences of a partition that has no slot.
+/// The sequences of a partition that the sender has freed.
 #[derive(Debug)]
 struct Numbering {
     topic_id: Uuid,
@@ -33,16 +34,16 @@ struct Numbering {
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     looked_at: Option<Instant>,
-    /// Indexes of slots that can be reused.
+    /// Indexes of `Sender::partitions` that can be reused.
     vacant: Vec<usize>,
     /// The sequences of freed topics, by topic and partition.
     numberings: BTreeMap<Str, BTreeMap<i32, Numbering>>,
 }
 
 impl Idle {
-    /// Creates a slot with the partition's earlier sequences, if any. Also returns the index of a
-    /// vacant slot to reuse, if there is one.
-    pub(super) fn slot(
+    /// Creates the state of a partition, with its earlier sequences, if any. Also returns an
+    /// index to reuse, if there is one.
+    pub(super) fn new_state(
         &mut self,
         topic: Arc<TopicEntry>,
         partition: i32,
@@ -54,11 +55,11 @@ impl Idle {
                 self.numberings.remove(topic.name());
             }
         }
-        let mut slot = SenderPartition::new(topic, partition);
+        let mut state = SenderPartition::new(topic, partition);
         if let Some(kept) = kept {
-            (slot.topic_id, slot.sequences) = (kept.topic_id, kept.sequences);
+            (state.topic_id, state.sequences) = (kept.topic_id, kept.sequences);
         }
-        (slot, self.vacant.pop())
+        (state, self.vacant.pop())
     }
 
     fn is_due(&mut self, every: Duration, now: Instant) -> bool {
@@ -72,21 +73,21 @@ impl Idle {
 }
 
 impl Sender {
-    /// Returns the slot of a partition, and creates it at the first arrival.
-    pub(super) fn slot_of(&mut self, arrival: &Arrival) -> usize {
+    /// Returns the index of a partition, and creates its state at the first arrival.
+    pub(super) fn index_of(&mut self, arrival: &Arrival) -> usize {
         let entry = arrival.topic.partition(arrival.partition);
-        if let Some(index) = entry.slot() {
+        if let Some(index) = entry.sender_index() {
             return index;
         }
-        let (slot, vacant) = self
+        let (state, vacant) = self
             .idle
-            .slot(Arc::clone(&arrival.topic), arrival.partition);
-        let index = vacant.unwrap_or(self.slots.len());
-        entry.set_slot(index);
+            .new_state(Arc::clone(&arrival.topic), arrival.partition);
+        let index = vacant.unwrap_or(self.partitions.len());
+        entry.set_sender_index(index);
         if vacant.is_some() {
-            self.slots[index] = slot;
+            self.partitions[index] = state;
         } else {
-            self.slots.push(slot);
+            self.partitions.push(state);
         }
         index
     }
@@ -97,58 +98,61 @@ impl Sender {
         if !self.idle.is_due(max_idle, now) {
             return;
         }
-        let mut slots_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (index, slot) in self.slots.iter().enumerate() {
-            slots_of.entry(slot.topic.index()).or_default().push(index);
+        let mut indexes_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, state) in self.partitions.iter().enumerate() {
+            indexes_of
+                .entry(state.topic.index())
+                .or_default()
+                .push(index);
         }
         let in_requests: BTreeSet<usize> = self
             .requests
             .values()
-            .flat_map(|request| request.batches().map(|sent| sent.slot))
+            .flat_map(|request| request.batches().map(|sent| sent.index))
             .collect();
         for topic in self.accumulator.topics() {
-            let slots = slots_of.remove(&topic.index()).unwrap_or_default();
+            let indexes = indexes_of.remove(&topic.index()).unwrap_or_default();
             let is_busy = |index: &usize| in_requests.contains(index) || self.is_in_use(*index);
-            if !topic.take_used() && !slots.iter().any(is_busy) {
-                self.free(topic, &slots);
+            if !topic.take_used() && !indexes.iter().any(is_busy) {
+                self.free(topic, &indexes);
             }
         }
     }
 
     fn is_in_use(&self, index: usize) -> bool {
-        let slot = &self.slots[index];
+        let state = &self.partitions[index];
         let in_transaction = self.transactions.as_ref().is_some_and(|t| t.has(index));
         self.active.contains(&index)
             || in_transaction
-            || slot.is_searching()
-            || slot.sequences.continuity() != Continuity::Whole
+            || state.is_searching()
+            || state.sequences.continuity() != Continuity::Whole
     }
 
-    /// Frees a topic with its slots, unless something else holds it.
-    fn free(&mut self, topic: Arc<TopicEntry>, slots: &[usize]) {
+    /// Frees a topic with its partitions, unless something else holds it.
+    fn free(&mut self, topic: Arc<TopicEntry>, indexes: &[usize]) {
         self.loaded.remove(&topic.index());
-        for &index in slots {
-            self.slots[index].topic = Arc::clone(&self.no_topic);
+        for &index in indexes {
+            self.partitions[index].topic = Arc::clone(&self.no_topic);
         }
         let name = topic.name().clone();
         if let Err(topic) = self.accumulator.free(topic) {
-            for &index in slots {
-                self.slots[index].topic = Arc::clone(&topic);
+            for &index in indexes {
+                self.partitions[index].topic = Arc::clone(&topic);
             }
             return;
         }
-        for &index in slots {
+        for &index in indexes {
             let vacant = SenderPartition::new(Arc::clone(&self.no_topic), 0);
-            let slot = std::mem::replace(&mut self.slots[index], vacant);
-            if slot.sequences.producer().is_some() {
+            let state = std::mem::replace(&mut self.partitions[index], vacant);
+            if state.sequences.producer().is_some() {
                 let numbering = Numbering {
-                    topic_id: slot.topic_id,
-                    sequences: slot.sequences,
+                    topic_id: state.topic_id,
+                    sequences: state.sequences,
                 };
                 let partitions = self.idle.numberings.entry(name.clone()).or_default();
-                partitions.insert(slot.partition, numbering);
+                partitions.insert(state.partition, numbering);
             }
         }
-        self.idle.vacant.extend(slots);
+        self.idle.vacant.extend(indexes);
     }
 }

@@ -71,9 +71,9 @@ pub struct Sender {
     config: ProducerConfig,
     accumulator: Arc<Accumulator>,
     outcomes: Outcomes,
-    slots: Vec<SenderPartition>,
+    partitions: Vec<SenderPartition>,
     idle: Idle,
-    /// The topic of vacant slots.
+    /// The topic of vacant entries of `partitions`.
     no_topic: Arc<TopicEntry>,
     /// Slots with batches that are not done.
     active: BTreeSet<usize>,
@@ -113,7 +113,7 @@ impl Sender {
         Self {
             outcomes: Outcomes::new(Arc::clone(&accumulator), config.delivery_timeout),
             accumulator,
-            slots: Vec::new(),
+            partitions: Vec::new(),
             idle: Idle::default(),
             no_topic: Arc::new(TopicEntry::nameless()),
             active: BTreeSet::new(),
@@ -207,10 +207,10 @@ impl Sender {
             return;
         }
         for &index in &self.active {
-            let slot = &self.slots[index];
-            if slot.leader.is_none() {
+            let state = &self.partitions[index];
+            if state.leader.is_none() {
                 // The only error is an invalid topic name, and no append succeeds for one.
-                let _ = cluster.add_topic(slot.topic.name(), now);
+                let _ = cluster.add_topic(state.topic.name(), now);
             }
         }
         cluster.request_update();
@@ -218,21 +218,21 @@ impl Sender {
 
     /// Applies the snapshot to a partition. If the topic is missing there, its sequences stay.
     fn look_up_leader(&mut self, index: usize, cluster: &Cluster) {
-        let slot = &mut self.slots[index];
+        let state = &mut self.partitions[index];
         let metadata = cluster.metadata();
-        let leader = metadata.leader(slot.topic.name(), slot.partition);
+        let leader = metadata.leader(state.topic.name(), state.partition);
         match leader {
-            Some(node) if leader != slot.leader => {
-                slot.follow_leader(node);
+            Some(node) if leader != state.leader => {
+                state.follow_leader(node);
             }
-            _ => slot.leader = leader,
+            _ => state.leader = leader,
         }
-        let Some(topic) = metadata.topic(slot.topic.name()) else {
+        let Some(topic) = metadata.topic(state.topic.name()) else {
             return;
         };
-        slot.learn_topic_id(topic.id);
-        if let Some(partition) = topic.partition(slot.partition) {
-            slot.leader_epoch = partition.leader_epoch;
+        state.learn_topic_id(topic.id);
+        if let Some(partition) = topic.partition(state.partition) {
+            state.leader_epoch = partition.leader_epoch;
         }
     }
 
@@ -241,9 +241,9 @@ impl Sender {
         self.accumulator.ready.take(&mut arrivals);
         for arrival in arrivals.drain(..) {
             arrival.topic.note_used();
-            let index = self.slot_of(&arrival);
+            let index = self.index_of(&arrival);
             // This also marks the topic as used, so that the metadata keeps it.
-            let _ = cluster.add_topic(self.slots[index].topic.name(), now);
+            let _ = cluster.add_topic(self.partitions[index].topic.name(), now);
             if self.active.insert(index) {
                 self.look_up_leader(index, cluster);
             }
@@ -258,41 +258,41 @@ impl Sender {
         self.looks += 1;
         let front = self.look_at_queue(index, now);
         if self.producer_id.is_enabled() {
-            let slot = &mut self.slots[index];
-            slot.conclude_search();
+            let state = &mut self.partitions[index];
+            state.conclude_search();
             if self.transactions.is_some() {
                 self.keep_in_transaction(index, front);
-            } else if slot.in_flight.is_empty() {
-                self.outcomes.mend(slot, &mut self.producer_id);
+            } else if state.in_flight.is_empty() {
+                self.outcomes.mend(state, &mut self.producer_id);
             }
         }
         let rules = self.rules(index, now);
-        let slot = &mut self.slots[index];
-        let readiness = slot.readiness(&rules, front);
-        let wanted = match (readiness, slot.leader) {
+        let state = &mut self.partitions[index];
+        let readiness = state.readiness(&rules, front);
+        let wanted = match (readiness, state.leader) {
             (Readiness::Urgent, Some(leader)) => Some((leader, true)),
             (Readiness::Lingering(_), Some(leader)) => Some((leader, false)),
             _ => None,
         };
-        self.leader_unknown |= slot.leader.is_none() && readiness != Readiness::Idle;
-        self.nodes.place(index, slot, wanted);
+        self.leader_unknown |= state.leader.is_none() && readiness != Readiness::Idle;
+        self.nodes.place(index, state, wanted);
         if let Readiness::Lingering(at) | Readiness::BackingOff(at) = readiness {
-            self.timers.set(index, slot, Reason::Due, at);
+            self.timers.set(index, state, Reason::Due, at);
         }
-        if let Some(created) = slot.oldest_created(front) {
+        if let Some(created) = state.oldest_created(front) {
             self.timers.set(
                 index,
-                slot,
+                state,
                 Reason::Expiry,
                 created + self.config.delivery_timeout,
             );
         }
-        if front.is_some() || slot.has_taken() {
+        if front.is_some() || state.has_taken() {
             self.active.insert(index);
         } else {
             // Since the look, the last batches may have failed because of a gap. A record that was
             // appended meanwhile causes another look.
-            slot.entry().set_depth(0);
+            state.entry().set_depth(0);
             self.active.remove(&index);
         }
     }
@@ -301,12 +301,12 @@ impl Sender {
     /// Returns the batch that is then at the front of the accumulator's queue.
     fn look_at_queue(&mut self, index: usize, now: Instant) -> Option<Front> {
         let compresses = self.compresses();
-        let slot = &mut self.slots[index];
-        let unreachable = self.nodes.error(slot.leader);
-        self.outcomes.expire(slot, unreachable, now);
+        let state = &mut self.partitions[index];
+        let unreachable = self.nodes.error(state.leader);
+        self.outcomes.expire(state, unreachable, now);
         let prepared_max = if compresses { PREPARED_MAX } else { 0 };
-        let full_max = prepared_max.saturating_sub(slot.prepared.len());
-        let look = slot.look(full_max, |created| self.outcomes.is_over(created, now));
+        let full_max = prepared_max.saturating_sub(state.prepared.len());
+        let look = state.look(full_max, |created| self.outcomes.is_over(created, now));
         self.outcomes.expire_queued(look.expired, unreachable);
         for open in look.full {
             self.prepare(index, open);
@@ -318,7 +318,7 @@ impl Sender {
     fn prepare(&mut self, index: usize, open: OpenBatch) {
         let (batch, chunks) = ProducerBatch::close(open);
         let job = Work::Compress(CompressJob {
-            slot: index,
+            index,
             order: batch.order,
             chunks,
             codec: self.config.compression,
@@ -326,7 +326,7 @@ impl Sender {
             output_bytes_kept: self.config.batch_size,
         });
         self.jobs.push_back(CodecJob(job));
-        self.slots[index].prepared.push_back(Prepared {
+        self.partitions[index].prepared.push_back(Prepared {
             batch,
             is_ready: false,
         });
@@ -342,9 +342,9 @@ impl Sender {
         self.loads_due = Some(now + LOAD_INTERVAL);
         let mut loads: BTreeMap<usize, (u32, &SenderPartition)> = BTreeMap::new();
         for &index in &self.active {
-            let slot = &self.slots[index];
-            let load = loads.entry(slot.topic.index()).or_insert((0, slot));
-            load.0 = load.0.max(slot.entry().depth());
+            let state = &self.partitions[index];
+            let load = loads.entry(state.topic.index()).or_insert((0, state));
+            load.0 = load.0.max(state.entry().depth());
         }
         self.loaded.retain(|index, topic| {
             let still = loads.contains_key(index);
@@ -353,11 +353,11 @@ impl Sender {
             }
             still
         });
-        for (index, (depth, slot)) in loads {
-            slot.topic.set_depth_max(depth);
+        for (index, (depth, state)) in loads {
+            state.topic.set_depth_max(depth);
             self.loaded
                 .entry(index)
-                .or_insert_with(|| Arc::clone(&slot.topic));
+                .or_insert_with(|| Arc::clone(&state.topic));
         }
     }
 
@@ -388,7 +388,7 @@ impl Role for Sender {
         self.outcomes.at(now);
         self.take_metadata(cluster, now);
         self.take_arrivals(cluster, now);
-        while let Some(index) = self.timers.pop(&mut self.slots, now) {
+        while let Some(index) = self.timers.pop(&mut self.partitions, now) {
             self.reconsider(index, now);
         }
         self.request_producer_id(cluster, now);

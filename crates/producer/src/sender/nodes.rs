@@ -50,26 +50,26 @@ impl Nodes {
     pub(crate) fn place(
         &mut self,
         index: usize,
-        slot: &mut SenderPartition,
+        state: &mut SenderPartition,
         wanted: Option<(NodeId, bool)>,
     ) {
-        match (slot.ring, wanted) {
+        match (state.ring, wanted) {
             (Some(place), Some((node, urgent))) if place.node == node => {
                 if place.urgent != urgent {
                     let queue = self.queues.entry(node).or_default();
                     queue.urgent = queue.urgent + usize::from(urgent) - usize::from(place.urgent);
-                    slot.ring = Some(RingPlace { urgent, ..place });
+                    state.ring = Some(RingPlace { urgent, ..place });
                 }
             }
             (Some(_), _) => {
-                self.leave(slot);
-                self.enter(index, slot, wanted);
+                self.leave(state);
+                self.enter(index, state, wanted);
             }
-            (None, _) => self.enter(index, slot, wanted),
+            (None, _) => self.enter(index, state, wanted),
         }
     }
 
-    fn enter(&mut self, index: usize, slot: &mut SenderPartition, wanted: Option<(NodeId, bool)>) {
+    fn enter(&mut self, index: usize, state: &mut SenderPartition, wanted: Option<(NodeId, bool)>) {
         let Some((node, urgent)) = wanted else {
             return;
         };
@@ -79,15 +79,15 @@ impl Nodes {
         queue.ring.push_back((index, stamp));
         queue.members += 1;
         queue.urgent += usize::from(urgent);
-        slot.ring = Some(RingPlace {
+        state.ring = Some(RingPlace {
             node,
             stamp,
             urgent,
         });
     }
 
-    fn leave(&mut self, slot: &mut SenderPartition) {
-        let Some(place) = slot.ring.take() else {
+    fn leave(&mut self, state: &mut SenderPartition) {
+        let Some(place) = state.ring.take() else {
             return;
         };
         let queue = self.queues.entry(place.node).or_default();
@@ -99,12 +99,16 @@ impl Nodes {
     }
 
     /// Takes the next partition out of the ring.
-    pub(crate) fn pop(&mut self, node: NodeId, slots: &mut [SenderPartition]) -> Option<usize> {
+    pub(crate) fn pop(
+        &mut self,
+        node: NodeId,
+        partitions: &mut [SenderPartition],
+    ) -> Option<usize> {
         let ring = &mut self.queues.get_mut(&node)?.ring;
         while let Some((index, stamp)) = ring.pop_front() {
-            let slot = &mut slots[index];
-            if slot.ring.is_some_and(|place| place.stamp == stamp) {
-                self.leave(slot);
+            let state = &mut partitions[index];
+            if state.ring.is_some_and(|place| place.stamp == stamp) {
+                self.leave(state);
                 return Some(index);
             }
         }
@@ -115,11 +119,11 @@ impl Nodes {
     pub(crate) fn unpop(
         &mut self,
         index: usize,
-        slot: &mut SenderPartition,
+        state: &mut SenderPartition,
         node: NodeId,
         urgent: bool,
     ) {
-        self.enter(index, slot, Some((node, urgent)));
+        self.enter(index, state, Some((node, urgent)));
         let queue = self.queues.entry(node).or_default();
         if let Some(entry) = queue.ring.pop_back() {
             queue.ring.push_front(entry);

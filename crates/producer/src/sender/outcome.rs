@@ -74,18 +74,18 @@ impl Outcomes {
 
     /// Fails the retries after a gap. They cannot be written under their sequences, and a
     /// transaction does not give them new ones.
-    pub(crate) fn cut_off(&mut self, slot: &mut SenderPartition) {
-        let (before, behind) = std::mem::take(&mut slot.retry)
+    pub(crate) fn cut_off(&mut self, state: &mut SenderPartition) {
+        let (before, behind) = std::mem::take(&mut state.retry)
             .into_iter()
-            .partition(|batch| !slot.is_behind_gap(batch.order));
-        slot.retry = before;
+            .partition(|batch| !state.is_behind_gap(batch.order));
+        state.retry = before;
         let behind: VecDeque<ProducerBatch> = behind;
-        let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+        let (topic, partition) = (state.topic.name().clone(), state.partition);
         for batch in behind {
             let topic = topic.clone();
             self.fail(&batch, ProducerError::SequenceGap { topic, partition });
         }
-        if self.failed.is_none() && slot.sequences.has_numbered() {
+        if self.failed.is_none() && state.sequences.has_numbered() {
             self.failed = Some(ProducerError::SequenceGap { topic, partition });
         }
     }
@@ -111,13 +111,13 @@ impl Outcomes {
     /// `unreachable` is the error of the connection to the leader, if there is one.
     pub(crate) fn expire(
         &mut self,
-        slot: &mut SenderPartition,
+        state: &mut SenderPartition,
         unreachable: Option<&ConnectionError>,
         now: Instant,
     ) {
         let delivery_timeout = self.delivery_timeout;
         let is_over = |created: Instant| now.duration_since(created) >= delivery_timeout;
-        for batch in slot
+        for batch in state
             .in_flight
             .iter_mut()
             .filter(|batch| !batch.abandoned && is_over(batch.created))
@@ -128,10 +128,10 @@ impl Outcomes {
             let error = too_old(batch, delivery_timeout, true, unreachable);
             self.fail(batch, error);
             if batch.sequence.is_some() {
-                slot.sequences.lose(batch.order);
+                state.sequences.lose(batch.order);
             }
         }
-        self.fail_unsent(slot, is_over, |batch| {
+        self.fail_unsent(state, is_over, |batch| {
             too_old(
                 batch,
                 delivery_timeout,
@@ -169,21 +169,24 @@ impl Outcomes {
     /// of the prepared ones, the first ones whose creation `is_over`.
     pub(crate) fn fail_unsent(
         &mut self,
-        slot: &mut SenderPartition,
+        state: &mut SenderPartition,
         is_over: impl Fn(Instant) -> bool,
         error: impl Fn(&ProducerBatch) -> ProducerError,
     ) {
-        while let Some(batch) = slot.retry.front()
+        while let Some(batch) = state.retry.front()
             && is_over(batch.created)
         {
-            let batch = slot.retry.pop_front().expect("the queue has a first batch");
+            let batch = state
+                .retry
+                .pop_front()
+                .expect("the queue has a first batch");
             self.fail(&batch, error(&batch));
-            slot.give_up(&batch);
+            state.give_up(&batch);
         }
-        while let Some(prepared) = slot.prepared.front()
+        while let Some(prepared) = state.prepared.front()
             && is_over(prepared.batch.created)
         {
-            let first = slot.prepared.pop_front();
+            let first = state.prepared.pop_front();
             let batch = first.expect("the queue has a first batch").batch;
             self.fail(&batch, error(&batch));
         }
@@ -202,12 +205,12 @@ impl Outcomes {
 
     /// Ends batches before one that the leader has acknowledged. They are written, unless the log
     /// was truncated in between: then it is unknown, and they fail.
-    pub(crate) fn settle_unseen(&mut self, slot: &mut SenderPartition, batches: &[ProducerBatch]) {
+    pub(crate) fn settle_unseen(&mut self, state: &mut SenderPartition, batches: &[ProducerBatch]) {
         for batch in batches {
-            if slot.sequences.is_cut_off(batch.order) {
-                let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+            if state.sequences.is_cut_off(batch.order) {
+                let (topic, partition) = (state.topic.name().clone(), state.partition);
                 self.fail(batch, ProducerError::SequenceGap { topic, partition });
-                slot.sequences.lose(batch.order);
+                state.sequences.lose(batch.order);
             } else {
                 self.succeed_unseen(std::slice::from_ref(batch));
             }
@@ -219,34 +222,35 @@ impl Outcomes {
     ///
     /// The retries get new sequences, except batches that may be in the log under their old ones:
     /// sent again, they could be in the log twice. Those fail.
-    pub(crate) fn mend(&mut self, slot: &mut SenderPartition, producer_id: &mut ProducerIdState) {
-        if slot.retry.is_empty() {
-            slot.sequences.resolve();
+    pub(crate) fn mend(&mut self, state: &mut SenderPartition, producer_id: &mut ProducerIdState) {
+        if state.retry.is_empty() {
+            state.sequences.resolve();
         }
-        let older = |batch: &ProducerBatch| slot.broken_at.is_some_and(|at| batch.order < at);
-        if slot.sequences.continuity() != Continuity::Gap || slot.retry.front().is_some_and(older) {
+        let older = |batch: &ProducerBatch| state.broken_at.is_some_and(|at| batch.order < at);
+        if state.sequences.continuity() != Continuity::Gap || state.retry.front().is_some_and(older)
+        {
             return;
         }
-        for mut batch in std::mem::take(&mut slot.retry) {
+        for mut batch in std::mem::take(&mut state.retry) {
             // A deleted topic's log is gone, so a batch sent to it cannot be in the new log.
             let same_log =
-                batch.sent_topic_id == slot.topic_id || batch.sent_topic_id == Uuid::ZERO;
+                batch.sent_topic_id == state.topic_id || batch.sent_topic_id == Uuid::ZERO;
             let in_doubt = batch.sequence.is_some() && batch.maybe_written && same_log;
-            if in_doubt || batch.in_doubt_under == Some(slot.topic_id) {
-                let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+            if in_doubt || batch.in_doubt_under == Some(state.topic_id) {
+                let (topic, partition) = (state.topic.name().clone(), state.partition);
                 self.fail(&batch, ProducerError::SequenceGap { topic, partition });
             } else {
                 batch.sequence = None;
                 batch.maybe_written = false;
                 if is_planted(Bug::OrderAfterGap) {
-                    slot.retry.push_front(batch);
+                    state.retry.push_front(batch);
                 } else {
-                    slot.retry.push_back(batch);
+                    state.retry.push_back(batch);
                 }
             }
         }
-        slot.broken_at = None;
-        if let Some(exhausted) = slot.sequences.bump() {
+        state.broken_at = None;
+        if let Some(exhausted) = state.sequences.bump() {
             producer_id.exhausted(exhausted);
         }
     }

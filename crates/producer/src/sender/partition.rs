@@ -92,7 +92,7 @@ pub(crate) struct QueueLook {
     pub(crate) front: Option<Front>,
 }
 
-/// One partition in the sender: an entry of `Sender::slots`, hence also called a slot.
+/// One partition in the sender: an entry of `Sender::partitions`.
 #[derive(Debug)]
 pub(crate) struct SenderPartition {
     pub(crate) topic: Arc<TopicEntry>,

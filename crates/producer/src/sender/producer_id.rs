@@ -95,15 +95,15 @@ impl Sender {
         let message = format!("{}: {}", api.name(), code.message());
         let message = Str::from(principal.explained(&message, api, code, ""));
         for index in self.active.clone() {
-            let slot = &mut self.slots[index];
+            let state = &mut self.partitions[index];
             let error = ProducerError::Broker {
-                topic: slot.topic.name().clone(),
-                partition: slot.partition,
+                topic: state.topic.name().clone(),
+                partition: state.partition,
                 code,
                 message: message.clone(),
                 possibly_written: false,
             };
-            for batch in slot.take_unsent() {
+            for batch in state.take_unsent() {
                 self.outcomes.fail(&batch, error.clone());
             }
         }

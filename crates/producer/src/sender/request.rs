@@ -23,7 +23,7 @@ pub(crate) const TOPIC_IDS_FROM: i16 = 13;
 /// A batch that is about to be sent.
 #[derive(Debug)]
 pub(crate) struct DrainedBatch {
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
     pub(crate) topic: Arc<TopicEntry>,
     pub(crate) topic_id: Uuid,
     pub(crate) partition: i32,
@@ -33,7 +33,7 @@ pub(crate) struct DrainedBatch {
 /// One batch of a request in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlightBatch {
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
     pub(crate) order: Order,
     /// Which attempt of the batch this is.
     pub(crate) attempt: u32,
@@ -122,7 +122,7 @@ impl InFlightRequest {
                 batches: of_topic
                     .iter()
                     .map(|one| InFlightBatch {
-                        slot: one.slot,
+                        index: one.index,
                         order: one.batch.order,
                         attempt: one.batch.attempts + 1,
                         partition: one.partition,

@@ -99,7 +99,7 @@ impl Sender {
             let trouble = self.explained(sent, Trouble::from(told));
             self.failed(sent, trouble, now);
             if code.is_invalid_metadata() {
-                refused.push((sent.slot, told));
+                refused.push((sent.index, told));
             }
         }
         // A leader named in the response is as good as new metadata (KIP-951).
@@ -116,7 +116,7 @@ impl Sender {
     /// Completes the batches of a request with acks=0: the socket has accepted its last byte.
     fn handed_over(&mut self, request: &InFlightRequest, now: Instant) {
         for sent in request.batches() {
-            if let Some(batch) = self.slots[sent.slot].take_in_flight(sent) {
+            if let Some(batch) = self.partitions[sent.index].take_in_flight(sent) {
                 if !batch.abandoned {
                     self.outcomes.succeed(
                         &batch,
@@ -126,7 +126,7 @@ impl Sender {
                         },
                     );
                 }
-                self.reconsider(sent.slot, now);
+                self.reconsider(sent.index, now);
             }
         }
     }
@@ -138,20 +138,21 @@ impl Sender {
     }
 
     fn written(&mut self, sent: InFlightBatch, told: &PartitionProduceResponse, now: Instant) {
-        let slot = &mut self.slots[sent.slot];
-        let Some(batch) = slot.take_in_flight(sent) else {
+        let state = &mut self.partitions[sent.index];
+        let Some(batch) = state.take_in_flight(sent) else {
             return;
         };
         // A duplicate of a batch that the broker no longer remembers has no offset.
         let known = told.error_code == ErrorCode::NONE.0;
         if let Some(sequence) = batch.sequence {
             let at = Some(told.base_offset).filter(|&at| known && at >= 0);
-            slot.sequences
+            state
+                .sequences
                 .acknowledge(sequence, batch.records, sent.order, at, now);
         }
-        if slot.is_searching() {
-            let before = slot.found(sent.order);
-            self.outcomes.settle_unseen(slot, &before);
+        if state.is_searching() {
+            let before = state.found(sent.order);
+            self.outcomes.settle_unseen(state, &before);
         }
         if !batch.abandoned {
             let append_time = Some(told.log_append_time_ms).filter(|&ms| known && ms >= 0);
@@ -164,7 +165,7 @@ impl Sender {
                 },
             );
         }
-        self.reconsider(sent.slot, now);
+        self.reconsider(sent.index, now);
     }
 
     /// Passes all leaders that a response names to the cluster. Returns how many were new.
@@ -176,10 +177,10 @@ impl Sender {
     ) -> usize {
         let hint = |&(index, told): &(usize, &PartitionProduceResponse)| {
             let leader = &told.current_leader;
-            let slot: &SenderPartition = &self.slots[index];
+            let state: &SenderPartition = &self.partitions[index];
             (leader.leader_id >= 0 && leader.leader_epoch >= 0).then(|| LeaderHint {
-                topic: slot.topic.name().clone(),
-                partition: slot.partition,
+                topic: state.topic.name().clone(),
+                partition: state.partition,
                 leader: leader.leader_id,
                 leader_epoch: leader.leader_epoch,
             })
@@ -197,7 +198,7 @@ impl Sender {
     /// Handles the failure of one batch of a request.
     /// Adds to a refusal what to grant.
     fn explained(&self, sent: InFlightBatch, mut trouble: Trouble) -> Trouble {
-        let topic = self.slots[sent.slot].topic.name();
+        let topic = self.partitions[sent.index].topic.name();
         let (api, code) = (ApiKey::PRODUCE, trouble.code);
         if matches!(
             code,
@@ -210,12 +211,12 @@ impl Sender {
     }
 
     fn failed(&mut self, sent: InFlightBatch, trouble: Trouble, now: Instant) {
-        let slot = &mut self.slots[sent.slot];
-        let Some(mut batch) = slot.take_in_flight(sent) else {
+        let state = &mut self.partitions[sent.index];
+        let Some(mut batch) = state.take_in_flight(sent) else {
             return;
         };
         if trouble.maybe_written {
-            batch.maybe_written |= !slot.is_behind_gap(sent.order);
+            batch.maybe_written |= !state.is_behind_gap(sent.order);
         } else if batch.attempts == 1 {
             // The result of its only attempt is known now.
             batch.maybe_written = false;
@@ -224,30 +225,30 @@ impl Sender {
         batch.last_error = Some(Arc::clone(&trouble.reason));
         let refused_for_place = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
         if batch.abandoned || !refused_for_place {
-            slot.cancel_search();
+            state.cancel_search();
         }
-        let is_proven = batch.maybe_written && slot.sequences.is_proven(sent.order);
+        let is_proven = batch.maybe_written && state.sequences.is_proven(sent.order);
         if refused_for_place && is_proven && !batch.abandoned {
             // The broker has a later batch, and since a restart it remembers only that one.
             self.outcomes.succeed_unseen(std::slice::from_ref(&batch));
-        } else if refused_for_place && slot.sequences.is_cut_off(sent.order) && !batch.abandoned {
+        } else if refused_for_place && state.sequences.is_cut_off(sent.order) && !batch.abandoned {
             self.outcomes
-                .settle_unseen(slot, std::slice::from_ref(&batch));
+                .settle_unseen(state, std::slice::from_ref(&batch));
         } else if batch.abandoned {
-            self.slots[sent.slot].give_up(&batch);
+            self.partitions[sent.index].give_up(&batch);
         } else if is_too_large(trouble.code) && batch.records > 1 {
-            self.split(sent.slot, batch);
-        } else if self.may_retry(&mut batch, &trouble, sent.slot, now) {
-            self.retry(sent.slot, batch, &trouble, now);
+            self.split(sent.index, batch);
+        } else if self.may_retry(&mut batch, &trouble, sent.index, now) {
+            self.retry(sent.index, batch, &trouble, now);
         } else {
             let failure = Failure {
                 error: batch.error(&trouble),
                 invalid_records: trouble.invalid_records,
             };
             self.outcomes.fail(&batch, failure);
-            self.slots[sent.slot].give_up(&batch);
+            self.partitions[sent.index].give_up(&batch);
         }
-        self.reconsider(sent.slot, now);
+        self.reconsider(sent.index, now);
     }
 
     fn may_retry(
@@ -264,20 +265,20 @@ impl Sender {
         let out_of_order = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
         let unknown_producer = trouble.code == ErrorCode::UNKNOWN_PRODUCER_ID;
         let lost_place = batch.sequence.is_some() && (out_of_order || unknown_producer);
-        let slot = &mut self.slots[index];
-        if batch.transactional && lost_place && slot.is_oldest(batch.order) {
+        let state = &mut self.partitions[index];
+        if batch.transactional && lost_place && state.is_oldest(batch.order) {
             // A batch of this transaction is missing before this one, so it can only be aborted.
             return false;
         }
-        if lost_place && slot.is_searching() {
+        if lost_place && state.is_searching() {
             batch.ruled_out = true;
-        } else if lost_place && slot.is_oldest(batch.order) {
+        } else if lost_place && state.is_oldest(batch.order) {
             // No earlier batch is open, so the log lacks one. If an earlier attempt of this batch
             // still arrives, the next epoch fences it.
             if !batch.maybe_written || is_planted(Bug::Renumbered) {
-                slot.break_off(batch.order);
-            } else if unknown_producer || !slot.start_search(batch) {
-                slot.break_off_in_doubt();
+                state.break_off(batch.order);
+            } else if unknown_producer || !state.start_search(batch) {
+                state.break_off_in_doubt();
             }
         }
         lost_place || trouble.retriable
@@ -294,31 +295,31 @@ impl Sender {
             self.backoff.after(attempts)
         };
         batch.retry_at = waits.then(|| now + backoff);
-        self.slots[index].put_back(batch);
+        self.partitions[index].put_back(batch);
     }
 
     /// Has a codec thread split the batch (KIP-126). Until then it keeps its position, and no batch
     /// of the partition overtakes it.
     fn split(&mut self, index: usize, mut batch: ProducerBatch) {
-        let slot = &mut self.slots[index];
-        slot.topic.ratio.reset(1.0);
+        let state = &mut self.partitions[index];
+        state.topic.ratio.reset(1.0);
         let (codec, level) = (self.config.compression, self.config.compression_level);
         let job = SplitJob::new(index, &batch, self.config.batch_size, codec, level);
         self.jobs.push_back(CodecJob(Work::Split(job)));
         batch.is_being_split = true;
         batch.split_in_doubt |= batch.maybe_written;
-        slot.put_back(batch);
+        state.put_back(batch);
     }
 
     /// Replaces a batch by its pieces. Each piece keeps its part of the sequences.
     pub(super) fn was_split(&mut self, done: SplitBatch, now: Instant) {
-        let slot = &mut self.slots[done.slot];
+        let state = &mut self.partitions[done.index];
         let is_it = |b: &ProducerBatch| b.is_being_split && b.order == done.order;
-        let Some(at) = slot.retry.iter().position(is_it) else {
+        let Some(at) = state.retry.iter().position(is_it) else {
             // The batch expired or the producer was closed.
             return;
         };
-        let batch = slot
+        let batch = state
             .retry
             .remove(at)
             .expect("the queue has a batch at this position");
@@ -326,11 +327,11 @@ impl Sender {
             Ok(pieces) => {
                 self.accumulator.metrics().split(now);
                 for piece in pieces {
-                    slot.put_back(piece.into_batch(&batch));
+                    state.put_back(piece.into_batch(&batch));
                 }
             }
             Err(reason) => {
-                let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+                let (topic, partition) = (state.topic.name().clone(), state.partition);
                 let reason = Arc::from(reason);
                 self.outcomes.fail(
                     &batch,
@@ -340,10 +341,10 @@ impl Sender {
                         reason,
                     },
                 );
-                slot.give_up(&batch);
+                state.give_up(&batch);
             }
         }
-        self.reconsider(done.slot, now);
+        self.reconsider(done.index, now);
     }
 }
 

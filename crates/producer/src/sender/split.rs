@@ -21,7 +21,7 @@ const RAW_BYTES_MAX: usize = 1 << 30;
 /// each.
 #[derive(Debug)]
 pub(crate) struct SplitJob {
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
     pub(crate) order: Order,
     header: BatchHeader,
     /// The records section, compressed with `packed_by`.
@@ -36,21 +36,21 @@ pub(crate) struct SplitJob {
 /// The pieces of a batch, in order. An error means that the producer cannot read its own batch.
 #[derive(Debug)]
 pub(crate) struct SplitBatch {
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
     pub(crate) order: Order,
     pub(crate) pieces: Result<Vec<Piece>, String>,
 }
 
 impl SplitJob {
     pub(crate) fn new(
-        slot: usize,
+        index: usize,
         batch: &ProducerBatch,
         bytes_max: usize,
         codec: Compression,
         level: Option<i32>,
     ) -> Self {
         Self {
-            slot,
+            index,
             order: batch.order,
             header: batch.batch_header(),
             segments: batch.segments.clone(),
@@ -64,7 +64,7 @@ impl SplitJob {
 
     pub(crate) fn run_with(self, compressor: &mut Compressor) -> SplitBatch {
         SplitBatch {
-            slot: self.slot,
+            index: self.index,
             order: self.order,
             pieces: self.pieces(compressor),
         }

@@ -31,11 +31,11 @@ impl Timers {
     pub(crate) fn set(
         &mut self,
         index: usize,
-        slot: &mut SenderPartition,
+        state: &mut SenderPartition,
         reason: Reason,
         at: Instant,
     ) {
-        let known = &mut slot.timers[reason as usize];
+        let known = &mut state.timers[reason as usize];
         if known.is_none_or(|known| at < known) {
             *known = Some(at);
             self.heap.push(Reverse((at, reason, index)));
@@ -43,13 +43,17 @@ impl Timers {
     }
 
     /// Takes the next partition that is due.
-    pub(crate) fn pop(&mut self, slots: &mut [SenderPartition], now: Instant) -> Option<usize> {
+    pub(crate) fn pop(
+        &mut self,
+        partitions: &mut [SenderPartition],
+        now: Instant,
+    ) -> Option<usize> {
         while let Some(&Reverse((at, reason, index))) = self.heap.peek() {
             if at > now {
                 return None;
             }
             self.heap.pop();
-            let known = &mut slots[index].timers[reason as usize];
+            let known = &mut partitions[index].timers[reason as usize];
             if *known == Some(at) {
                 *known = None;
                 return Some(index);
@@ -83,21 +87,21 @@ mod tests {
     #[test]
     fn a_partition_has_few_entries_however_many_batches_pass() {
         let topic = Arc::new(TopicEntry::new(Str::from("t"), 0, 0));
-        let mut slots = vec![SenderPartition::new(topic, 0)];
+        let mut partitions = vec![SenderPartition::new(topic, 0)];
         let mut timers = Timers::default();
         let start = start();
         for ms in 0..10_000 {
             let now = start + Duration::from_millis(ms);
-            while timers.pop(&mut slots, now).is_some() {}
+            while timers.pop(&mut partitions, now).is_some() {}
             timers.set(
                 0,
-                &mut slots[0],
+                &mut partitions[0],
                 Reason::Due,
                 now + Duration::from_millis(5),
             );
             timers.set(
                 0,
-                &mut slots[0],
+                &mut partitions[0],
                 Reason::Expiry,
                 now + Duration::from_secs(120),
             );
@@ -108,14 +112,14 @@ mod tests {
     #[test]
     fn an_earlier_time_overtakes_a_later_one() {
         let topic = Arc::new(TopicEntry::new(Str::from("t"), 0, 0));
-        let mut slots = vec![SenderPartition::new(topic, 0)];
+        let mut partitions = vec![SenderPartition::new(topic, 0)];
         let mut timers = Timers::default();
         let at = |ms| start() + Duration::from_millis(ms);
         let (early, late) = (at(10), at(1_000));
-        timers.set(0, &mut slots[0], Reason::Due, late);
-        timers.set(0, &mut slots[0], Reason::Due, early);
+        timers.set(0, &mut partitions[0], Reason::Due, late);
+        timers.set(0, &mut partitions[0], Reason::Due, early);
         assert_eq!(timers.next(), Some(early));
-        assert_eq!(timers.pop(&mut slots, early), Some(0));
-        assert_eq!(timers.pop(&mut slots, late), None, "it was looked at");
+        assert_eq!(timers.pop(&mut partitions, early), Some(0));
+        assert_eq!(timers.pop(&mut partitions, late), None, "it was looked at");
     }
 }

@@ -126,9 +126,9 @@ impl Sender {
             return;
         }
         for index in self.active.clone() {
-            let slot = &mut self.slots[index];
-            for batch in slot.take_unsent() {
-                let error = manager.drops_with(slot.topic.name(), slot.partition);
+            let state = &mut self.partitions[index];
+            for batch in state.take_unsent() {
+                let error = manager.drops_with(state.topic.name(), state.partition);
                 self.outcomes.drop_batch(&batch, error);
             }
         }
@@ -144,19 +144,19 @@ impl Sender {
         let Some(manager) = &mut self.transactions else {
             return;
         };
-        let slot = &mut self.slots[index];
+        let state = &mut self.partitions[index];
         if let Some(producer) = manager.producer()
-            && slot.in_flight.is_empty()
-            && slot.retry.is_empty()
-            && slot.sequences.adopt(producer)
+            && state.in_flight.is_empty()
+            && state.retry.is_empty()
+            && state.sequences.adopt(producer)
         {
-            slot.broken_at = None;
+            state.broken_at = None;
         }
-        if slot.sequences.continuity() == Continuity::Gap {
-            self.outcomes.cut_off(slot);
+        if state.sequences.continuity() == Continuity::Gap {
+            self.outcomes.cut_off(state);
         }
-        if manager.takes_batches() && (slot.has_taken_unsent() || front.is_some()) {
-            manager.want(index, slot.topic.name(), slot.partition);
+        if manager.takes_batches() && (state.has_taken_unsent() || front.is_some()) {
+            manager.want(index, state.topic.name(), state.partition);
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) struct TransactionManager {
     /// The error of the states `AbortableError` and `FatalError`.
     error: Option<ProducerError>,
     pending: Option<PendingCall>,
-    /// By the index of the partition's slot in the sender.
+    /// By the index of the partition in the sender.
     members: BTreeMap<usize, Member>,
     offsets: VecDeque<OffsetsCommit>,
     started: Started,

@@ -56,7 +56,7 @@ fn an_idle_topic_is_freed_and_its_sequences_go_on_when_it_is_used_again() {
         .map(|header| (header.producer_epoch, header.base_sequence))
         .collect();
     assert_eq!(numbers, [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4)]);
-    // The slot of a freed partition is reused, under the right name.
+    // The index of a freed partition is reused, under the right name.
     let sent = world.send_alone(0, "d");
     assert_eq!(offset(&sent), 2);
     assert_eq!(world.values(0), ["a", "b", "d"]);
