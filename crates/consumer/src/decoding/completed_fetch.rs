@@ -1,13 +1,13 @@
 //! One partition's part of a fetch response, from the frame to the application.
 //!
 //! ```text
-//! records bytes --open()--> slots in order:
+//! records bytes --open()--> batches in order:
 //!    Ready     uncompressed: checksum and walk done, slices of the frame
 //!    Decoding  compressed: a job fills the cell from a codec thread
 //!    Skipped   control batch, aborted data, or empty: only moves the position
 //!    Failed    corrupt: none of its records are returned
 //! ```
-//! Slots are drained strictly in order, so records stay in order even if the codec threads finish
+//! Batches are drained strictly in order, so records stay in order even if the codec threads finish
 //! in another order. `next_offset` is the offset of the next record. A drain moves it together
 //! with the partition's position, and an iteration moves it before that position.
 
@@ -46,20 +46,21 @@ impl From<RecordsError> for Fault {
     }
 }
 
+/// A batch of a fetch, or a gap of batches without records.
 #[derive(Debug)]
-pub(crate) enum Slot {
+pub(crate) enum FetchedBatch {
     Ready(ReadyBatch),
     Decoding(Arc<DecodeCell>),
     Skipped { to: FetchPosition },
     Failed(Fault),
 }
 
-impl Slot {
+impl FetchedBatch {
     fn skipped(batch: &RawBatch) -> Self {
         Self::Skipped { to: end_of(batch) }
     }
 
-    /// Returns the bytes of the frame that this slot needs.
+    /// Returns the bytes of the frame that this batch needs.
     fn frame_bytes(&self) -> usize {
         match self {
             Self::Ready(ready) if ready.charge.is_none() => ready.batch.records.len(),
@@ -90,10 +91,10 @@ pub(crate) struct CompletedFetch {
     pub(crate) next_offset: i64,
     /// Leader epoch of the batch before `next_offset`, even if it had no records. -1 if unknown.
     pub(crate) leader_epoch: i32,
-    pub(crate) slots: VecDeque<Slot>,
-    /// The position after all slots are drained. `None` if a batch is corrupt.
+    pub(crate) batches: VecDeque<FetchedBatch>,
+    /// The position after all batches are drained. `None` if a batch is corrupt.
     pub(crate) end: Option<FetchPosition>,
-    /// The frame that `Ready` slots are slices of, shared with the other partitions of the
+    /// The frame that `Ready` batches are slices of, shared with the other partitions of the
     /// response.
     pub(crate) frame: Arc<Charge>,
 }
@@ -127,7 +128,7 @@ impl CompletedFetch {
 
     /// Drops all that is left, and moves back to a position.
     pub(crate) fn restart_at(&mut self, position: FetchPosition) {
-        self.slots.clear();
+        self.batches.clear();
         (self.next_offset, self.leader_epoch) = (position.offset, position.leader_epoch);
     }
 
@@ -150,7 +151,7 @@ impl CompletedFetch {
             rank: 0,
             next_offset: from.offset,
             leader_epoch: from.leader_epoch,
-            slots: VecDeque::new(),
+            batches: VecDeque::new(),
             end: Some(from),
             frame: Arc::clone(context.frame),
         };
@@ -161,7 +162,7 @@ impl CompletedFetch {
         let jobs_before = jobs.len();
         for batch in &mut walk {
             batches_seen += 1;
-            let slot = match batch {
+            let fetched = match batch {
                 Ok(batch) if batch.next_offset() <= from.offset => continue,
                 Ok(batch) => {
                     if let Some(end) = &mut fetch.end {
@@ -169,10 +170,10 @@ impl CompletedFetch {
                     }
                     fetch.open_batch(batch, &mut context, jobs, jobs_before)
                 }
-                Err(error) => Slot::Failed(error.into()),
+                Err(error) => FetchedBatch::Failed(error.into()),
             };
-            let failed = matches!(slot, Slot::Failed(_));
-            fetch.push(slot);
+            let failed = matches!(fetched, FetchedBatch::Failed(_));
+            fetch.push(fetched);
             if failed {
                 fetch.end = None;
                 break;
@@ -181,7 +182,7 @@ impl CompletedFetch {
         if batches_seen == 0 && data_bytes > 0 {
             // KIP-74 promises that the first batch is always complete.
             let reason = format!("{data_bytes} bytes arrived without a complete batch");
-            fetch.push(Slot::Failed(Fault(reason)));
+            fetch.push(FetchedBatch::Failed(Fault(reason)));
             fetch.end = None;
         }
         fetch
@@ -193,7 +194,7 @@ impl CompletedFetch {
         context: &mut OpenContext<'_>,
         jobs: &mut VecDeque<DecodeJob>,
         jobs_before: usize,
-    ) -> Slot {
+    ) -> FetchedBatch {
         let BatchHeader {
             producer_id,
             records_count,
@@ -209,25 +210,25 @@ impl CompletedFetch {
         });
         if hidden || records_count == 0 {
             return match Self::check(&batch, context.limits) {
-                Ok(()) => Slot::skipped(&batch),
-                Err(fault) => Slot::Failed(fault),
+                Ok(()) => FetchedBatch::skipped(&batch),
+                Err(fault) => FetchedBatch::Failed(fault),
             };
         }
         if in_place {
             return match decode(&batch, context.limits, &mut Decompressor::new()) {
-                Ok(batch) => Slot::Ready(ReadyBatch {
+                Ok(batch) => FetchedBatch::Ready(ReadyBatch {
                     batch,
                     cursor: RecordPosition::default(),
                     charge: None,
                 }),
-                Err(error) => Slot::Failed(error.into()),
+                Err(error) => FetchedBatch::Failed(error.into()),
             };
         }
         if jobs.len() > jobs_before
             && let Some(job) = jobs.back_mut()
             && job.has_room(&batch)
         {
-            return Slot::Decoding(job.push(batch));
+            return FetchedBatch::Decoding(job.push(batch));
         }
         let cell = Arc::new(DecodeCell::default());
         jobs.push_back(DecodeJob::new(
@@ -239,23 +240,23 @@ impl CompletedFetch {
             Arc::clone(context.memory),
             Arc::clone(context.frame),
         ));
-        Slot::Decoding(cell)
+        FetchedBatch::Decoding(cell)
     }
 
     /// A control batch is never returned, but an abort marker ends the hiding of records.
-    fn open_control(batch: &RawBatch, context: &mut OpenContext<'_>) -> Slot {
+    fn open_control(batch: &RawBatch, context: &mut OpenContext<'_>) -> FetchedBatch {
         if let Err(fault) = Self::check(batch, context.limits) {
-            return Slot::Failed(fault);
+            return FetchedBatch::Failed(fault);
         }
         if let Some(filter) = &mut context.filter {
             let record =
                 match batch.decode(&mut Decompressor::new(), context.limits.batch_bytes_max) {
                     Ok(decoded) => decoded.control_record(),
-                    Err(error) => return Slot::Failed(error.into()),
+                    Err(error) => return FetchedBatch::Failed(error.into()),
                 };
             filter.control(batch.last_offset(), batch.header.producer_id, record);
         }
-        Slot::skipped(batch)
+        FetchedBatch::skipped(batch)
     }
 
     fn check(batch: &RawBatch, limits: DecodeLimits) -> Result<(), Fault> {
@@ -265,28 +266,28 @@ impl CompletedFetch {
         Ok(())
     }
 
-    fn push(&mut self, slot: Slot) {
-        if let (Some(Slot::Skipped { to: last }), Slot::Skipped { to }) =
-            (self.slots.back_mut(), &slot)
+    fn push(&mut self, fetched: FetchedBatch) {
+        if let (Some(FetchedBatch::Skipped { to: last }), FetchedBatch::Skipped { to }) =
+            (self.batches.back_mut(), &fetched)
         {
             last.move_to(*to);
             return;
         }
-        self.slots.push_back(slot);
+        self.batches.push_back(fetched);
     }
 
-    /// Whether the first slot can be processed now.
+    /// Whether the first batch can be processed now.
     pub(crate) fn is_ready(&self) -> bool {
-        match self.slots.front() {
-            Some(Slot::Decoding(cell)) => cell.is_done(),
+        match self.batches.front() {
+            Some(FetchedBatch::Decoding(cell)) => cell.is_done(),
             _ => true,
         }
     }
 
     /// Whether a record can be taken that is neither the first nor the last of its batch.
     pub(crate) fn is_amid_batch(&self) -> bool {
-        match self.slots.front() {
-            Some(Slot::Ready(ready)) => {
+        match self.batches.front() {
+            Some(FetchedBatch::Ready(ready)) => {
                 let taken = ready.cursor.index() as usize;
                 taken > 0 && ready.batch.len() - taken > 1
             }
@@ -297,17 +298,17 @@ impl CompletedFetch {
     /// Copies the open batches out of their frame, if the frame is more than [`PINNED_RATIO_MAX`]
     /// times their size. If other partitions hold the frame too, only a share of it counts.
     pub(crate) fn unpin(&mut self, memory: &Arc<FetchMemory>) {
-        let own: usize = self.slots.iter().map(Slot::frame_bytes).sum();
+        let own: usize = self.batches.iter().map(FetchedBatch::frame_bytes).sum();
         let holders = Arc::strong_count(&self.frame);
         let undecoded = self
-            .slots
+            .batches
             .iter()
-            .any(|slot| matches!(slot, Slot::Decoding(_)));
+            .any(|fetched| matches!(fetched, FetchedBatch::Decoding(_)));
         if undecoded || self.frame.bytes() <= own.saturating_mul(PINNED_RATIO_MAX * holders) {
             return;
         }
-        for slot in &mut self.slots {
-            if let Slot::Ready(ready) = slot
+        for fetched in &mut self.batches {
+            if let FetchedBatch::Ready(ready) = fetched
                 && ready.charge.is_none()
             {
                 ready.batch.records = Bytes::copy_from_slice(&ready.batch.records);
@@ -317,16 +318,16 @@ impl CompletedFetch {
         self.frame = Arc::new(memory.charge(0));
     }
 
-    /// Moves over slots without records.
+    /// Moves over batches without records.
     pub(crate) fn pass_skipped(&mut self) {
-        while let Some(Slot::Skipped { to }) = self.slots.front() {
+        while let Some(FetchedBatch::Skipped { to }) = self.batches.front() {
             let mut at = FetchPosition {
                 offset: self.next_offset,
                 leader_epoch: self.leader_epoch,
             };
             at.move_to(*to);
             (self.next_offset, self.leader_epoch) = (at.offset, at.leader_epoch);
-            self.slots.pop_front();
+            self.batches.pop_front();
         }
     }
 }

@@ -15,7 +15,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::decoding::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
+use crate::decoding::completed_fetch::{CompletedFetch, FetchedBatch, ReadyBatch};
 use crate::draining::sink::{BatchInfo, Offer, RecordSink};
 use crate::error::ConsumerError;
 use crate::offset_spec::IsolationLevel;
@@ -146,7 +146,7 @@ pub(crate) fn drain<S: RecordSink>(
     }
     let (horizon, mut next) = partitions.begin_drain(only)?;
     while let Some(mut taken) = next {
-        let slots_before = taken.fetch.slots.len();
+        let batches_before = taken.fetch.batches.len();
         let room = records_max - drained.records;
         let took = catch_unwind(AssertUnwindSafe(|| take(&mut taken.fetch, room, sink)));
         let (records, stop) = match took {
@@ -158,7 +158,7 @@ pub(crate) fn drain<S: RecordSink>(
         };
         taken.records = records;
         drained.records += records;
-        drained.freed |= taken.fetch.slots.len() < slots_before;
+        drained.freed |= taken.fetch.batches.len() < batches_before;
         drained.refused = stop == Stop::Refused;
         let (handle, stamp, from) = (taken.fetch.handle, taken.fetch.stamp, taken.from);
         let mut guard = partitions.lock();
@@ -208,18 +208,18 @@ pub(crate) fn take<S: RecordSink>(
         open_front(fetch);
         let CompletedFetch {
             partition,
-            slots,
+            batches,
             next_offset,
             leader_epoch,
             ..
         } = fetch;
-        let ready = match slots.front_mut() {
+        let ready = match batches.front_mut() {
             None => return (taken, Stop::Empty),
-            Some(Slot::Failed(_)) => return (taken, Stop::Failed),
-            Some(Slot::Decoding(_)) => return (taken, Stop::NotReady),
-            Some(Slot::Ready(_)) if taken == room => return (taken, Stop::Full),
-            Some(Slot::Ready(ready)) => ready,
-            Some(Slot::Skipped { .. }) => continue,
+            Some(FetchedBatch::Failed(_)) => return (taken, Stop::Failed),
+            Some(FetchedBatch::Decoding(_)) => return (taken, Stop::NotReady),
+            Some(FetchedBatch::Ready(_)) if taken == room => return (taken, Stop::Full),
+            Some(FetchedBatch::Ready(ready)) => ready,
+            Some(FetchedBatch::Skipped { .. }) => continue,
         };
         let info = BatchInfo {
             partition,
@@ -241,26 +241,26 @@ pub(crate) fn take<S: RecordSink>(
         match end {
             BatchEnd::Done => {
                 *next_offset = (*next_offset).max(ready.batch.next_offset());
-                slots.pop_front();
+                batches.pop_front();
             }
             BatchEnd::Refused => return (taken, Stop::Refused),
             BatchEnd::Full => return (taken, Stop::Full),
             BatchEnd::Broken(reason) => {
-                slots[0] = Slot::Failed(crate::decoding::completed_fetch::Fault(reason));
+                batches[0] = FetchedBatch::Failed(crate::decoding::completed_fetch::Fault(reason));
             }
         }
     }
 }
 
-/// Moves a decoded batch from its cell into its slot.
+/// Moves a decoded batch from its cell into its place in the fetch.
 fn open_front(fetch: &mut CompletedFetch) {
-    let Some(slot) = fetch.slots.front_mut() else {
+    let Some(batch) = fetch.batches.front_mut() else {
         return;
     };
-    if let Slot::Decoding(cell) = slot {
+    if let FetchedBatch::Decoding(cell) = batch {
         match cell.take() {
-            Some(Ok(ready)) => *slot = Slot::Ready(ready),
-            Some(Err(fault)) => *slot = Slot::Failed(fault),
+            Some(Ok(ready)) => *batch = FetchedBatch::Ready(ready),
+            Some(Err(fault)) => *batch = FetchedBatch::Failed(fault),
             None => {}
         }
     }

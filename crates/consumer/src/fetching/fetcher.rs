@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! poll:  application's requests -> leaders -> survey -> reset / validate / fetch requests
-//! on_response:  offsets -> positions        records -> slots + jobs -> Partitions -> wake
+//! on_response:  offsets -> positions        records -> batches + jobs -> Partitions -> wake
 //! poll_job: decode jobs within the memory budget, oldest first
 //! ```
 //! It is a [`Role`], without a socket or a clock. `positions` and `response` interpret

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use thalweg_protocol::planted::{Bug, is_planted};
 
-use crate::decoding::completed_fetch::{CompletedFetch, Slot};
+use crate::decoding::completed_fetch::{CompletedFetch, FetchedBatch};
 use crate::error::ConsumerError;
 use crate::fetching::memory::FetchMemory;
 use crate::offset_spec::IsolationLevel;
@@ -185,8 +185,8 @@ impl Assigned {
     pub(crate) fn give_up(&mut self, mut taken: TakenFetch) -> Option<ConsumerError> {
         let fetch = &mut taken.fetch;
         let (handle, stamp, offset) = (fetch.handle, fetch.stamp, fetch.next_offset);
-        let reason = match fetch.slots.pop_front() {
-            Some(Slot::Failed(fault)) => fault.0,
+        let reason = match fetch.batches.pop_front() {
+            Some(FetchedBatch::Failed(fault)) => fault.0,
             _ => String::new(),
         };
         let partition = fetch.partition.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{at, tp};
-use crate::decoding::completed_fetch::{CompletedFetch, Fault, Slot};
+use crate::decoding::completed_fetch::{CompletedFetch, Fault, FetchedBatch};
 use crate::decoding::job::DecodeCell;
 use crate::fetching::memory::FetchMemory;
 use crate::offset_spec::IsolationLevel;
@@ -41,7 +41,9 @@ impl Bench {
         end: i64,
     ) -> Box<CompletedFetch> {
         let state = self.assigned.get(&tp(partition)).expect("it is assigned");
-        let slots = cells.iter().map(|cell| Slot::Decoding(Arc::clone(cell)));
+        let batches = cells
+            .iter()
+            .map(|cell| FetchedBatch::Decoding(Arc::clone(cell)));
         Box::new(CompletedFetch {
             partition: tp(partition),
             handle: state.handle,
@@ -49,7 +51,7 @@ impl Bench {
             rank: 0,
             next_offset: start,
             leader_epoch: -1,
-            slots: slots.collect(),
+            batches: batches.collect(),
             end: Some(at(end, -1)),
             frame: Arc::new(FetchMemory::new(1).charge(1)),
         })
@@ -158,7 +160,9 @@ fn what_is_decoded_while_it_is_out_is_ready_when_it_is_given_back() {
     let cell = Cell::default();
     bench.arrives(0, &[]);
     let mut out = bench.take().expect("it is ready");
-    out.fetch.slots.push_back(Slot::Decoding(Arc::clone(&cell)));
+    out.fetch
+        .batches
+        .push_back(FetchedBatch::Decoding(Arc::clone(&cell)));
     bench.decode(0, &cell);
     assert!(bench.give_back(out, 3, Rest::First));
     assert_eq!(bench.next(), Some(0));
@@ -292,8 +296,8 @@ fn what_was_fetched_ahead_goes_if_the_fetch_before_ends_early() {
     let mut first = bench.take().expect("it is ready");
     first
         .fetch
-        .slots
-        .push_back(Slot::Failed(Fault("torn".to_owned())));
+        .batches
+        .push_back(FetchedBatch::Failed(Fault("torn".to_owned())));
     first.fetch.next_offset = 4;
     assert!(bench.assigned.give_up(first).is_some());
     assert_eq!(bench.assigned.buffered(), []);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::{at, tp};
-use crate::decoding::completed_fetch::{CompletedFetch, Fault, Slot};
+use crate::decoding::completed_fetch::{CompletedFetch, Fault, FetchedBatch};
 use crate::decoding::job::DecodeCell;
 use crate::fetching::memory::FetchMemory;
 use crate::offset_spec::IsolationLevel;
@@ -86,7 +86,7 @@ impl World {
             rank: 0,
             next_offset: from.offset,
             leader_epoch: 1,
-            slots: [].into(),
+            batches: [].into(),
             end: Some(at(from.offset + FETCH_LEN, 1)),
             frame: Arc::new(FetchMemory::new(1).charge(1)),
         });
@@ -104,7 +104,7 @@ impl World {
         } else {
             self.cells.push((partition, fetch.stamp, Arc::clone(&cell)));
         }
-        fetch.slots.push_back(Slot::Decoding(cell));
+        fetch.batches.push_back(FetchedBatch::Decoding(cell));
         if let Some(state) = self.assigned.edit(&tp(partition)) {
             state.high_watermark = Some(1_000);
         }
@@ -145,7 +145,7 @@ impl World {
             (false, false) => Rest::First,
         };
         if rest == Rest::Empty {
-            fetch.slots.clear();
+            fetch.batches.clear();
         }
         taken.records = records as usize;
         let (handle, stamp, from) = (fetch.handle, fetch.stamp, taken.from);
