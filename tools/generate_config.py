@@ -101,14 +101,14 @@ Times are in milliseconds and sizes in bytes, unless the option says otherwise. 
 strings to the option's type. If options are wrong, the constructor raises one
 `KafkaConfigurationError` that lists all problems.
 
-The defaults are those of Kafka 4.3, unless the column "meaning" gives a reason after *Default:*.
-[migrating-from-kafka-python.md](migrating-from-kafka-python.md) lists the defaults that differ from
-kafka-python's. In the column "meaning", *None: ...* says what None means. The column also uses
-these words:
+The defaults are the same as in Kafka 4.3, unless the column "meaning" gives a reason after
+*Default:*. [Another page](migrating-from-kafka-python.md) lists the defaults that differ from
+kafka-python's. In the column "meaning", *None: ...* says what None means. It also has these words:
 
 - **Secret**: no log, error, repr or traceback shows the value. You may give a `thalweg.Secret` in
   place of the str, so that your own variables do not show the value either.
-- **Ignored**: the option has no effect. If you set it, you get an `IgnoredOptionWarning`.
+- **Ignored**: the option has no effect. If you set it to a value other than its default, you get
+  an `IgnoredOptionWarning`.
 - **Deprecated**: the option still works only where its row says so. If you set it, you get a
   `DeprecationWarning`.
 - **Refused**: if you set the option, the constructor raises an error.
@@ -166,10 +166,10 @@ The client reads these entries from `sasl_jaas_config`:
 | mechanism | what the client reads |
 |---|---|
 | PLAIN, SCRAM | `username`, `password` and `tokenauth` |
-| OAUTHBEARER with `sasl_oauthbearer_token_endpoint_url` | `clientId`, `clientSecret` and `scope` |
-| OAUTHBEARER without it | the claims of tokens without a signature |
+| OAUTHBEARER, OIDC | `clientId`, `clientSecret`, `scope`, `extension_NAME`, `ssl.truststore.*` |
+| OAUTHBEARER, unsecured | the claims of tokens without a signature |
 | AWS_MSK_IAM | `awsProfileName` and `awsRoleArn` |
-| GSSAPI | `keyTab`, `principal` and `serviceName` |
+| GSSAPI | `useKeyTab`, `keyTab`, `principal`, `useTicketCache` and `serviceName` |
 
 ### Sessions that end
 
@@ -305,8 +305,8 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 | `thalweg.coordinator` | a topic is missing, a commit failed, a listener raised. INFO: joins |
 | `thalweg.network` | a connection failed or was lost, with client ID, node ID and address |
 
-Interceptors, metrics, the Spark data source and the embedded broker have their own loggers, whose
-names start with `thalweg.`.
+The other loggers are `thalweg.admin`, `thalweg.broker`, `thalweg.closing`, `thalweg.interceptor`,
+`thalweg.metrics` and `thalweg.spark`.
 
 Configure logging before you create clients. The native core reads the levels of
 `thalweg.producer`, `thalweg.consumer` and `thalweg.network` when you create a client. If you change
@@ -426,8 +426,8 @@ def render_types() -> str:
 
 def shown(value: Any) -> str:
     """Returns a default value as the page's table shows it."""
-    if value is None:
-        return "None"
+    if value in (None, ""):
+        return "empty" if value == "" else "None"
     if isinstance(value, tuple | list):
         nested = not value or isinstance(value[0], tuple)
         value = list(value) if nested else ", ".join(value)

@@ -304,7 +304,8 @@ class Producer(Generic[_K, _V]):
     ) -> FutureBatchMetadata:
         """Sends a list of records in one call, and returns a future of their `BatchMetadata`.
 
-        Each argument is a sequence as long as `values`; partition may also be one number for all.
+        Each argument is a sequence of the same length as `values`. `partition` may also be one
+        number for all rows.
         If rows are not written, the future raises a `BatchSendError` with the error of each row
         (docs/columns.md).
 
@@ -324,9 +325,9 @@ class Producer(Generic[_K, _V]):
         `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
         rows, in place of the column. See docs/columns.md.
 
-        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. A `ValueError` names the column that
-        is not known. A timestamp before 1970 or a negative partition raises it, too. Raises
-        `IllegalStateError` if a Python serializer is set.
+        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. Raises `ValueError` for an unknown
+        column, whose name is in the message, a timestamp before 1970 or a negative partition.
+        Raises `IllegalStateError` if a Python serializer is set.
         """
 
     def flush(self, timeout: float | None = None) -> None:
@@ -387,7 +388,7 @@ class Producer(Generic[_K, _V]):
         """Whether a broker is connected."""
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Returns {group: {name: value}} under Kafka's names, also of a closed producer.
+        """Returns {group: {name: value}} under Kafka's names, even of a closed producer.
 
         For example ('producer-metrics', 'record-send-total'). The name of a group for one node or
         topic ends in '.node-1' or in the topic's name.
@@ -657,8 +658,9 @@ class FutureRecordMetadata:
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Waits for the result, at most `timeout` seconds. None means no limit.
 
-        Raises the error of the record, or `KafkaTimeoutError` after the timeout. The record may
-        still be written then: call `get` again to keep waiting.
+        Raises the error of the record, or `KafkaTimeoutError` after the timeout, with
+        `possibly_written`: the client continues to send the record. Call `get` again to keep
+        waiting.
         """
 
     @property
@@ -771,8 +773,9 @@ class BatchMetadata:
 
     @property
     def offsets(self) -> memoryview:
-        """The offset of each row, as int64 (format 'q'). -1: not written, or unknown as acks=0.
+        """The offset of each row, as int64 (format 'q').
 
+        -1: the row was not written, or its offset is unknown because of acks=0.
         It is created on first access.
         """
 
@@ -869,7 +872,7 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
         """Returns a dict of the field names and values, as a namedtuple does."""
 
     def _replace(self, **kwargs: Any) -> Self:
-        """Returns a record with other values of these fields.
+        """Returns a copy of the record with new values for these fields.
 
         Raises a `ValueError` that names an unknown field.
         """
@@ -1067,21 +1070,30 @@ class Consumer(Generic[_K_co, _V_co]):
         """Returns the paused partitions."""
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Returns the high watermark as of the last fetch, or None before the first fetch."""
+        """Returns the high watermark as of the last fetch, or None before the first fetch.
+
+        Raises `IllegalStateError` if the partition is not assigned.
+        """
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset before which every transaction has ended, as of the last fetch.
 
-        None before the first fetch, and with brokers that have no transactions.
+        Returns None before the first fetch, and with brokers that have no transactions. Raises
+        `IllegalStateError` if the partition is not assigned.
         """
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Returns the time of the last fetch response for the partition, in Unix ms."""
+        """Returns the time of the last fetch response for the partition, in Unix ms.
+
+        Returns None before the first fetch. Raises `IllegalStateError` if the partition is not
+        assigned.
+        """
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Returns the number of offsets between the position and the end, as of the last fetch.
 
-        With `read_committed` the end is the last stable offset. None before the first fetch.
+        With `read_committed` the end is the last stable offset. Returns None before the first
+        fetch. Raises `IllegalStateError` if the partition is not assigned.
         """
 
     def _list_offsets(
@@ -1205,7 +1217,7 @@ class Consumer(Generic[_K_co, _V_co]):
         """Whether a broker is connected."""
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Returns {group: {name: value}} under Kafka's names, also of a closed consumer."""
+        """Returns {group: {name: value}} under Kafka's names, even of a closed consumer."""
 
     def _shutdown(self, timeout_ms: int | None = None) -> None:
         """Closes connections and buffers. It commits nothing: use `close`.
@@ -1306,7 +1318,7 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
 class RecordTable:
     """Consumed records as Arrow columns. It is immutable.
 
-    You can export it several times without a copy. The columns, also of an empty table: topic
+    You can export it several times without a copy. The columns, even of an empty table: topic
     string, partition int32, offset int64, timestamp timestamp[ms, UTC], `timestamp_type` int32,
     `leader_epoch` int32, key binary, value binary, headers
     `list<struct<key: string, value: binary>>`. key, value and headers may be null.
@@ -1470,7 +1482,7 @@ class Client:
         """Drops a coordinator from the cache, so that the next request looks it up again."""
 
     def forget_controller(self) -> None:
-        """Forgets the controller, so that the next request to it first asks who it is."""
+        """Forgets the controller. The client looks it up before the next request to it."""
 
     def metadata(
         self, topics: Sequence[str] | None = None, timeout_ms: int | None = None
@@ -1889,7 +1901,7 @@ class RangeReader:
         batch_bytes: int = 16777216,
         timeout_ms: float = 120000.0,
     ) -> None:
-        """Begins to read other ranges. What was not read of the last ones is dropped."""
+        """Starts to read other ranges, and drops unread batches of the earlier ones."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ArrowBatch: ...

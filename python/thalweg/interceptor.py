@@ -4,11 +4,10 @@
     poll() ── ConsumerInterceptor.on_consume ──> the caller     commit ── on_commit
 
 Interceptors run in the order in which the option lists them. If an interceptor raises, or returns
-something else than records, the client logs the error and continues with the record as it was
-before this interceptor. The client calls
-`on_acknowledgement` for every record, even if the record failed before it reached a batch. If an
-interceptor, serializer, partitioner or metrics reporter has a method `on_update`, the client calls
-it with the cluster ID: see ClusterResourceListener.
+anything other than records, the client logs the error and continues with the record as it was
+before this interceptor. The client calls `on_acknowledgement` for every record, even if the record
+failed before it reached a batch. If an interceptor, serializer, partitioner or metrics reporter has
+a method `on_update`, the client calls it with the cluster ID: see ClusterResourceListener.
 """
 
 import logging
@@ -154,7 +153,7 @@ def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None
                 value = found
             except Exception:
                 log.exception(
-                    "%s of the interceptor %s failed; the client keeps the previous value",
+                    "%s of the interceptor %s failed. The client keeps the previous value",
                     verb,
                     _owner(method),
                 )

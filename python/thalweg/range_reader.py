@@ -64,12 +64,12 @@ class RangeReader:
         """Starts to fetch the ranges, and returns their records in Arrow batches.
 
         It returns the ranges one after the other, each in order of offset. But a range whose first
-        offsets are gone can come earlier. A batch can contain records of several ranges. What was
-        not read of the last call is dropped.
+        offsets are gone can come earlier. A batch can contain records of several ranges. The call
+        drops batches of an earlier call that you have not read.
 
         Args:
             ranges: The ranges, each of another partition.
-            columns: The columns of the batches, in this order. None means all columns but the
+            columns: The columns of the batches, in this order. None means all columns except
                 headers. Values of other columns are not copied out of the fetched batches.
             fail_on_data_loss: True raises an error if a log no longer has some offsets. False
                 skips them.
@@ -80,7 +80,7 @@ class RangeReader:
         Raises:
             ValueError: If a column does not exist, or two ranges are of one partition.
             OffsetOutOfRangeError: If a log no longer has some offsets, and `fail_on_data_loss` is
-                True. This and the next are raised by the iterator.
+                True. The iterator raises this error and the next one, not the call.
             KafkaTimeoutError: If nothing arrives for `timeout_ms`.
         """
         self._native.start(

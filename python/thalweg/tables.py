@@ -36,7 +36,7 @@ def _require(library: str, extra: str) -> Any:
 class RecordTable:
     """Records as Arrow columns. The table is immutable.
 
-    The columns, also of an empty table: topic string, partition int32, offset int64, timestamp
+    The columns, even of an empty table: topic string, partition int32, offset int64, timestamp
     timestamp[ms, UTC], timestamp_type int32, leader_epoch int32, key binary, value binary,
     headers list<struct<key: string, value: binary>>. key, value and headers may be null.
     """

@@ -102,8 +102,8 @@ COMPANIONS: Final[dict[str, dict[str, Any]]] = {
 
 # Options that a constructor refuses, each with its reason. The tests check that exactly these are.
 REFUSED: Final = {
-    "proxy_url": "proxies are not supported yet",
-    "socks5_proxy": "proxies are not supported yet",
+    "proxy_url": "the client does not support proxies yet. Remove the option",
+    "socks5_proxy": "the client does not support proxies yet. Remove the option",
 }
 
 

@@ -136,6 +136,9 @@ def test_errors_carry_what_they_are_about():
     assert NoBrokersAvailable("x", addresses={"h:1": "refused"}).addresses == {"h:1": "refused"}
     assert KafkaTimeoutError("x", possibly_written=True).possibly_written is True
     assert KafkaTimeoutError("x").possibly_written is False
+    assert BatchSendError(errors=[(1, KafkaError("x"))]).possibly_written is False
+    late = KafkaTimeoutError("x", possibly_written=True)
+    assert BatchSendError(errors=[(1, KafkaError("x")), (2, late)]).possibly_written is True
     assert errors.OutOfOrderSequenceNumberError("x").possibly_written is False
     assert errors.CorruptRecordError("x", topic_partition=where, offset=3).offset == 3
     assert SaslAuthenticationFailedError("x", by_client=True).by_client is True

@@ -40,8 +40,8 @@ const FIRST_RETENTION: Duration = Duration::from_secs(30);
 /// The first producer ids of two brokers differ by a multiple of this.
 const PRODUCER_IDS_APART: i64 = 1000;
 
-/// Only Produce carries records, and may be as large as `socket.request.max.bytes` says. What
-/// others say takes many times their bytes once it is decoded.
+/// The maximum size of a request other than Produce. A decoded request takes many times its encoded
+/// size. Only Produce carries records, so it may be as large as `socket.request.max.bytes`.
 const PLAIN_REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// The broker without sockets.

@@ -23,8 +23,8 @@
 //! It is strict where it implements Kafka: it decodes and checks every batch, sequences and epochs
 //! follow Kafka's producer state, segments roll and expire by Kafka's rules. These parts of Kafka
 //! are missing: replication (replicas exist only in metadata, acks=all means acks=1), compaction,
-//! persistence beyond the process, and ACLs. Groups have members only if a coordinator
-//! outside of this crate serves them: see [`GroupService`].
+//! and persistence beyond the process. Groups have members only if a coordinator outside of this
+//! crate serves them: see [`GroupService`].
 #![deny(unsafe_code)]
 
 mod config;

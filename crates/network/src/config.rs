@@ -137,14 +137,14 @@ impl ClientConfig {
         })
     }
 
-    /// Reads the files of `tls`. It waits for a password that the application supplies as long as
-    /// for a connection.
+    /// Reads the files of `tls`. It waits for the application's password at most as long as for the
+    /// setup of a connection.
     pub(crate) fn prepare_tls(&self) -> Result<Prepared, ClientError> {
         let limit = self.socket_connection_setup_timeout_max;
         self.tls.prepare(&mut |source| {
             let deadline = Instant::now() + limit;
             match source.wait(deadline, &mut || false) {
-                Ok(response) => response.map_err(|error| error.reason.clone()),
+                Ok(supplied) => supplied.map_err(|error| error.reason.clone()),
                 Err(_) => Err(format!(
                     "the function returned no password within {} s",
                     limit.as_secs_f64()

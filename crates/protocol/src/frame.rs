@@ -44,8 +44,8 @@ pub fn encode_request<R: Request>(
     encode_request_with_room(request, version, correlation_id, client_id, 0)
 }
 
-/// Does the same, with memory for `room` bytes more than for a small request. So the buffer does not
-/// grow, and leaves no copy of a secret in freed memory.
+/// Encodes a request, and reserves `room` bytes more than a small request needs. So the buffer does
+/// not grow, and leaves no copy of a secret in freed memory.
 pub fn encode_request_with_room<R: Request>(
     request: &R,
     version: i16,

@@ -12,11 +12,10 @@ use crate::{Salts, Secret, certificate};
 
 const NOW_MS: i64 = 1_750_000_000_000;
 
-/// Runs an entry point, of this crate or of another one, over inputs, over what they begin with,
-/// and over changes of single bytes.
+/// Runs a fuzzing entry point with each input, with its prefixes, and with single bytes changed.
 ///
-/// `distance` is that between changed bytes. With an input that costs much work, every byte would
-/// take too long.
+/// `distance` is the number of bytes between two changes. Use a large one for inputs that are slow
+/// to process.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
 //! The broker's side of the SASL mechanisms, and the keys of SCRAM, which both sides derive.
 //!
 //! ```text
-//! client's message ─▶ ClientFirst::parse ─▶ response ─▶ the broker's message, the user or a refusal
+//! client's message ─▶ ClientFirst::parse ─▶ challenge ─▶ the broker's message, the user or a refusal
 //! ```
 //! Each mechanism is a chain of types: a step consumes its state and returns the next one. So a
 //! caller cannot repeat or skip a step. The client's side is in the crate `network`, whose tests

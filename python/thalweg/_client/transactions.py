@@ -43,7 +43,7 @@ def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
         ValueError: If the group has no id, or a generation but no member.
     """
     if (group_metadata is None) == (consumer_group_id is None):
-        raise TypeError("give either group_metadata or consumer_group_id")
+        raise TypeError("give exactly one of group_metadata and consumer_group_id")
     group = consumer_group_id if group_metadata is None else group_metadata
     if isinstance(group, str):
         group = ConsumerGroupMetadata(group)
@@ -53,7 +53,8 @@ def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
         raise ValueError("group_metadata has no group_id: set group_id on the consumer")
     if group.generation_id > 0 and not group.member_id:
         raise ValueError(
-            f"group_metadata has generation_id={group.generation_id}, but no member_id"
+            f"group_metadata has generation_id={group.generation_id}, but no member_id. Pass the"
+            " result of consumer.group_metadata()"
         )
     return group.group_id, group.generation_id, group.member_id, group.group_instance_id
 

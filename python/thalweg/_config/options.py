@@ -156,7 +156,7 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
     )
 
 
-_RUST_IO = "thalweg's native core reads and writes the sockets, not Python"
+_RUST_IO = "it has no effect, because thalweg's native core reads and writes the sockets"
 _METRICS = "the client records all metrics. Read them with metrics()"
 _NO_METRICS = "this client has no metrics"
 _LIBRARY = "the Kerberos library decides when to get new tickets"
@@ -229,8 +229,8 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "How long a connection may be idle. After that the client closes it. At least 1000. -1:"
-        " no limit.",
+        "How long a connection may be idle. After that the client closes it. It must be longer than"
+        " request_timeout_ms. The client treats a value below 1000 as 1000. -1: no limit.",
         low=-1,
         differs="In Kafka's admin client, it is 300000. In thalweg, all clients have the same"
         " default, as in kafka-python.",
@@ -361,7 +361,7 @@ _METADATA: tuple[Option, ...] = (
         300000,
         "pca",
         "How long the client waits for metadata. After that it starts again from bootstrap_servers"
-        " (KIP-1102). At least 1000.",
+        " (KIP-1102). The client treats a value below 1000 as 1000.",
     ),
     _flag(
         "allow_auto_create_topics",
@@ -374,7 +374,7 @@ _METADATA: tuple[Option, ...] = (
         "advertised_hosts_allowed",
         "pca",
         "Hosts that brokers may advertise. A list of patterns, or a str with commas, such as"
-        " '*.example.com,10.0.*': a * stands for any characters. None: any host. The client refuses"
+        " '*.example.com,10.0.*': a * matches any characters. None: any host. The client refuses"
         " to connect to other hosts, except those in bootstrap_servers.",
         kafka=None,
     ),
@@ -715,8 +715,8 @@ _KERBEROS: tuple[Option, ...] = (
     _text(
         "sasl_kerberos_principal",
         "pca",
-        "Kerberos principal of the client. None: the first one in the keytab, or that of the ticket"
-        " cache.",
+        "Kerberos principal of the client. None: the first one in the keytab, or the principal of"
+        " the ticket cache.",
         kafka=None,
         aliases=("sasl.kerberos.principal",),
     ),
@@ -833,7 +833,7 @@ _OIDC: tuple[Option, ...] = (
         "none",
         ("none", "azure_imds", "aws_iam"),
         "pca",
-        "Cloud that gives tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. The client"
+        "Cloud that issues tokens to its machines. 'azure_imds': Azure. 'aws_iam': AWS. The client"
         " then needs no secret. sasl_oauthbearer_config says which token to request.",
         kafka=None,
         core=False,
@@ -841,8 +841,9 @@ _OIDC: tuple[Option, ...] = (
     _text(
         "sasl_oauthbearer_jwt_retriever_class",
         "pca",
-        "Name of a Java class. The client accepts the names of Kafka's four classes, and does the"
-        " same as these classes.",
+        "Name of a Java class. The client accepts DefaultJwtRetriever, JwtBearerJwtRetriever,"
+        " ClientCredentialsJwtRetriever and FileJwtRetriever, with or without their package, and"
+        " does the same as these classes.",
         core=False,
     ),
     _choice(
@@ -917,8 +918,8 @@ _OIDC: tuple[Option, ...] = (
         "sasl_oauthbearer_assertion_claim_nbf_seconds",
         60,
         "pca",
-        "Tolerance for clocks that differ, in seconds. An assertion is valid from this long before"
-        " its creation.",
+        "Tolerance for clocks that differ, in seconds. An assertion is valid from this many"
+        " seconds before the client creates it.",
         high=3600,
         core=False,
     ),
@@ -1031,19 +1032,22 @@ _PROVIDERS: tuple[Option, ...] = (
     _text(
         "config_providers_env_class",
         "pca",
-        "Name of Kafka's class for the provider 'env'. The client accepts only this name.",
+        "Name of Kafka's class for the provider 'env'. The client accepts only"
+        " org.apache.kafka.common.config.provider.EnvVarConfigProvider.",
         core=False,
     ),
     _text(
         "config_providers_file_class",
         "pca",
-        "Name of Kafka's class for the provider 'file'. The client accepts only this name.",
+        "Name of Kafka's class for the provider 'file'. The client accepts only"
+        " org.apache.kafka.common.config.provider.FileConfigProvider.",
         core=False,
     ),
     _text(
         "config_providers_dir_class",
         "pca",
-        "Name of Kafka's class for the provider 'dir'. The client accepts only this name.",
+        "Name of Kafka's class for the provider 'dir'. The client accepts only"
+        " org.apache.kafka.common.config.provider.DirectoryConfigProvider.",
         core=False,
     ),
 )
@@ -1138,8 +1142,8 @@ _SENDING: tuple[Option, ...] = (
         "partitioner_availability_timeout_ms",
         0,
         "p",
-        "How long the partitioner waits for a slow broker. If a broker accepts no batch for this"
-        " time, records without a key go to the partitions of other brokers. 0: they never do.",
+        "How long a broker may accept no batch. After that it counts as slow: records without a key"
+        " go to the partitions of other brokers. 0: no broker counts as slow.",
     ),
 )
 
@@ -1431,7 +1435,7 @@ _GROUP: tuple[Option, ...] = (
         "session_timeout_ms",
         45000,
         "c",
-        "Longest time between two heartbeats. After that the group removes the member.",
+        "Longest time between two heartbeats. After that the coordinator removes the member.",
         high=INT32_MAX,
         core=False,
     ),
@@ -1668,14 +1672,14 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "URL of a proxy.",
         kafka=None,
-        refused="proxies are not supported yet",
+        refused="the client does not support proxies yet. Remove the option",
     ),
     _object(
         "socks5_proxy",
         "pca",
         "URL of a SOCKS5 proxy.",
         kafka=None,
-        refused="proxies are not supported yet",
+        refused="the client does not support proxies yet. Remove the option",
     ),
     *(
         _object(name, "pca", "Java's validation of tokens.", ignored=_VALIDATION)

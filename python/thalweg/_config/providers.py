@@ -103,7 +103,9 @@ def _readers(own: Mapping[str, Any], found: Findings) -> dict[str, _Reader]:
     for name in _listed("config_providers", own, found):
         if name not in _CLASSES:
             hint = did_you_mean(name, _CLASSES)
-            found.problem(f"config_providers names {name!r}{hint}: it may name env, file and dir")
+            found.problem(
+                f"config_providers names {name!r}{hint}. Use one or more of env, file and dir"
+            )
             continue
         kind = own.get(f"config_providers_{name}_class")
         if kind is not None and kind != _PACKAGE + _CLASSES[name]:

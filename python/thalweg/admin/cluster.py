@@ -135,7 +135,10 @@ class ClusterRequests(PartitionRequests):
             raise TypeError("feature_updates must be {feature: level or (type, level)}")
         version = self._client.negotiate("UpdateFeatures", "controller")
         if validate_only and version < 1:
-            raise IncompatibleBrokerVersion("validate_only needs UpdateFeatures 1 (Kafka 3.3)")
+            raise IncompatibleBrokerVersion(
+                "validate_only needs UpdateFeatures 1 (Kafka 3.3). Omit validate_only, or upgrade"
+                " the brokers"
+            )
         updates = []
         for feature, given in feature_updates.items():
             kind, level = given if isinstance(given, tuple) else (UpdateFeatureType.UPGRADE, given)

@@ -312,7 +312,8 @@ class ConfigRequests(Requests):
         if kinds and self._client.negotiate("ListConfigResources") < _TYPES_VERSION:
             if kinds != [ConfigResourceType.CLIENT_METRICS]:
                 raise IncompatibleBrokerVersion(
-                    "listing resources by type needs ListConfigResources 1 (Kafka 4.1)"
+                    "listing resources by type needs ListConfigResources 1 (Kafka 4.1). Ask only"
+                    " for CLIENT_METRICS, or upgrade the brokers"
                 )
             kinds = []
         response = self._call(

@@ -47,7 +47,7 @@ class GroupOffsetRequests(PartitionRequests):
         if not isinstance(group_specs, Mapping):
             group_specs = dict.fromkeys(group_specs)
         if not group_specs:
-            raise ValueError("Empty group_specs!")
+            raise ValueError("Empty group_specs: name at least one group")
         found = {}
         for group_id, partitions in group_specs.items():
             response = self._call(

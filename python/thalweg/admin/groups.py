@@ -292,7 +292,8 @@ class GroupRequests(GroupOffsetRequests):
     ) -> type[BrokerResponseError]:
         if member.group_instance_id is not None or not member.member_id:
             raise IncompatibleBrokerVersion(
-                "removing static members needs LeaveGroup 3 (Kafka 2.4)"
+                "removing static members needs LeaveGroup 3 (Kafka 2.4). Stop the member and wait"
+                " for its session timeout, or upgrade the brokers"
             )
         body = {"GroupId": group_id, "MemberId": member.member_id}
         response = self._call(

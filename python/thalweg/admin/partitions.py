@@ -110,7 +110,9 @@ class PartitionRequests(Requests):
                     wanted.discard(where)
         if wanted:
             names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(wanted))
-            raise UnknownTopicOrPartitionError(f"The following partitions are not known: {names}")
+            raise UnknownTopicOrPartitionError(
+                f"The following partitions do not exist: {names}. Check the topics and numbers"
+            )
         return found
 
     def _by_leader(
@@ -134,7 +136,13 @@ class PartitionRequests(Requests):
                 moved |= theirs if leader < 0 else ask(leader, sorted(theirs))
             if moved and (node is not None or time.monotonic() + backoff > deadline):
                 names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(moved))
-                raise NotLeaderForPartitionError(f"no leader found in time for {names}")
+                raise NotLeaderForPartitionError(
+                    f"the leader of {names} was not found within the time limit. Call again, or"
+                    " raise timeout_ms"
+                    if node is None
+                    else f"node {node} is not the leader of {names}. Omit partition_leader_id, or"
+                    " name the leader"
+                )
             pending = moved
             if pending:
                 time.sleep(backoff)

@@ -29,7 +29,7 @@ class DelegationToken:
     Attributes:
         token_id: The ID, which is the user name of a login.
         hmac: The HMAC in Base64, which is the password of a login.
-        owner: The principal as which clients with the token act, such as "User:alice".
+        owner: The principal that clients with the token act as, such as "User:alice".
         requester: The principal that created the token. Before Kafka 3.3: the owner.
         renewers: The principals that may renew and expire the token, in addition to the owner.
             None in the result of `create_delegation_token`, because the response omits them.
@@ -58,7 +58,7 @@ class DelegationToken:
             sasl_mechanism: A mechanism that the listener of the brokers offers.
 
         Raises:
-            ValueError: If the mechanism is not SCRAM. Brokers accept tokens with no other one.
+            ValueError: If the mechanism is not SCRAM. Brokers accept tokens only with SCRAM.
         """
         if sasl_mechanism not in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             raise ValueError(
@@ -133,7 +133,7 @@ class TokenRequests(Requests):
     certificate, and for a client that has logged in with a token. It raises
     DelegationTokenAuthDisabledError if the brokers have no `delegation.token.secret.key`.
 
-    A broker learns of a change from its controller a moment later.
+    A broker gets each change from the controller after a short delay.
     """
 
     def create_delegation_token(
@@ -142,14 +142,16 @@ class TokenRequests(Requests):
         """Creates a token (CreateDelegationToken).
 
         Args:
-            owner: The principal as which clients with the token act. None: the user of this client.
-                Another owner needs the right CREATE_TOKENS on the user (Kafka 3.3 and newer).
+            owner: The principal that clients with the token act as. None: the user of this client.
+                To name another owner, this client needs the permission CREATE_TOKENS on that user
+                (Kafka 3.3 and newer).
             renewers: The principals that may renew and expire the token: ["User:alice"].
             max_lifetime_ms: The time until the token expires at the latest. -1: the brokers'
                 `delegation.token.max.lifetime.ms`, which is also the maximum.
 
         Raises:
-            DelegationTokenAuthorizationFailedError: If the right for another owner is missing.
+            DelegationTokenAuthorizationFailedError: If this client has no permission to create
+                tokens for another owner.
             IllegalArgumentError: If a principal has no type.
             InvalidPrincipalTypeError: If a renewer is not a user.
         """
@@ -231,7 +233,7 @@ class TokenRequests(Requests):
         """Returns tokens with their HMACs (DescribeDelegationToken).
 
         The result has the tokens that the user of this client owns or may renew, and those that it
-        has the right to see: DESCRIBE on the token, or DESCRIBE_TOKENS on the owner.
+        has the permission to see: DESCRIBE on the token, or DESCRIBE_TOKENS on the owner.
 
         Args:
             owners: Only tokens of which one of these principals is the owner or a renewer. None:

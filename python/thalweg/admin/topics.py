@@ -78,7 +78,7 @@ def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
     else:
         found += [each if isinstance(each, NewTopic) else _named(each) for each in new_topics]
     if not found:
-        raise ValueError(f"No valid topics found in new_topics: {new_topics}")
+        raise ValueError(f"No valid topics found in new_topics: {new_topics}. Name at least one")
     return [
         {
             "Name": topic.name,
@@ -235,7 +235,10 @@ class TopicRequests(Requests):
             if not pending:
                 return
             if time.monotonic() >= deadline:
-                raise KafkaTimeoutError(f"Topics not ready after {timeout_ms} ms: {pending}")
+                raise KafkaTimeoutError(
+                    f"Topics not ready after {timeout_ms} ms: {pending}. Call again, or raise"
+                    " timeout_ms"
+                )
             time.sleep(_POLL_SECONDS)
 
     def delete_topics(

@@ -80,7 +80,9 @@ class UserScramCredentialUpsertion:
         self.user = user
         self.mechanism = ScramMechanism.build_from(mechanism)
         if self.mechanism is ScramMechanism.UNKNOWN:
-            raise IllegalArgumentError("SCRAM mechanism must not be UNKNOWN")
+            raise IllegalArgumentError(
+                "the SCRAM mechanism must not be UNKNOWN: use SCRAM_SHA_256 or SCRAM_SHA_512"
+            )
         encoded = _password_given(password)
         given = self.DEFAULT_ITERATIONS if iterations is None else iterations
         self.iterations = int_given(given, "iterations", 1, _ITERATIONS_MAX)
@@ -145,7 +147,8 @@ class UserRequests(Requests):
         """Sets and deletes credentials (AlterUserScramCredentials).
 
         Returns:
-            {user: None, or the error's message}. A message about rights names the missing right.
+            {user: None, or the error's message}. A message about permissions names the
+            missing permission.
 
         Raises:
             IllegalArgumentError: If an element is neither a deletion nor an upsertion.
@@ -237,9 +240,11 @@ class UserRequests(Requests):
             entity: Who the quotas are for: {"user": name}, {"client-id": name}, both of them, or
                 {"ip": address}. A name of None is the default of all names.
             quotas: {quota: value}. None removes a quota. For users and clients:
-                `producer_byte_rate`, `consumer_byte_rate`, `request_percentage` and
-                `controller_mutation_rate`. For addresses: `connection_creation_rate`.
-            validate_only: Whether only to check.
+                `producer_byte_rate` and `consumer_byte_rate` (bytes per second),
+                `request_percentage` (percent of the time of a broker's thread) and
+                `controller_mutation_rate` (created and deleted partitions per second). For
+                addresses: `connection_creation_rate` (connections per second).
+            validate_only: True only checks the request and changes nothing.
 
         Raises:
             InvalidRequestError: If the brokers do not accept the entity, a quota or a value.

@@ -132,7 +132,12 @@ class ConsumerOffsets:
         self._consumer._pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Returns records of paused partitions again."""
+        """Resumes paused partitions: later calls return their records again.
+
+        Raises:
+            TypeError: If an argument is not a TopicPartition.
+            IllegalStateError: If a partition is not assigned.
+        """
         self._consumer._resume_partitions(partitions_named(partitions))
 
     def paused(self) -> set[TopicPartition]:
@@ -222,7 +227,7 @@ class ConsumerOffsets:
         return consuming.times_of(await self._calls._list_offsets(targets, self._limit()))
 
     async def topics(self) -> set[str]:
-        """Asks the cluster for the names of all topics that this client may see.
+        """Returns the names of all topics that this client may see. Requests them from a broker.
 
         Raises:
             KafkaTimeoutError: After default_api_timeout_ms.
@@ -295,7 +300,7 @@ class ConsumerOffsets:
     async def committed(
         self, partition: TopicPartition, metadata: bool = False
     ) -> int | OffsetAndMetadata | None:
-        """Asks the coordinator for the group's committed offset of a partition.
+        """Returns the group's committed offset of a partition. Requests it from the coordinator.
 
         Args:
             partition: Any TopicPartition.
@@ -326,17 +331,20 @@ class ConsumerOffsets:
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
-            raise IllegalStateError("this client was started in another event loop")
+            raise IllegalStateError(
+                "this client was started in another event loop. Call it in the loop in which"
+                " start() ran"
+            )
 
     def _check_running(self) -> None:
         """Raises unless the consumer runs; for calls that ask for records or change the topics."""
         self._check_open()
         if self._stopping is not None:
-            raise ConsumerStoppedError("the consumer was stopped")
+            raise ConsumerStoppedError("the consumer was stopped. Create a new one")
 
     def _check_open(self) -> None:
         """Raises unless started and not ended; for calls that a listener may make during `stop`."""
         if self._ended:
-            raise ConsumerStoppedError("the consumer was stopped")
+            raise ConsumerStoppedError("the consumer was stopped. Create a new one")
         if not self._started:
             raise IllegalStateError("the consumer was not started: await its start() first")

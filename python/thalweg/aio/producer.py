@@ -227,7 +227,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     def set_sasl_credentials(self, username: str, password: "str | Secret") -> None:
         """Changes the user name and the password of PLAIN or SCRAM for the next authentication.
 
-        Connections that exist stay. It raises the same errors as that of `KafkaProducer`.
+        Open connections stay open. Raises the same errors as
+        `KafkaProducer.set_sasl_credentials`.
         """
         password = hidden(revealed(password))
         self.config.set_credentials(

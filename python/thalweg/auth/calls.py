@@ -36,7 +36,7 @@ class Calls:
             name: The name of the provider's function, for messages.
             call: Returns what the provider returns.
             extensions: The provider's own `extensions`, if it has such a method.
-            loop: Where the coroutines of the provider run. None: in a loop of its own.
+            loop: Where the coroutines of the provider run. None: in a separate loop.
         """
         self.name = escaped(name)
         self._call = call

@@ -23,7 +23,7 @@ class Reply(Protocol):
 
 
 class PasswordSource:
-    """Calls a function in threads of its own, each time that the client needs the password."""
+    """Calls a function in separate threads, each time that the client needs the password."""
 
     def __init__(self, function: Callable[[], Any], option: str = "sasl_plain_password") -> None:
         """Takes a function that returns a str, or an object with `reveal()`.

@@ -51,7 +51,7 @@ class AbstractTokenProvider(ABC):
 
 
 class TokenSource:
-    """Calls a provider in threads of its own: in one, unless calls hang."""
+    """Calls a provider in separate threads: in one, unless calls hang."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class TokenSource:
             provider: An object with a method `token`, or a function of one argument.
             config: The argument of the function: the option sasl_oauthbearer_config. A function
                 returns the argument of each call.
-            loop: Where the coroutines of the provider run. None: in a loop of its own.
+            loop: Where the coroutines of the provider run. None: in a separate loop.
         """
         method = getattr(provider, "token", None)
         if callable(method):

@@ -28,7 +28,7 @@ class Reply(Protocol):
 
 
 class Workers:
-    """Calls one function in threads of its own: in one, unless calls hang."""
+    """Calls one function in separate threads: in one, unless calls hang."""
 
     def __init__(
         self,

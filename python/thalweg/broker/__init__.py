@@ -205,7 +205,7 @@ class EmbeddedBroker(Access):
 
     @property
     def ports(self) -> list[int]:
-        """The port of each node. IllegalStateError before start()."""
+        """The port of each node. Raises IllegalStateError before start()."""
         return self._native.ports
 
     @property

@@ -18,7 +18,7 @@ __all__ = ["Access"]
 
 
 class Access:
-    """What clients of an EmbeddedBroker need, and what changes their rights while it runs."""
+    """Gives clients of an EmbeddedBroker what they need, and changes their permissions."""
 
     _security: Security
     _native: _core.EmbeddedBroker
@@ -29,7 +29,7 @@ class Access:
 
     @property
     def bootstrap_servers(self) -> str:
-        """'host:port' of all nodes, separated by commas. IllegalStateError before start()."""
+        """'host:port' of all nodes, with commas. Raises IllegalStateError before start()."""
         # A forked child's clients can reach the parent's broker.
         if self._started is not None and self._pid != os.getpid():
             return self._started[0]
@@ -69,8 +69,8 @@ class Access:
     def ca_pem(self) -> str | None:
         """The certificate of the broker's own authority, as PEM.
 
-        None: the broker does not use TLS, or has other certificates. IllegalStateError before
-        start().
+        None: the broker does not use TLS, or has other certificates. Raises IllegalStateError
+        before start().
         """
         if self._started is not None and self._pid != os.getpid():
             return self._started[1]

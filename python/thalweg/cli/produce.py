@@ -109,6 +109,6 @@ class _Failures:
             are_called.wait(_CALLBACKS_LIMIT_S)
         if self.count > 1:
             print(
-                f"thalweg produce: {self.count} records were not written; the first error is above",
+                f"thalweg produce: {self.count} records were not written. The first error is above",
                 file=sys.stderr,
             )

@@ -144,7 +144,12 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         self._pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Returns records of paused partitions again."""
+        """Resumes paused partitions: later calls return their records again.
+
+        Raises:
+            TypeError: If an argument is not a TopicPartition.
+            IllegalStateError: If a partition is not assigned.
+        """
         self._resume_partitions(partitions_named(partitions))
 
     def highwater(self, partition: TopicPartition) -> int | None:
@@ -211,7 +216,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return consuming.times_of(self._list_offsets(targets, self._limit(timeout_ms)))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Asks the cluster for the names of all topics that this client may see.
+        """Returns the names of all topics that this client may see. Requests them from a broker.
 
         Raises:
             KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
@@ -220,7 +225,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return consuming.visible_topics(response, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Returns the partition IDs of a topic. Asks the cluster if they are not known yet.
+        """Returns the partition IDs of a topic. Requests them if the client does not have them yet.
 
         Returns:
             The IDs. The set is empty if the topic does not exist.
@@ -358,7 +363,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> int | OffsetAndMetadata | None:
-        """Asks the coordinator for the group's committed offset of a partition.
+        """Returns the group's committed offset of a partition. Requests it from the coordinator.
 
         Args:
             partition: Any TopicPartition.

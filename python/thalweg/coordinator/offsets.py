@@ -132,7 +132,9 @@ def fetched(response: Mapping[str, Any], partitions: Iterable[tuple[str, int]] =
     """
     part = response["Groups"][0] if response.get("Groups") else response
     if part.get("ErrorCode", 0) != NoError.errno:
-        raise for_code(part["ErrorCode"])()
+        kind = for_code(part["ErrorCode"])
+        group = f" of group {part['GroupId']!r}" if "GroupId" in part else ""
+        raise kind(f"fetching the committed offsets{group}: {kind.description}")
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {
         TopicPartition(*each): None for each in partitions
     }

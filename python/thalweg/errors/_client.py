@@ -149,7 +149,7 @@ class NoBrokersAvailable(KafkaTimeoutError):
 class NoCredentialsError(RetriableError, SaslAuthenticationFailedError):
     """The client has nothing to log in with: no token, no password, or no Kerberos ticket.
 
-    A token provider or password function raised, did not answer, or returned a wrong value. Then
+    A token provider or password function raised, did not return, or returned a wrong value. Then
     the `__cause__` is what it raised. Or the Kerberos library got no ticket. The client tries again
     when it next authenticates, so a later call can succeed.
     """
@@ -196,7 +196,7 @@ class LogTruncationError(KafkaError):
         *args: object,
         offsets: Mapping[Any, int] | None = None,
     ) -> None:
-        """Takes the offsets to seek to, a message if you want your own, and the positions."""
+        """Takes the offsets to seek to, an optional message, and the positions."""
         self.divergent_offsets = divergent_offsets
         self.offsets = dict(offsets or {})
         super().__init__(*args or (f"Detected truncated partitions: {divergent_offsets}",))
@@ -251,6 +251,7 @@ class BatchSendError(KafkaError):
     Attributes:
         errors: [(row, exception)], in the order of the rows.
         metadata: BatchMetadata of all rows. Rows that were not written have the offset -1.
+        possibly_written: Whether one of the errors has it.
     """
 
     def __init__(
@@ -259,9 +260,12 @@ class BatchSendError(KafkaError):
         errors: Sequence[tuple[int, BaseException]] = (),
         metadata: Any = None,
     ) -> None:
-        """Takes a message if you want your own, the errors, and the metadata."""
+        """Takes an optional message, the errors, and the metadata."""
         self.errors = list(errors)
         self.metadata = metadata
+        self.possibly_written = any(
+            getattr(each, "possibly_written", False) for _, each in self.errors
+        )
         if not args and self.errors:
             row, first = self.errors[0]
             args = (f"{len(self.errors)} rows were not written, the first is row {row}: {first}",)

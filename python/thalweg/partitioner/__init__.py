@@ -70,7 +70,9 @@ def _partitions(topic: str, cluster: "ClusterMetadata") -> tuple[list[int], list
     """Returns all partitions, and those with a leader, both sorted."""
     known = cluster.partitions_for_topic(topic)
     if not known:
-        raise ValueError(f"Topic {topic} not found in ClusterMetadata")
+        raise ValueError(
+            f"Topic {topic} not found in ClusterMetadata: check its name, or create it"
+        )
     return sorted(known), sorted(cluster.available_partitions_for_topic(topic) or ())
 
 
@@ -92,7 +94,7 @@ class DefaultPartitioner(Partitioner):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """Raises ValueError if the topic is not in the cluster's metadata."""
+        """Returns the partition. Raises ValueError if the metadata does not have the topic."""
         return self(serialized_key, *_partitions(topic, cluster))
 
     def __call__(
@@ -124,7 +126,7 @@ class StickyPartitioner(DefaultPartitioner):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """Raises ValueError if the topic is not in the cluster's metadata."""
+        """Returns the partition. Raises ValueError if the metadata does not have the topic."""
         partitions, available = _partitions(topic, cluster)
         if serialized_key is not None:
             return self(serialized_key, partitions, available)
@@ -163,7 +165,7 @@ class RoundRobinPartitioner(Partitioner):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """Raises ValueError if the topic is not in the cluster's metadata."""
+        """Returns the partition. Raises ValueError if the metadata does not have the topic."""
         partitions, available = _partitions(topic, cluster)
         pool = available or partitions
         turn = next(self._counters.setdefault(topic, itertools.count()))
@@ -185,7 +187,7 @@ class ConsistentRandomPartitioner(Partitioner):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """Raises ValueError if the topic is not in the cluster's metadata."""
+        """Returns the partition. Raises ValueError if the metadata does not have the topic."""
         partitions, available = _partitions(topic, cluster)
         if not serialized_key:
             return random.choice(available or partitions)

@@ -288,9 +288,12 @@ def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
         error = for_code(topic["ErrorCode"])
         if error is not NoError and error is not UnknownTopicOrPartitionError:
             advice = (
-                " Grant the permission DESCRIBE." if issubclass(error, AuthorizationError) else ""
+                " Grant the permission DESCRIBE" if issubclass(error, AuthorizationError) else ""
             )
-            raise error(f"The brokers do not describe topic '{topic['Name']}'.{advice}")
+            raise error(
+                f"The brokers refuse to describe topic '{topic['Name']}':"
+                f" {error.description or error.__name__}{advice}"
+            )
         found.update((topic["Name"], each["PartitionIndex"]) for each in topic["Partitions"])
     return found
 

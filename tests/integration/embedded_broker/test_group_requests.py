@@ -310,8 +310,8 @@ def test_responses_for_clients_that_are_gone_are_dropped(
     submit(coordinator.client(), "LeaveGroup", Members=[{"MemberId": "m"}])
     (event,) = coordinator.events()
     clients.close()
-    response = coordinator.native.respond
-    wait_until(lambda: not response(event[1], {}), what="the connection's end")
+    respond = coordinator.native.respond
+    wait_until(lambda: not respond(event[1], {}), what="the connection's end")
 
 
 def test_a_node_that_stops_takes_its_waiting_requests_along(

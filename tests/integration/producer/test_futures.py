@@ -58,6 +58,23 @@ def test_a_timeout_that_is_not_a_number_is_refused(clients: Clients, embedded: B
     assert sent.get(float("inf")).offset == 0
 
 
+def test_a_record_is_possibly_written_when_a_wait_for_it_times_out(
+    start_embedded: Any, clients: Clients
+) -> None:
+    broker = start_embedded()
+    producer = clients.producer(broker)
+    producer.send("t", b"first").get(20)
+    with broker.faults.on("Produce").then_delay(1_500):
+        one = producer.send("t", b"second")
+        many = producer.send_many("t", [b"third", b"fourth"])
+        for future in (one, many):
+            with pytest.raises(KafkaTimeoutError, match=r"call get\(\) again") as caught:
+                future.get(timeout=0.1)
+            assert caught.value.possibly_written
+        assert one.get(20).offset == 1
+        assert list(many.get(20).offsets) == [2, 3]
+
+
 def test_what_cannot_be_called_is_refused_at_once(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("uncallable")
     producer = clients.producer(broker)

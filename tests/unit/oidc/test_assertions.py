@@ -219,7 +219,7 @@ def test_a_wrong_template_is_named(idp, tmp_path, text):
 def test_a_file_that_is_not_a_small_text_is_refused(idp, tmp_path):
     place = tmp_path / "key.pem"
     place.write_bytes(b"\xff\xfe")
-    with pytest.raises(OidcError, match="not a text in UTF-8"):
+    with pytest.raises(OidcError, match="not UTF-8 text"):
         tokens(idp.token_url, **assertions(private_key=str(place))).token()
     with place.open("wb") as file:
         os.truncate(file.fileno(), 1 << 31)

@@ -128,7 +128,7 @@ impl FaultBuilder {
         self.then(FaultAction::Silence)
     }
 
-    /// See [`FaultAction::BadServerSignature`]. The API does not matter, and a topic neither.
+    /// See [`FaultAction::BadServerSignature`]. The API and the topic do not matter.
     pub fn bad_server_signature(self) -> FaultId {
         self.then(FaultAction::BadServerSignature)
     }

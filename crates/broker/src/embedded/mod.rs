@@ -37,8 +37,9 @@ pub struct EmbeddedBroker {
     host: String,
     /// Of all nodes, in the order of their ids.
     addresses: Vec<SocketAddr>,
-    /// The addresses of stopped nodes, which they are to find again. A free port could go to
-    /// another program, or to a client that connects to it: to itself, then.
+    /// The ports of stopped nodes. They stay bound, so that a node gets its old address when it
+    /// starts again. Otherwise, another program could take the port, or a client that connects to
+    /// it could get it as its own port, and connect to itself.
     reserved: Mutex<BTreeMap<i32, BoundPort>>,
     core: SharedCore,
     server: Server,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! JoinGroup, SyncGroup, ... --hand_over--> GroupEvents --poll_group_events--> coordinator
-//! connection <--poll_wait-- responses <--respond_to_group_request-------------------'  |
+//! connection <--poll_wait-- responses <--respond_to_group_request---------------'  |
 //! Heartbeat, OffsetCommit, ... --look at--> GroupTable <--publish_group------------'
 //! tick: sessions that are over -----------> GroupEvents
 //! ```

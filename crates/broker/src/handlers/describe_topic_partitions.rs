@@ -106,7 +106,7 @@ fn describe(
         }
     };
     let partitions = topic.partitions.iter().enumerate().skip(first).take(max);
-    let response = DescribeTopicPartitionsResponseTopic {
+    let described = DescribeTopicPartitionsResponseTopic {
         error_code: 0,
         topic_id: topic.id,
         is_internal: topic.is_internal(),
@@ -121,7 +121,7 @@ fn describe(
         name: Some(name),
     };
     let next = (topic.partitions.len() > first + max).then_some((first + max) as i32);
-    (response, next)
+    (described, next)
 }
 
 fn partition(

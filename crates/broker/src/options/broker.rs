@@ -76,7 +76,7 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("thalweg.authentication.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "10000"),
     // Ours: the limit on the size of all records in memory together. 0 means no limit.
     ("thalweg.memory.max.bytes", Kind::LONG, "4294967296"),
-    // Ours: while as many clients of a node have not logged in yet, it accepts no other ones.
+    // Ours: the maximum number of connections of a node whose clients have not logged in.
     ("thalweg.unauthenticated.connections.max", Kind::Int { min: 1, max: 1_000_000 }, "1024"),
     // Ours: a feature that Kafka keeps in its metadata. 2: each transaction has its own epoch
     // (KIP-890).

@@ -6,7 +6,7 @@
 //! needs.rs     what a client must be allowed to do. authorization.rs: asks the ACLs
 //! operations.rs   what is allowed without ACLs
 //! subject.rs   the topics of a request, to match it with faults
-//! response.rs    the result, and its bytes
+//! response.rs  the result, and its bytes
 //! wait.rs      a request whose response has to wait. waiters.rs: those that wait for a partition
 //! ```
 

@@ -75,7 +75,7 @@ impl ReplyTo {
         }
     }
 
-    /// The delay slows down who tries passwords. As in Kafka, it does not block anything else.
+    /// The delay slows down a client that tries passwords. As in Kafka, it blocks nothing else.
     pub(crate) fn last<M: Message>(&self, message: &M, delay: Duration, now: Instant) -> Outcome {
         match self.message(message, now) {
             Outcome::Response(response) => Outcome::Response(Response {

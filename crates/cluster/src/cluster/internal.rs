@@ -166,7 +166,7 @@ impl Cluster {
         }
         self.requests
             .succeeded(outcome.changed, outcome.incomplete, now);
-        self.shared.note_answered(query.responses);
+        self.shared.note_answered(query.settles_up_to);
         self.forget_fatal();
         self.install(Arc::new(outcome.snapshot));
     }

@@ -104,7 +104,7 @@ impl Cluster {
         let known = self
             .metadata
             .topic(name)
-            .is_some_and(|topic| topic.missing_responses == 0);
+            .is_some_and(|topic| topic.omitted_count == 0);
         if !known {
             validate_topic_name(name)?;
         }

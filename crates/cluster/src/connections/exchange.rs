@@ -58,13 +58,13 @@ impl Connections {
         let Some(&key) = self.keys.get(&conn) else {
             return;
         };
-        match self.respond(key, frame, now) {
+        match self.take_response(key, frame, now) {
             Ok(completed) => self.completed.push_back(completed),
             Err(error) => self.close(key, error, now),
         }
     }
 
-    fn respond(
+    fn take_response(
         &mut self,
         key: Key,
         frame: Bytes,

@@ -18,7 +18,7 @@ use crate::request::NodeId;
 
 /// A known topic survives fewer than this many responses that omit it (a restarting broker omits
 /// topics).
-const MISSING_RESPONSES_MAX: u32 = 3;
+const OMITTED_COUNT_MAX: u32 = 3;
 
 /// Which topics a response covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,11 +118,9 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
     let lost =
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION == error || ErrorCode::UNKNOWN_TOPIC_ID == error;
     match known {
-        Some(topic)
-            if error.is_retriable() && topic.missing_responses + 1 < MISSING_RESPONSES_MAX =>
-        {
+        Some(topic) if error.is_retriable() && topic.omitted_count + 1 < OMITTED_COUNT_MAX => {
             let mut topic = Topic::clone(topic);
-            topic.missing_responses += u32::from(lost);
+            topic.omitted_count += u32::from(lost);
             insert(new, known, topic);
         }
         Some(topic) => {
@@ -205,7 +203,7 @@ fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -
         id,
         is_internal: told.is_internal,
         partitions,
-        missing_responses: 0,
+        omitted_count: 0,
     }
 }
 

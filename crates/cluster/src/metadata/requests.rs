@@ -21,7 +21,7 @@ pub(crate) struct MetadataQuery {
     /// `None` means all topics that exist.
     pub(crate) topics: Option<Vec<Str>>,
     /// The response settles the numbered refreshes of other threads up to this number.
-    pub(crate) responses: u64,
+    pub(crate) settles_up_to: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -199,14 +199,14 @@ impl Requests {
             MetadataQuery {
                 scope: MergeScope::Full,
                 topics,
-                responses: self.asked,
+                settles_up_to: self.asked,
             }
         } else {
             let topics = std::mem::take(&mut self.new_topics).into_iter().collect();
             MetadataQuery {
                 scope: MergeScope::Partial,
                 topics: Some(topics),
-                responses: 0,
+                settles_up_to: 0,
             }
         };
         self.want(now);

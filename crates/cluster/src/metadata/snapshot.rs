@@ -46,7 +46,7 @@ pub struct Topic {
     pub partitions: Vec<Partition>,
     /// How many responses in a row have omitted the topic. A restarting broker reports less than it
     /// should, so the topic stays for a few such responses.
-    pub missing_responses: u32,
+    pub omitted_count: u32,
 }
 
 impl Topic {

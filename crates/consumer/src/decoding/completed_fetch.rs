@@ -46,7 +46,7 @@ impl From<RecordsError> for Fault {
     }
 }
 
-/// A batch of a fetch, or a gap of batches without records.
+/// A fetched batch, or a run of adjacent batches without records (`Skipped`).
 #[derive(Debug)]
 pub(crate) enum FetchedBatch {
     Ready(ReadyBatch),
@@ -318,7 +318,7 @@ impl CompletedFetch {
         self.frame = Arc::new(memory.charge(0));
     }
 
-    /// Moves over batches without records.
+    /// Moves the position past the batches without records.
     pub(crate) fn pass_skipped(&mut self) {
         while let Some(FetchedBatch::Skipped { to }) = self.batches.front() {
             let mut at = FetchPosition {

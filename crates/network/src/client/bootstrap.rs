@@ -62,8 +62,8 @@ impl Operation for Bootstrap {
             }
         }
         let ask = || Question::new(self.view.with_cluster(|cluster, _| no_brokers(cluster)));
-        let response = self.causes.get_or_insert_with(ask).poll(waker)?;
-        let (Ok(error) | Err(error)) = response;
+        let outcome = self.causes.get_or_insert_with(ask).poll(waker)?;
+        let (Ok(error) | Err(error)) = outcome;
         Some(Err(error))
     }
 

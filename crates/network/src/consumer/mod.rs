@@ -131,7 +131,7 @@ impl ConsumerClient {
         self.heartbeats.join(&self.client, request, plan)
     }
 
-    /// Stops the heartbeats and the watch. A heartbeat in flight may still bring good news.
+    /// Stops the heartbeats and the watch. A heartbeat in flight may still get a good response.
     pub fn stop_heartbeats(&self) {
         self.heartbeats.stop(&self.client);
     }

@@ -7,7 +7,7 @@
 //!   start, stop ───────────── calls, by generation ────────▶ HeartbeatManager ──▶ coordinator
 //!   join ────────────────── its response ──▶ Admissions ───▶   │
 //!   poll: enter ... return ──▶ PollWatch (one atomic) ─────▶   │ Schedule: when the next is due
-//!   take_notable ◀──────────── Notable ◀───────────────────────┘ ResponseFields: what it means
+//!   take_notable ◀──────────── Notable ◀───────────────────────┘ ResponseFields: their meaning
 //! ```
 //!
 //! This module knows when to send the requests it was given, and which responses say nothing new.

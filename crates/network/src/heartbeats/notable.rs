@@ -2,9 +2,9 @@
 //! expiry.
 //!
 //! Orders go to the I/O thread as calls. So responses may still arrive for heartbeats that Python
-//! has replaced or stopped meanwhile. Each order starts a new generation. Of an old generation good
-//! responses are passed on, because the broker reports an assignment only once. So are lost ones,
-//! because the lost response may have had an assignment. The refusal of an old epoch is not passed on.
+//! has replaced or stopped meanwhile. Each order starts a new generation. From an old generation,
+//! good responses are passed on, because the broker reports an assignment only once. Lost ones are
+//! passed on, too, because the lost response may have had an assignment. Refusals are dropped.
 //!
 //! A generation ends at once, before the I/O thread learns of the new order: that thread asks here
 //! before it sends, under the same lock. So the caller that gives an order learns whether a
@@ -21,7 +21,8 @@ use thalweg_protocol::dynamic::Value;
 use super::response::ResponseFields;
 use crate::error::ClientError;
 
-/// An application that does not poll hears of the newest only, and of the newest assignment.
+/// The maximum number of outcomes that are kept for an application that does not poll. The newest
+/// assignment is kept in any case.
 const NOTABLE_MAX: usize = 16;
 
 /// The response, or why there is none.
@@ -35,7 +36,7 @@ pub struct HeartbeatNews {
     pub is_current: bool,
 }
 
-/// Wakes a waiting poll, to have it look after its coordinator's affairs.
+/// Wakes a waiting poll, so that it does the coordinator's work.
 #[derive(Debug, Clone)]
 pub(crate) struct Reentry {
     count: Arc<AtomicU64>,

@@ -76,7 +76,7 @@ impl<S: RecordSource> BulkSend<S> {
                 ..
             } => {
                 if partition.is_some_and(i32::is_negative) {
-                    // No metadata can have it, so it says nothing about the other rows.
+                    // No topic has a negative partition, so this error says nothing about other rows.
                     self.refuse_row(partition, partitions);
                     return false;
                 }

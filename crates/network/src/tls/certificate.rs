@@ -81,7 +81,7 @@ impl<'a> Certificate<'a> {
         info.element().ok()
     }
 
-    /// Returns when the certificate begins and ends to be valid, as `2026-11-27 18:00:00 UTC`.
+    /// Returns the start and the end of the certificate's validity, as `2026-11-27 18:00:00 UTC`.
     pub(super) fn validity(&self) -> (String, String) {
         (time(self.validity.0), time(self.validity.1))
     }

@@ -6,7 +6,7 @@ use super::certificate::{Certificate, distinguished_name};
 use super::pkcs12::{self, StorePasswords};
 use super::{ec_keys, is_encrypted, private_key};
 
-/// That of the keys and stores of the tests, with which the fuzzer starts.
+/// The password of the test keys and stores that the fuzzer starts from.
 const PASSWORD: &str = "correct horse";
 
 pub(crate) fn certificate(data: &[u8]) {

@@ -129,7 +129,7 @@ impl Tls {
         if self.is_due() {
             let tls = Arc::clone(self);
             let looking = tokio::task::spawn_blocking(move || tls.look());
-            // It continues without this connection, which may have less time than that.
+            // The blocking thread continues even if this connection stops waiting for it.
             let _ = tokio::time::timeout(WAIT_MAX, looking).await;
         }
         Arc::clone(&locked(&self.loaded))
@@ -184,7 +184,7 @@ impl Tls {
     }
 }
 
-/// A look at the files. Its end lets others look, also if it panics.
+/// Marks that a thread checks the files. Dropping it, even in a panic, lets another thread check.
 struct Looking<'a>(&'a Mutex<State>);
 
 impl Drop for Looking<'_> {
@@ -212,7 +212,7 @@ impl State {
 fn supplied(source: &PasswordSource) -> Result<Secret, String> {
     let deadline = Instant::now() + PASSWORD_MAX;
     match source.wait(deadline, &mut || false) {
-        Ok(response) => response.map_err(|error| error.to_string()),
+        Ok(supplied) => supplied.map_err(|error| error.to_string()),
         Err(_) => Err(format!(
             "the function returned no password within {} s",
             PASSWORD_MAX.as_secs()

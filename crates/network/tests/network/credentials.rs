@@ -185,7 +185,7 @@ async fn a_client_without_a_password_has_no_credentials_to_change() {
     assert!(!format!("{error:?}").contains("hunter2"));
 }
 
-/// Responds with "wrong" first, then with "old".
+/// Supplies the password "wrong" first, then "old".
 #[derive(Default)]
 struct Counting(AtomicUsize);
 

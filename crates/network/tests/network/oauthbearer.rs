@@ -106,21 +106,21 @@ enum Says {
     Closes,
 }
 
-fn broker(response: impl Fn(&[u8]) -> Says + Send + Sync + 'static) -> Broker {
+fn broker(respond: impl Fn(&[u8]) -> Says + Send + Sync + 'static) -> Broker {
     Broker::start(move |got| match got.key {
         ApiKey::SASL_HANDSHAKE => {
             let request: SaslHandshakeRequest = got.decode();
             assert_eq!(&*request.mechanism, "OAUTHBEARER");
             got.respond(&SaslHandshakeResponse::default())
         }
-        ApiKey::SASL_AUTHENTICATE => authenticate(got, &response),
+        ApiKey::SASL_AUTHENTICATE => authenticate(got, &respond),
         _ => Reaction::Usual,
     })
 }
 
-fn authenticate(got: &Got, response: &dyn Fn(&[u8]) -> Says) -> Reaction {
+fn authenticate(got: &Got, respond: &dyn Fn(&[u8]) -> Says) -> Reaction {
     let request: SaslAuthenticateRequest = got.decode();
-    match response(&request.auth_bytes) {
+    match respond(&request.auth_bytes) {
         Says::Bytes(bytes) => got.respond(&SaslAuthenticateResponse {
             auth_bytes: Bytes::from(bytes),
             ..SaslAuthenticateResponse::default()

@@ -26,7 +26,7 @@ fn panic_in(view: &ClientView) {
     drop(view.with_cluster(|_, _| panic!("a bug of ours")));
 }
 
-/// Responds with metadata, but nothing that a client could wait for.
+/// Responds to every request except Heartbeat, so a client waits for that one.
 fn mute() -> Broker {
     Broker::start(|got| match got.key {
         thalweg_protocol::ApiKey::HEARTBEAT => Reaction::Silence,

@@ -1,5 +1,5 @@
-//! Ends a sender: everything that is not done fails once, and the sender accepts nothing more. Or ends
-//! what is queued for one topic.
+//! Ends a sender: everything that is not done fails once, and the sender accepts nothing more. Also
+//! fails what is queued for a single topic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

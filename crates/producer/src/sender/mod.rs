@@ -75,7 +75,7 @@ pub struct Sender {
     idle: Idle,
     /// The topic of vacant entries of `partitions`.
     no_topic: Arc<TopicEntry>,
-    /// Slots with batches that are not done.
+    /// Indexes of partitions with batches that are not done.
     active: BTreeSet<usize>,
     nodes: Nodes,
     timers: Timers,

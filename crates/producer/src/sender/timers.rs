@@ -15,7 +15,7 @@ use crate::sender::partition::SenderPartition;
 pub(crate) enum Reason {
     /// Its linger or a backoff ends, which is soon.
     Due,
-    /// Its oldest batch expires, which is late, and later with each batch that is done.
+    /// Its oldest batch expires. This is far ahead, and moves further with each finished batch.
     Expiry,
 }
 

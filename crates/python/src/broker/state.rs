@@ -57,11 +57,11 @@ impl Shared {
         py: Python<'_>,
         question: impl FnOnce(&RunningBroker) -> Result<T, BrokerError> + Send,
     ) -> PyResult<T> {
-        let response = self.with_state(py, |state| match state {
+        let outcome = self.with_state(py, |state| match state {
             State::Running(core) => Some(question(core)),
             State::New | State::Closed => None,
         })?;
-        match response {
+        match outcome {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => Err(broker_error(py, &error)),
             None => Err(errors::raise(

@@ -186,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// Forgets the controller, so that the next request to it first asks who it is.
+    /// Forgets the controller. The client looks it up before the next request to it.
     fn forget_controller(&self) {
         self.view().forget_controller();
     }

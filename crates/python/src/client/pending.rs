@@ -71,7 +71,7 @@ impl PendingRequest {
     }
 
     /// Returns the wait for the response.
-    pub(crate) fn response(&self, timeout_ms: Option<f64>) -> ResponseWait {
+    pub(crate) fn response_wait(&self, timeout_ms: Option<f64>) -> ResponseWait {
         ResponseWait {
             pending: Arc::clone(&self.0),
             deadline: gil::deadline_ms(timeout_ms),
@@ -141,10 +141,10 @@ impl PendingRequest {
         py: Python<'py>,
         timeout_ms: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut response = self.response(timeout_ms);
-        run(py, &mut response)?;
+        let mut wait = self.response_wait(timeout_ms);
+        run(py, &mut wait)?;
         // Long responses are read in the background, see `coordinator/driver/_waits.py`.
-        values::to_py_in_background(py, response.known(py)?)
+        values::to_py_in_background(py, wait.known(py)?)
     }
 
     /// Calls `f(self)` on the callback thread when the response or an error has arrived.

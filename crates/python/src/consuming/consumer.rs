@@ -251,23 +251,25 @@ impl Consumer {
     }
 
     /// Returns the high watermark as of the last fetch, or None before the first fetch.
+    ///
+    /// Raises `IllegalStateError` if the partition is not assigned.
     fn highwater(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         of_partition(py, self.core(py)?, partition, Partitions::high_watermark)
     }
 
     /// Returns the offset before which every transaction has ended, as of the last fetch.
     ///
-    /// None before the first fetch, and with brokers that have no transactions.
+    /// Returns None before the first fetch, and with brokers that have no transactions. Raises
+    /// `IllegalStateError` if the partition is not assigned.
     fn last_stable_offset(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
-        of_partition(
-            py,
-            self.core(py)?,
-            partition,
-            Partitions::last_stable_offset,
-        )
+        let offset = Partitions::last_stable_offset;
+        of_partition(py, self.core(py)?, partition, offset)
     }
 
     /// Returns the time of the last fetch response for the partition, in Unix ms.
+    ///
+    /// Returns None before the first fetch. Raises `IllegalStateError` if the partition is not
+    /// assigned.
     fn last_poll_timestamp(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let fetched_at = of_partition(py, self.core(py)?, partition, Partitions::fetched_at)?;
         Ok(fetched_at.map(|at| now_ms() - at.elapsed().as_millis() as i64))
@@ -275,7 +277,8 @@ impl Consumer {
 
     /// Returns the number of offsets between the position and the end, as of the last fetch.
     ///
-    /// With `read_committed` the end is the last stable offset. None before the first fetch.
+    /// With `read_committed` the end is the last stable offset. Returns None before the first
+    /// fetch. Raises `IllegalStateError` if the partition is not assigned.
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let core = self.core(py)?;
         let isolation = core.consumer().config().isolation_level;
@@ -452,7 +455,7 @@ impl Consumer {
         run(py, &mut self.core(py)?.client.view().is_connected())
     }
 
-    /// Returns {group: {name: value}} under Kafka's names, also of a closed consumer.
+    /// Returns {group: {name: value}} under Kafka's names, even of a closed consumer.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         // This does not use `core`, because the last metrics of a closed consumer are still
         // useful.

@@ -153,7 +153,7 @@ impl RangeReader {
         }))))
     }
 
-    /// Begins to read other ranges. What was not read of the last ones is dropped.
+    /// Starts to read other ranges, and drops unread batches of the earlier ones.
     #[pyo3(signature = (
         ranges, *, columns = None, fail_on_data_loss = true, batch_rows = 65536,
         batch_bytes = 16_777_216, timeout_ms = 120_000.0

@@ -242,7 +242,7 @@ impl ConsumerRecord {
         Ok(dict)
     }
 
-    /// Returns a record with other values of these fields.
+    /// Returns a copy of the record with new values for these fields.
     ///
     /// Raises a `ValueError` that names an unknown field.
     #[pyo3(signature = (**kwargs))]

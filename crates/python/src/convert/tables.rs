@@ -9,7 +9,7 @@ use crate::convert::capsules;
 
 /// Consumed records as Arrow columns. It is immutable.
 ///
-/// You can export it several times without a copy. The columns, also of an empty table: topic
+/// You can export it several times without a copy. The columns, even of an empty table: topic
 /// string, partition int32, offset int64, timestamp timestamp[ms, UTC], `timestamp_type` int32,
 /// `leader_epoch` int32, key binary, value binary, headers
 /// `list<struct<key: string, value: binary>>`. key, value and headers may be null.

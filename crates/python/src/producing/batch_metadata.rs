@@ -99,8 +99,9 @@ impl BatchMetadata {
         Ok(dict)
     }
 
-    /// The offset of each row, as int64 (format 'q'). -1: not written, or unknown as acks=0.
+    /// The offset of each row, as int64 (format 'q').
     ///
+    /// -1: the row was not written, or its offset is unknown because of acks=0.
     /// It is created on first access.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

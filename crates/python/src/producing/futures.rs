@@ -57,8 +57,14 @@ pub(crate) fn get<'py, A: Awaited + Sync>(
         let done = gil::wait(py, deadline, |waker| future.poll_done(waker).then_some(()))?;
         if done.is_none() {
             let seconds = timeout.unwrap_or_default();
-            let text = format!("not acknowledged within the {seconds} seconds of this get()");
-            return Err(errors::raise(py, "KafkaTimeoutError", &text));
+            let text = format!(
+                "not acknowledged within the {seconds} seconds of this get(). The client continues to \
+                 send: call get() again to keep waiting"
+            );
+            let fields = PyDict::new(py);
+            fields.set_item("possibly_written", true)?;
+            let made = errors::instance_with(py, "KafkaTimeoutError", &text, &fields);
+            return Err(errors::raised(made));
         }
     }
     future.outcome(py)?.map_err(PyErr::from_value)
@@ -333,8 +339,9 @@ impl FutureRecordMetadata {
 impl FutureRecordMetadata {
     /// Waits for the result, at most `timeout` seconds. None means no limit.
     ///
-    /// Raises the error of the record, or `KafkaTimeoutError` after the timeout. The record may
-    /// still be written then: call `get` again to keep waiting.
+    /// Raises the error of the record, or `KafkaTimeoutError` after the timeout, with
+    /// `possibly_written`: the client continues to send the record. Call `get` again to keep
+    /// waiting.
     #[pyo3(signature = (timeout = None))]
     fn get<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         with_state!(self, future => get(py, future, timeout))

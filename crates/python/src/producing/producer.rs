@@ -128,7 +128,8 @@ impl Producer {
 
     /// Sends a list of records in one call, and returns a future of their `BatchMetadata`.
     ///
-    /// Each argument is a sequence as long as `values`; partition may also be one number for all.
+    /// Each argument is a sequence of the same length as `values`. `partition` may also be one
+    /// number for all rows.
     /// If rows are not written, the future raises a `BatchSendError` with the error of each row
     /// (docs/columns.md).
     ///
@@ -163,9 +164,9 @@ impl Producer {
     /// `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
     /// rows, in place of the column. See docs/columns.md.
     ///
-    /// `data` has `__arrow_c_stream__` or `__arrow_c_array__`. A `ValueError` names the column that
-    /// is not known. A timestamp before 1970 or a negative partition raises it, too. Raises
-    /// `IllegalStateError` if a Python serializer is set.
+    /// `data` has `__arrow_c_stream__` or `__arrow_c_array__`. Raises `ValueError` for an unknown
+    /// column, whose name is in the message, a timestamp before 1970 or a negative partition.
+    /// Raises `IllegalStateError` if a Python serializer is set.
     #[pyo3(signature = (topic, data, partition = None))]
     fn send_arrow<'py>(
         &self,
@@ -267,7 +268,7 @@ impl Producer {
         run(py, &mut self.core(py)?.view().is_connected())
     }
 
-    /// Returns {group: {name: value}} under Kafka's names, also of a closed producer.
+    /// Returns {group: {name: value}} under Kafka's names, even of a closed producer.
     ///
     /// For example ('producer-metrics', 'record-send-total'). The name of a group for one node or
     /// topic ends in '.node-1' or in the topic's name.

@@ -21,8 +21,8 @@ use crate::world::lanes::{Lanes, topic_name};
 /// Limit of the virtual time for sending and reading.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(3600);
 
-/// A consumer that receives nothing for this long has everything. It is longer than giving up a
-/// silent broker takes.
+/// A consumer that receives nothing for this long has received everything. A client gives up a
+/// silent broker sooner.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// Waits until an operation is over. No timer ends it at its deadline.

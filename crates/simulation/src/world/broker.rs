@@ -223,7 +223,7 @@ impl Broker {
                     ..
                 } = &mut *inner;
                 let fate = faults.draw(random);
-                *disturbances += u64::from(fate != Fate::Response);
+                *disturbances += u64::from(fate != Fate::Respond);
                 fate
             };
             if fate == Fate::LoseRequest {

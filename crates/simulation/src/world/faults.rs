@@ -109,14 +109,14 @@ impl FaultPlan {
             () if silence => Fate::Silence,
             () if one_way => Fate::OneWay,
             () if delay => Fate::Delay(by),
-            () => Fate::Response,
+            () => Fate::Respond,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    Response,
+    Respond,
     LoseRequest,
     LoseResponse,
     CutResponse,

@@ -23,7 +23,7 @@ def read_text(path: str, name: str) -> str | Failure:
             return Failure(f"{name}: {path} is larger than {_BYTES_MAX} bytes")
         return data.decode()
     except UnicodeDecodeError:
-        reason = "it is not a text in UTF-8"
+        reason = "it is not UTF-8 text"
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
     return Failure(f"{name}: {path} cannot be read: {reason}")

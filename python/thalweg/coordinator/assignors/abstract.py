@@ -69,7 +69,7 @@ class AbstractPartitionAssignor(ABC):
 
         Args:
             cluster: It has the methods `partitions_for_topic`, `topics` and `replica_racks`.
-            members: All members, also this one.
+            members: All members, including this one.
 
         Returns:
             {member ID: its assignment}. A member that is not in it gets no partitions. The

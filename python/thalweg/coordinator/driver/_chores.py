@@ -308,10 +308,10 @@ async def heard(told: Awaitable[object]) -> None:
     try:
         await told
     except Exception:
-        log.exception("a rebalance listener raised")
+        log.exception("a rebalance listener raised. The rebalance continues")
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         # A task that the listener has cancelled and awaited, not the listener's own.
-        log.exception("a rebalance listener raised")
+        log.exception("a rebalance listener raised. The rebalance continues")

@@ -117,7 +117,10 @@ class OffsetRequests:
     def group_id(self) -> str:
         """Returns the group's id. Raises IllegalStateError if the consumer has no group."""
         if self._group_id is None:
-            raise IllegalStateError("Requires group_id")
+            raise IllegalStateError(
+                "Requires group_id: set it to the name of a consumer group, because commits and"
+                " committed offsets belong to a group"
+            )
         return self._group_id
 
     def fetch(self, partitions: Collection[TopicPartition]) -> Request[ResponseBody | wire.Fetched]:

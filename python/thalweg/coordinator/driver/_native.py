@@ -83,7 +83,7 @@ class CoreClient(Protocol):
         """Returns the metadata as of now."""
 
     def explained(self, text: str, api: str, code: int, resource: str) -> str:
-        """Returns the text of an error, with the right to grant if the code is about rights."""
+        """Returns the text of an error, with the permission to grant if one is missing."""
 
 
 class ConsumerCore(Protocol):

@@ -215,11 +215,11 @@ def commit_write(options: SinkOptions, messages: Sequence[Any]) -> None:
 
 def _in_part(options: SinkOptions) -> str:
     return (
-        "The brokers did not confirm the commit of the write in time, so the rows of some of its"
-        " tasks may be visible, and those of others not. The driver tries again to commit them,"
-        " and logs a warning if it succeeds: do not repeat the write then. Otherwise the"
-        " transactions whose IDs begin with"
-        f" {delivery_of(options).prefix!r} tell which tasks are committed"
+        "The brokers did not confirm the commit of the write in time. The rows of some tasks may"
+        " be visible, and the rows of other tasks not. The driver tries again to commit them, and"
+        " logs a warning if it succeeds. In that case, do not repeat the write. Otherwise, look at"
+        f" the states of the transactions whose IDs begin with {delivery_of(options).prefix!r}:"
+        " they show which tasks are committed"
     )
 
 

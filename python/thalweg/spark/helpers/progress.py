@@ -55,7 +55,7 @@ class Progress:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Reports the progress of every source with Kafka's offsets, also of Spark's own connector.
+    """Reports the progress of every source with Kafka's offsets, including Spark's own.
 
     spark.streams.addListener(ProgressListener(lambda progress: print(progress.total_lag)))
     """

@@ -46,7 +46,7 @@ fn without_a_coordinator_groups_are_not_served() {
 }
 
 #[test]
-fn a_request_reaches_the_coordinator_and_its_response_whoever_waits() {
+fn a_request_reaches_the_coordinator_and_its_response_the_waiting_connection() {
     let mut bench = served();
     assert!(bench.events().is_empty());
     bench.pass(Duration::from_millis(1500));
@@ -402,7 +402,7 @@ fn descriptions_of_consumer_groups_are_too() {
 }
 
 #[test]
-fn a_response_that_is_none_becomes_an_error() {
+fn an_undecodable_response_becomes_an_error() {
     let mut bench = served();
     let request = DescribeGroupsRequest {
         groups: vec!["g".into()],

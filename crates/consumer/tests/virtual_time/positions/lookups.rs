@@ -11,7 +11,7 @@ use crate::positions::ten;
 use crate::world::{World, config, noop, tp};
 
 #[test]
-fn lookups_respond_in_the_order_asked_and_over_several_leaders() {
+fn lookups_return_offsets_in_the_order_asked_and_over_several_leaders() {
     let mut broker = Broker::new(&[1, 2]);
     broker.create("t", 2, 1);
     broker.log("t", 1).leader = 2;

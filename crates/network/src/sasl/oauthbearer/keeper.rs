@@ -243,7 +243,7 @@ impl Keeper {
 
     fn keep(&mut self, token: Arc<Token>) {
         let now = clock::now();
-        // The broker decides whether a token has expired, so that one goes out, too.
+        // Even an expired token is sent: the broker decides whether it has expired.
         for waiting in self.waiting.drain(..) {
             let token = Arc::clone(&token);
             let _ = waiting.send(Ok(SuppliedToken {

@@ -157,7 +157,7 @@ fn extensions_that_would_change_the_message_are_refused() {
 }
 
 #[test]
-fn whatever_a_broker_responds_is_a_refusal() {
+fn any_response_of_a_broker_is_a_refusal() {
     let status = |message: &[u8]| Refusal::parse(message).to_string();
     assert_eq!(status(br#"{"status":"invalid_token"}"#), "invalid_token");
     assert_eq!(

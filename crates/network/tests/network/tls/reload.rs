@@ -159,10 +159,10 @@ async fn a_password_is_asked_for_again_when_the_key_has_changed() {
     setting.prepared = config
         .prepare(&mut |source| {
             let soon = std::time::Instant::now() + Duration::from_secs(10);
-            let response = source
+            let supplied = source
                 .wait(soon, &mut || false)
-                .expect("it responds at once");
-            response.map_err(|error| error.to_string())
+                .expect("the function returns at once");
+            supplied.map_err(|error| error.to_string())
         })
         .expect("the password is right");
     // The broker of this setting would refuse the certificate.

@@ -182,7 +182,7 @@ fn a_broker_that_is_silent_is_given_up_after_the_request_timeout() {
 }
 
 #[test]
-fn a_response_without_the_partition_or_without_sense_is_no_response() {
+fn a_response_that_lacks_the_partition_or_is_unreadable_counts_as_lost() {
     for reaction in [Reaction::Forget, Reaction::Garbage] {
         let mut world = World::ready(config(), 1, 1);
         world.script([reaction]);

@@ -240,7 +240,7 @@ fn a_leader_that_has_lost_the_producer_gets_what_the_old_one_left_unanswered_fir
         .collect();
     assert_eq!(offset(&silent), 1);
     assert_eq!(behind.iter().map(offset).collect::<Vec<_>>(), [2, 3, 4]);
-    // What the old leader responds afterwards changes nothing.
+    // The late response of the old leader changes nothing.
     world.brokers.release();
     world.advance(Duration::from_secs(60));
     assert_eq!(world.values(0), ["0", "1", "2", "3", "4"]);

@@ -35,7 +35,7 @@ use crate::convert::tables::RecordTable;
 use crate::interpreter::gil;
 use crate::operation::{PyOperation, is_over};
 
-use operations::{Listing, Opening, Responding, Stopping};
+use operations::{AwaitingResponse, Listing, Opening, Stopping};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
@@ -166,7 +166,10 @@ impl AsyncConsumer {
         request: &Bound<'_, PendingRequest>,
         timeout_ms: Option<f64>,
     ) -> ConsumerCoroutine {
-        self.coroutine(py, Responding(request.get().response(timeout_ms)))
+        self.coroutine(
+            py,
+            AwaitingResponse(request.get().response_wait(timeout_ms)),
+        )
     }
 
     /// Closes the connections within `timeout` seconds.

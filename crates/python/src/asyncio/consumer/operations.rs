@@ -60,9 +60,9 @@ impl PyOperation for Listing {
 }
 
 /// Waits for the response to a request.
-pub(super) struct Responding(pub(super) ResponseWait);
+pub(super) struct AwaitingResponse(pub(super) ResponseWait);
 
-impl PyOperation for Responding {
+impl PyOperation for AwaitingResponse {
     type Output = Py<PyAny>;
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
