@@ -249,6 +249,12 @@ def _names(client: Client) -> dict[str, Option]:
     return found
 
 
+def option_name(client: Client, name: str) -> str:
+    """Returns the canonical name of an option that has several. An unknown name stays."""
+    row = _names(client).get(name)
+    return name if row is None else row.name
+
+
 def unknown_option(client: Client, name: str) -> str | None:
     """Returns why a name is not an option of a client, with the nearest name. None if it is."""
     return None if name in _names(client) else _unknown(client, name)

@@ -51,7 +51,7 @@ def count(number):
 
 def filtered(number):
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    read = spark.read.format("thalweg").options(**kafka, pushFilters="true")
+    read = spark.read.format("thalweg").options(**kafka, pushFilters="one-query")
     parts = [
         read.option("subscribe", f"{topic}-{number}").load().where(f"partition = {partition}")
         for partition in range(2)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from thalweg.config import IgnoredOptionWarning
+from thalweg.spark.offset_reader import consumer_config
 from thalweg.spark.offset_specs import EARLIEST, LATEST, Mode, OffsetSpec
 from thalweg.spark.option_names import READ, WRITE
 from thalweg.spark.options import parse_sink, parse_source
@@ -30,6 +31,24 @@ def test_defaults_are_the_connectors() -> None:
     assert source(includeHeaders="true").columns[-1] == "headers"
     assert batch.max_offsets_per_trigger is None
     assert batch.poll_timeout_ms == 120_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kafka.fetch.message.max.bytes", "100000"), ("kafka.max_partition_fetch_bytes", "100000")],
+)
+def test_another_name_of_an_option_replaces_the_default(name: str, value: str) -> None:
+    config = parse_source({**BASE, "subscribe": "t", name: value}, "batch").client_config
+    assert [each for each in config if "max" in each] == [name.removeprefix("kafka.")]
+
+
+@pytest.mark.parametrize("name", ["allow.auto.create.topics", "allow_auto_create_topics"])
+def test_the_source_creates_no_topic_under_any_name_of_the_option(name: str) -> None:
+    given = {**BASE, "subscribe": "t", f"kafka.{name}": "true"}
+    config = consumer_config(parse_source(given, "batch"))
+    assert {each: config[each] for each in config if each.startswith("allow")} == {
+        "allow.auto.create.topics": False
+    }
 
 
 def test_topics_of_subscribe_are_trimmed() -> None:

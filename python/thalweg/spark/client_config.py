@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from thalweg._config.concealment import concealed
 from thalweg._config.secret import Secret
-from thalweg.config import InsecureConnectionWarning, unknown_option
+from thalweg.config import Client, InsecureConnectionWarning, option_name, unknown_option
 
 # The default of spark.redaction.regex in Spark 4.
 _SPARK_HIDES: Final = r"(?i)secret|password|token|access[.]?key|credential"
@@ -27,6 +27,13 @@ class ClientConfig(dict[str, Any]):
 
     def __repr__(self) -> str:
         return repr(concealed(self))
+
+    def without(self, client: Client, others: Iterable[str]) -> ClientConfig:
+        """Returns the options of a client, except those that `others` name, under any name."""
+        names = {option_name(client, name) for name in others}
+        return ClientConfig(
+            {name: self[name] for name in self if option_name(client, name) not in names}
+        )
 
     def of_admin(self) -> ClientConfig:
         """Returns those options that an admin client also has."""

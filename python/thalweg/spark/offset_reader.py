@@ -117,7 +117,7 @@ class OffsetReader:
             option: The name of the option without its suffix: ``"starting"`` or ``"ending"``.
 
         Returns:
-            An offset for each of ``partitions``.
+            An offset for each of ``partitions`` that still exists.
 
         Raises:
             ValueError: If offsets by partition do not cover the partitions. Or if a starting
@@ -143,7 +143,9 @@ class OffsetReader:
         _check_cover(offsets, partitions, f"{option}Offsets")
         earliest = self.earliest(tp for tp, at in offsets.items() if at == EARLIEST)
         latest = self.latest(tp for tp, at in offsets.items() if at == LATEST)
-        return {**offsets, **earliest, **latest}
+        # The words of partitions that were deleted since are not offsets.
+        known = {tp: at for tp, at in offsets.items() if at >= 0}
+        return {**known, **earliest, **latest}
 
     def at_time(self, partitions: Iterable[Partition], timestamp_ms: int) -> Offsets:
         """Returns the offset of the first record that is not older than a time.
@@ -266,15 +268,13 @@ def unknown_topic(topic: str) -> UnknownTopicOrPartitionError:
 
 def consumer_config(options: SourceOptions) -> ClientConfig:
     """Returns the consumer's options: the user's ``kafka.*`` options and those of the source."""
-    return with_local_files(
-        {
-            **options.client_config,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "none",
-            "allow.auto.create.topics": False,
-        },
-        options.driver_files,
-    )
+    fixed = {
+        "enable.auto.commit": False,
+        "auto.offset.reset": "none",
+        "allow.auto.create.topics": False,
+    }
+    given = options.client_config.without("c", fixed)
+    return with_local_files({**given, **fixed}, options.driver_files)
 
 
 def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:

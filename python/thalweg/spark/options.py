@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from thalweg._version import __version__
-from thalweg.config import IgnoredOptionWarning
+from thalweg.config import Client, IgnoredOptionWarning
 from thalweg.spark.client_config import ClientConfig, warn_of_visible_secrets
 from thalweg.spark.exactly_once.delivery import ExactlyOnce, parse_delivery
 from thalweg.spark.offset_specs import Mode, OffsetSpec, parse_specs
@@ -207,11 +207,11 @@ def _refuse_unsupported(given: Mapping[str, str], refused: Mapping[str, str]) ->
 
 
 def _client_config(
-    given: Mapping[str, str], client: str, defaults: Mapping[str, str]
+    given: Mapping[str, str], client: Literal["consumer", "producer"], defaults: Mapping[str, str]
 ) -> ClientConfig:
     config = {key[6:]: value for key, value in given.items() if key.startswith("kafka.")}
-    named = {key.replace("_", ".") for key in config}
-    config = {key: value for key, value in defaults.items() if key not in named} | config
+    letter: Client = "c" if client == "consumer" else "p"
+    config = ClientConfig(defaults).without(letter, config) | config
     if not config.get("bootstrap.servers", "").strip():
         raise ValueError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
@@ -260,7 +260,14 @@ def _group(given: Mapping[str, str], mode: Mode, starting: OffsetSpec) -> str | 
 
 
 def _push_filters(given: Mapping[str, str], mode: Mode) -> bool:
-    chosen = _boolean(given, "pushFilters", default=False)
+    word = given.get("pushfilters", "false").strip().lower()
+    if word not in ("false", "one-query"):
+        raise ValueError(
+            f"Option 'pushFilters' must be false or one-query, got '{word}'. Spark applies the"
+            " filters of one query to every query and every branch of a query that uses the same"
+            " load(). So with one-query, call load() again for each of them"
+        )
+    chosen = word == "one-query"
     if chosen and mode == "stream":
         warnings.warn(
             "pushFilters is ignored in streams: Spark passes the filters of batches only",

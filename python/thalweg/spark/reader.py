@@ -17,7 +17,8 @@ from thalweg.spark import data_loss
 from thalweg.spark.clients import READERS
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader, consumer_config
-from thalweg.spark.offsets import Offsets
+from thalweg.spark.offset_specs import LATEST
+from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import SourceOptions, check_version
 from thalweg.spark.ranges import tasks
 from thalweg.spark.workers import settle
@@ -63,6 +64,8 @@ class BatchReader(DataSourceReader):
         Raises:
             ValueError: If the given offsets do not cover the partitions, or a start offset is
                 greater than the end offset.
+            DataLossError: If partitions were deleted while their offsets were looked up, or a group
+                has committed an offset that the log does not have, and ``failOnDataLoss`` is true.
             KafkaError: If no broker responds.
         """
         options = self._options
@@ -71,7 +74,7 @@ class BatchReader(DataSourceReader):
             partitions = offsets.partitions()
             start = offsets.resolve(options.starting, partitions, "starting")
             end = offsets.resolve(options.ending, partitions, "ending")
-            _check_order(start, end)
+            start, end = self._checked(partitions, start, end)
             start, end = self._narrowed(offsets, start, end)
         finally:
             offsets.close()
@@ -90,6 +93,34 @@ class BatchReader(DataSourceReader):
         if partition is None or partition.value is None:
             return iter(())
         return read_ranges(self._options, partition.value)
+
+    def _checked(
+        self, partitions: set[Partition], start: Offsets, end: Offsets
+    ) -> tuple[Offsets, Offsets]:
+        options = self._options
+        deleted = sorted(partitions - (start.keys() & end.keys()))
+        if deleted:
+            data_loss.report(
+                fail=options.fail_on_data_loss,
+                kind="PARTITIONS_DELETED",
+                detail=f"Deleted: {', '.join(f'{t}-{p}' for t, p in deleted)}.",
+            )
+            start = {tp: at for tp, at in start.items() if tp in end}
+        if options.starting.of_group and options.ending.everywhere == LATEST:
+            # The topic was created again since the group has committed.
+            for tp, at in sorted(start.items()):
+                if at > end[tp]:
+                    data_loss.report(
+                        fail=options.fail_on_data_loss,
+                        kind="PARTITION_OFFSET_CHANGED",
+                        detail=(
+                            f"The group has committed offset {at} of {tp[0]}-{tp[1]}, but the log"
+                            f" ends at {end[tp]}."
+                        ),
+                    )
+            start = {tp: min(at, end[tp]) for tp, at in start.items()}
+        _check_order(start, end)
+        return start, end
 
     def _narrowed(
         self, reader: OffsetReader, start: Offsets, end: Offsets

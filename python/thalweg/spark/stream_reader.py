@@ -60,6 +60,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned: Offsets | None = None
         self._seen: Offsets | None = None
         self._gone: set[str] = set()  # the topics about whose deletion it has warned
+        self._absent: set[str] = set()  # topics of the start that the last trigger did not find
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
 
@@ -75,6 +76,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._initial = self._offsets.resolve(
                     self._options.starting, partitions, "starting"
                 )
+                if self._target is not None and _is_behind(self._target, self._initial):
+                    # Records came after `prepareForTriggerAvailableNow`, and the start is latest.
+                    self._target = self._latest()
             except (KafkaError, ValueError) as error:
                 self._failure = error
                 return {_FAILED: str(error)}
@@ -116,9 +120,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._given(start)
         latest = self._known(begin)
         if begin != self._initial:
-            # Spark asks for the next batch as soon as this one is complete. It calls `commit` only
-            # one batch later, and never for the last. Brokers refuse offsets of deleted topics.
-            self._offsets.commit({tp: at for tp, at in begin.items() if tp[0] not in self._gone})
+            # Spark plans the next batch when this one is complete and a trigger comes. It calls
+            # `commit` only one batch later, and never for the last. Brokers refuse offsets of
+            # deleted topics.
+            exist = {tp for tp in latest if tp[0] not in self._gone}
+            self._offsets.commit({tp: at for tp, at in begin.items() if tp in exist})
         end = self._limited(begin, latest, limit)
         if not end or end == begin:
             return start
@@ -209,6 +215,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target is not None:
                 self._target = latest
         self._check_topics(begin, self._options.strategy.missing(latest))
+        self._absent = {topic for topic, _ in begin} - {topic for topic, _ in latest}
         # A broker may not know a topic for a while. Without its offsets, the query would read it
         # again from its start.
         latest = {**{tp: at for tp, at in begin.items() if tp[0] in self._gone}, **latest}
@@ -223,7 +230,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         them. If such a topic comes back, all its partitions count again.
         """
         missing = self._options.strategy.missing(latest)
-        expected = {tp for tp in begin if tp[0] not in missing}
+        absent = self._absent - {topic for topic, _ in latest}
+        expected = {tp for tp in begin if tp[0] not in missing | absent}
         return missing <= self._gone and expected <= latest.keys()
 
     def _check_topics(self, begin: Offsets, missing: set[str]) -> None:

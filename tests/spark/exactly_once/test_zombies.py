@@ -341,3 +341,18 @@ def test_the_clock_of_the_driver_may_be_wrong(sink: Sink, ahead_s: int) -> None:
         else:
             sink.commit(report)
             sink.sees("row")
+
+
+def test_a_decided_batch_that_has_no_tasks_when_it_is_repeated_is_committed(sink: Sink) -> None:
+    report = sink.write(sink.plan(), "a", batch=0)
+    with (
+        mock.patch.object(driver, "end_all", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        sink.commit(report, batch=0)  # the driver dies after the decision
+    sink.plan()
+    sink.commit(batch=0)
+    sink.sees("a")
+    sink.commit(batch=1)  # it was never decided
+    sink.commit(sink.write(sink.plan(), "b", batch=2), batch=2)
+    sink.sees("a", "b")

@@ -74,6 +74,9 @@ def commit_batch(options: SinkOptions, messages: Sequence[Any], batch: int) -> N
             what is decided.
     """
     reports = [each for each in messages if isinstance(each, Report)]
+    if not reports:
+        _complete_without_tasks(options, batch)
+        return
     attempts = attempts_of(reports)
     is_repeated = any(each.is_repeated for each in reports)
     if not attempts and not is_repeated:
@@ -87,6 +90,15 @@ def commit_batch(options: SinkOptions, messages: Sequence[Any], batch: int) -> N
             driver = decide(cluster, options, driver, Decision(query, batch, attempts))
         end_all(cluster, options, attempts)
         sweep(cluster, options, driver)
+
+
+def _complete_without_tasks(options: SinkOptions, batch: int) -> None:
+    """Commits what is decided of a batch that has no tasks when it is repeated."""
+    with cluster_of(options) as cluster:
+        last = cluster.decision()
+        if last is not None and last.batch == batch:
+            end_all(cluster, options, last.attempts)
+            sweep(cluster, options)
 
 
 def decided_before(

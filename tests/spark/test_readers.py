@@ -1,8 +1,10 @@
-"""The reader of a stream, called as Spark calls it on the driver, without Spark."""
+"""The readers of streams and batches, called as Spark calls them on the driver, without Spark."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -13,19 +15,47 @@ from tests.spark.conftest import Topics
 from tests.support.ports import free_port
 from thalweg.admin import KafkaAdminClient
 from thalweg.errors import NoBrokersAvailable, UnknownTopicOrPartitionError
-from thalweg.spark import stream_reader
+from thalweg.spark import offset_reader, stream_reader
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.options import parse_source
 from thalweg.spark.reader import BatchReader
 from thalweg.spark.stream_reader import StreamReader
-from thalweg.structs import TopicPartition
+from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 
 def reader(topics: Topics, **options: str) -> StreamReader:
     quick = {"fetchOffset.retryIntervalMs": "20"}
     servers = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers}
     return StreamReader(parse_source({**servers, **quick, **options}, "stream"))
+
+
+def batch_reader(topics: Topics, **options: str) -> BatchReader:
+    servers = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers}
+    return BatchReader(parse_source({**servers, **options}, "batch"))
+
+
+def ranges(batch: BatchReader) -> list[tuple[str, int, int]]:
+    found = [each for task in batch.partitions() for each in task.value]
+    return [(each.topic, each.start, each.end) for each in found]
+
+
+@contextmanager
+def deleting(topics: Topics, topic: str, method: str) -> Iterator[None]:
+    """Deletes a topic while its offsets are looked up, before this method of `OffsetReader`."""
+    original: Callable[..., Any] = getattr(OffsetReader, method)
+    is_there = [True]
+
+    def call(self: OffsetReader, *given: Any) -> Any:
+        if is_there and is_there.pop():
+            topics.delete(topic)
+        return original(self, *given)
+
+    with (
+        mock.patch.object(OffsetReader, method, call),
+        mock.patch.object(offset_reader, "_PATIENCE_MS", 500),
+    ):
+        yield
 
 
 def end_of(stream: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
@@ -198,16 +228,59 @@ def test_a_topic_that_is_gone_delays_one_trigger(both: Topics) -> None:
         both.broker.wire.create_topic(gone, 1)
 
 
+def test_triggers_that_wait_do_not_wait_for_a_topic_that_is_gone(both: Topics) -> None:
+    kept, gone = both.create(1, prefix="wait"), both.create(1, prefix="wait")
+    both.send(gone, ["a"])
+    both.send(kept, ["b"])
+    stream, end = without(both, gone, subscribePattern=f"{kept}|{gone}", minOffsetsPerTrigger="10")
+    limit = stream.getDefaultReadLimit()
+    for sleeps in (2, 0, 0):
+        with mock.patch.object(stream_reader, "time") as clock:
+            clock.monotonic.return_value = 1.0
+            stream.latestOffset(end, limit)
+        assert clock.sleep.call_count == sleeps
+    stream.stop()
+
+
+def test_records_that_come_while_a_run_starts_are_no_loss(topics: Topics) -> None:
+    topic = topics.create(1)
+    topics.send(topic, ["a"])
+    stream = reader(topics, subscribe=topic, **{"fetchOffset.numRetries": "1"})
+    stream.prepareForTriggerAvailableNow()
+    topics.send(topic, ["b", "c"])
+    start = stream.initialOffset()
+    end = end_of(stream, start)
+    assert (start[topic], end[topic]) == ({"0": 3}, {"0": 3})
+    assert stream.partitions(start, end) == []
+    stream.stop()
+
+
+def test_a_word_of_a_deleted_topic_is_not_stored_as_an_offset(topics: Topics) -> None:
+    topic = topics.create(1)
+    topics.send(topic, ["a"])
+    options = {"startingOffsets": f'{{"{topic}": "earliest"}}', "failOnDataLoss": "false"}
+    stream = reader(topics, subscribe=topic, **options)
+    with deleting(topics, topic, "earliest"):
+        start = stream.initialOffset()
+    topics.broker.wire.create_topic(topic, 1)
+    topics.send(topic, ["b", "c"])
+    end = end_of(stream, start)
+    (planned,) = stream.partitions(start, end)
+    assert [(each.start, each.end) for each in planned.value] == [(0, 2)]
+    stream.stop()
+
+
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
 def test_the_offsets_of_a_topic_that_is_gone_are_not_committed(
-    both: Topics, caplog: pytest.LogCaptureFixture
+    both: Topics, caplog: pytest.LogCaptureFixture, option: str
 ) -> None:
     kept, gone = both.create(1, prefix="commit"), both.create(1, prefix="commit")
     both.send(gone, ["a"])
     both.send(kept, ["b"])
-    options = {"subscribe": f"{kept},{gone}", "commitGroupId": kept}
-    stream, end = without(both, gone, **options)
+    names = f"{kept},{gone}" if option == "subscribe" else f"{kept}|{gone}"
+    stream, end = without(both, gone, commitGroupId=kept, **{option: names})
     later = end_of(stream, end_of(stream, end))
-    assert later[gone] == end[gone]
+    assert later.get(gone) == (end[gone] if option == "subscribe" else None)
     end_of(stream, later)
     stream.stop()
     assert "could not commit" not in caplog.text
@@ -244,3 +317,50 @@ def test_an_unreachable_cluster_is_tried_once_for_its_timeout() -> None:
     with pytest.raises(NoBrokersAvailable):
         BatchReader(parse_source(options, "batch")).partitions()
     assert time.monotonic() - begin < 2.5, "three times would take more than 3 s"
+
+
+# ---------------------------------------------------------------- batches
+
+
+@pytest.mark.parametrize("starting", ["earliest", '{{"{0}": {{"0": -2}}, "{1}": "earliest"}}'])
+@pytest.mark.parametrize("method", ["earliest", "latest"])
+def test_a_topic_that_is_deleted_between_the_lookups_is_lost(
+    topics: Topics, caplog: pytest.LogCaptureFixture, method: str, starting: str
+) -> None:
+    kept = topics.create(1, prefix="kept")
+    topics.send(kept, ["a", "b"])
+    for fail in ("true", "false"):
+        gone = topics.create(1, prefix="gone")
+        topics.send(gone, ["c"])
+        batch = batch_reader(
+            topics,
+            subscribe=f"{kept},{gone}",
+            startingOffsets=starting.format(kept, gone),
+            failOnDataLoss=fail,
+        )
+        with deleting(topics, gone, method):
+            if fail == "true":
+                with pytest.raises(DataLossError, match=f"PARTITIONS_DELETED.*{gone}-0"):
+                    batch.partitions()
+            else:
+                assert ranges(batch) == [(kept, 0, 2)]
+                assert f"Deleted: {gone}-0" in caplog.text
+
+
+def test_a_group_that_is_ahead_of_a_new_topic_is_data_loss(
+    both: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = both.create(1)
+    both.send(topic, ["a", "b"])
+    with KafkaAdminClient(bootstrap_servers=both.broker.bootstrap_servers) as admin:
+        admin.alter_group_offsets(topic, {TopicPartition(topic, 0): OffsetAndMetadata(5)})
+    options = {"subscribe": topic, "startingOffsets": "group", "commitGroupId": topic}
+    words = f"committed offset 5 of {topic}-0, but the log ends at 2"
+    with pytest.raises(DataLossError, match=words):
+        batch_reader(both, **options).partitions()
+    assert ranges(batch_reader(both, failOnDataLoss="false", **options)) == []
+    assert words in caplog.text
+    # An end that the user has given is not data loss.
+    end = f'{{"{topic}": {{"0": 1}}}}'
+    with pytest.raises(ValueError, match="greater than its end offset 1"):
+        batch_reader(both, endingOffsets=end, **options).partitions()
