@@ -53,14 +53,14 @@ def create_ssl_context(
 
     from thalweg._config.ssl_context import RememberingContext
 
+    # No frame of an error has the password.
+    secret: Any = password if password is None or callable(password) else _hidden(password)
+    del password
     if sum(each is not None for each in (cafile, capath, cadata)) > 1:
         raise ValueError(
             "cafile, capath and cadata cannot be used together: put all certificates into one of"
             " them"
         )
-    # No frame of an error has the password.
-    secret: Any = password if password is None or callable(password) else _hidden(password)
-    del password
     context = RememberingContext(ssl.PROTOCOL_TLS_CLIENT)
     options: dict[str, Any] = {}
     context.thalweg_options = options
@@ -83,6 +83,7 @@ def create_ssl_context(
         options["ssl_password"] = secret
     if authorities is not None:
         options["ssl_cafile"] = authorities
+    context.thalweg_is_made = True
     return context
 
 

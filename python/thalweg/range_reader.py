@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from thalweg._client.arguments import count_given
 from thalweg._config.concealment import concealed
 from thalweg.config import resolve
 
@@ -78,11 +79,14 @@ class RangeReader:
             timeout_ms: How long to wait for records of a range.
 
         Raises:
-            ValueError: If a column does not exist, or two ranges are of one partition.
+            ValueError: If a column does not exist, two ranges are of one partition, or a maximum is
+                below 1.
             OffsetOutOfRangeError: If a log no longer has some offsets, and `fail_on_data_loss` is
                 True. The iterator raises this error and the next one, not the call.
             KafkaTimeoutError: If nothing arrives for `timeout_ms`.
         """
+        count_given(batch_rows, "batch_rows")
+        count_given(batch_bytes, "batch_bytes")
         self._native.start(
             list(ranges),
             columns=columns,

@@ -133,7 +133,6 @@ _OF_GROUP: dict[str, Callable[[KafkaAdminClient, str], Any]] = {
     "alter_group_offsets": lambda admin, group: admin.alter_group_offsets(
         group, {TopicPartition("t", 0): OffsetAndMetadata(1)}
     ),
-    "delete_groups": lambda admin, group: admin.delete_groups([group]),
 }
 
 
@@ -147,6 +146,15 @@ def test_a_group_without_rights_is_an_error_with_its_name(
         pytest.raises(GroupAuthorizationFailedError, match=group),
     ):
         _OF_GROUP[call](alice, group)
+
+
+def test_a_group_that_may_not_be_deleted_is_an_error_in_its_row(
+    node: Node, alice: KafkaAdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = node.name("group")
+    with node.denied(ResourceType.GROUP, group):
+        assert alice.delete_groups([group]) == {group: "GroupAuthorizationFailedError"}
+    assert group in caplog.text
 
 
 def test_a_transactional_id_without_rights_is_an_error_with_its_name(

@@ -301,7 +301,9 @@ def test_pairs_need_an_equals_sign():
             pairs([bad], "--config")
 
 
-@pytest.mark.parametrize("error", [ValueError("x is wrong"), OSError("x is wrong")])
+@pytest.mark.parametrize(
+    "error", [ValueError("x is wrong"), OSError("x is wrong"), OverflowError("x is wrong")]
+)
 def test_an_error_is_one_line_and_1(monkeypatch, capsys, error):
     def fail(arguments: Any) -> int:
         raise error
@@ -389,3 +391,18 @@ def test_a_broker_whose_port_is_taken_says_so_in_one_line(fake, monkeypatch, cap
     monkeypatch.setattr(fake.broker.EmbeddedBroker, "start", taken)
     assert cli.main(["broker"]) == 1
     assert capsys.readouterr().err == "thalweg broker: 127.0.0.1:9092 is taken\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-X", "sasl.password=hunter2", "topics", "list"],
+        ["topics", "list", "-X", "a=b", "sasl.password=hunter2"],
+    ],
+)
+def test_wrong_arguments_do_not_show_a_value(arguments, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    shown = capsys.readouterr().err
+    assert "hunter2" not in shown
+    assert "sasl.password=..." in shown

@@ -27,7 +27,7 @@ def canonical(servers: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         try:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             names = [socket.getnameinfo(row[4], 0)[0] for row in rows]
-        except OSError:
+        except (OSError, UnicodeError):  # UnicodeError: an empty label, as in "a..b"
             names = [host]
         found.update(dict.fromkeys((name, port) for name in names))
     return list(found)

@@ -54,7 +54,9 @@ def _limits(option: Option) -> str:
 
 def _number(option: Option, value: Any) -> int:
     wrong = ValueError(f"must be a whole number{_limits(option)}, not {shown(option, value)}")
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not (
+        isinstance(value, float | str) or hasattr(value, "__index__")
+    ):
         raise wrong
     try:
         number = int(value)
@@ -86,7 +88,7 @@ def _float(option: Option, value: Any) -> float:
         raise wrong
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise wrong from None
     if not (option.low or 0) <= number <= (option.high or math.inf):  # also refuses nan
         raise wrong
@@ -190,7 +192,7 @@ def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
     wrong = ValueError("must be a list of tuples (level, option, value) of three int")
     try:
         rows = [tuple(map(int, row)) for row in value]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise wrong from None
     if not all(len(row) == 3 for row in rows):
         raise wrong
@@ -209,7 +211,8 @@ def duration_ms(text: str) -> int | None:
         return None
     whole = int(match["days"] or 0) * 86400 + int(match["hours"] or 0) * 3600
     whole += int(match["minutes"] or 0) * 60
-    return whole * 1000 + int(float(match["seconds"] or 0) * 1000)
+    seconds = float(match["seconds"] or 0)
+    return None if math.isinf(seconds) else whole * 1000 + int(seconds * 1000)
 
 
 def _reset(option: Option, value: Any) -> str:

@@ -20,6 +20,13 @@ class RememberingContext(ssl.SSLContext):
     """A context with the options of the clients from which it was made."""
 
     thalweg_options: dict[str, Any]
+    thalweg_is_made = False
+    thalweg_has_more = False
+
+    def load_verify_locations(self, *given: Any, **named: Any) -> None:
+        """Notes that the context has authorities that the client cannot read."""
+        super().load_verify_locations(*given, **named)
+        self.thalweg_has_more = self.thalweg_is_made
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(self.thalweg_options)}>"
@@ -46,6 +53,11 @@ def read_context(context: ssl.SSLContext) -> tuple[dict[str, Any], list[str]]:
     problems = _refused(context)
     if isinstance(context, RememberingContext):
         found |= context.thalweg_options
+        if context.thalweg_has_more:
+            problems.append(
+                "has authorities that load_verify_locations() added after create_ssl_context(), and"
+                " the client cannot read them. Pass them to create_ssl_context() instead"
+            )
     elif verifies:
         authorities = context.get_ca_certs(binary_form=True)
         if context.cert_store_stats()["x509"] != len(authorities):

@@ -1,7 +1,7 @@
 """Access control lists: who may do what (KIP-11, KIP-290)."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
@@ -253,7 +253,7 @@ class AclRequests(Requests):
         found = [_acl_of(row, acl) for row in response["Resources"] for acl in row["Acls"]]
         return found, NoError
 
-    def create_acls(self, acls: Sequence[ACL]) -> dict[str, list[Any]]:
+    def create_acls(self, acls: Iterable[ACL]) -> dict[str, list[Any]]:
         """Adds ACLs (CreateAcls).
 
         Returns:
@@ -263,6 +263,7 @@ class AclRequests(Requests):
         Raises:
             IllegalArgumentError: If an element is not an ACL, or its principal has no type.
         """
+        acls = list(acls)
         if not all(isinstance(each, ACL) for each in acls):
             raise IllegalArgumentError("acls must contain ACL objects")
         for each in acls:

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from thalweg._client.arguments import shown
+from thalweg._config.secret import revealed
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.requests import Requests
 from thalweg.errors import IncompatibleBrokerVersion, UnsupportedVersionError, for_code
@@ -172,7 +173,7 @@ def _pairs(configs: Any) -> list[tuple[str, AlterConfigOp, str | None]]:
     for name, given in configs.items():
         op, value = given if isinstance(given, tuple) else (AlterConfigOp.SET, given)
         op = AlterConfigOp.build_from(op)
-        wanted = None if op is AlterConfigOp.DELETE or value is None else str(value)
+        wanted = None if op is AlterConfigOp.DELETE or value is None else str(revealed(value))
         found.append((name, op, wanted))
     return found
 
@@ -419,9 +420,12 @@ class ConfigRequests(Requests):
             known = self._known_names(each)
             if known is None:
                 continue
-            unknown = set(each.configs or ()) - known
+            about = f"{each.resource_type.name.lower()} {each.name!r}"
+            names = set(each.configs or ())
+            if not all(isinstance(name, str) for name in names):  # pairs may have secrets
+                raise TypeError(f"configs of {about} must be a dict of {{name: value}}, or names")
+            unknown = names - known
             if unknown:
-                about = f"{each.resource_type.name.lower()} {each.name!r}"
                 raise ValueError(f"Unrecognized configs: {sorted(unknown)} of {about}")
 
     def _known_names(self, resource: ConfigResource) -> set[str] | None:

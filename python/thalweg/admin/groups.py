@@ -1,5 +1,6 @@
 """Groups: list, describe and delete them, and remove members."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -21,6 +22,15 @@ from thalweg.structs import GroupInformation, MemberInformation
 
 __all__ = ["GroupRequests", "GroupState", "GroupType", "MemberToRemove"]
 
+_log = logging.getLogger("thalweg.admin")
+
+# The description of a group whose coordinator could not be looked up.
+_UNKNOWN: dict[str, Any] = {
+    "group_state": "",
+    "protocol_type": "",
+    "protocol_data": "",
+    "authorized_operations": None,
+}
 _BATCHED_LEAVE = 3  # LeaveGroup with several members, static ones too (KIP-345)
 
 
@@ -194,16 +204,19 @@ class GroupRequests(GroupOffsetRequests):
         body: dict[str, Any] = {"Groups": [group_id]}
         if include_authorized_operations:
             body["IncludeAuthorizedOperations"] = True
-        response = self._call(
-            "DescribeGroups",
-            body,
-            node,
-            codes=lambda response: (
-                (row["ErrorCode"], row.get("ErrorMessage"), f"group {row['GroupId']!r}")
-                for row in response["Groups"]
-            ),
-            raise_errors=False,
-        )
+        try:
+            response = self._call(
+                "DescribeGroups",
+                body,
+                node,
+                codes=lambda response: (
+                    (row["ErrorCode"], row.get("ErrorMessage"), f"group {row['GroupId']!r}")
+                    for row in response["Groups"]
+                ),
+                raise_errors=False,
+            )
+        except BrokerResponseError as error:  # of the request for its coordinator
+            return {**_UNKNOWN, "group_id": group_id, "members": []}, error
         group = snake_keys(response["Groups"][0])
         code, message = group.pop("error_code"), group.pop("error_message", None)
         group["authorized_operations"] = operation_names(group.get("authorized_operations"))
@@ -233,15 +246,20 @@ class GroupRequests(GroupOffsetRequests):
     def _deleted(
         self, group_id: str, group_coordinator_id: int | None
     ) -> type[BrokerResponseError]:
-        response = self._call(
-            "DeleteGroups",
-            {"GroupsNames": [group_id]},
-            self._coordinator(group_id, group_coordinator_id),
-            codes=lambda response: (
-                (row["ErrorCode"], None, f"group {row['GroupId']!r}") for row in response["Results"]
-            ),
-            raise_errors=False,
-        )
+        try:
+            response = self._call(
+                "DeleteGroups",
+                {"GroupsNames": [group_id]},
+                self._coordinator(group_id, group_coordinator_id),
+                codes=lambda response: (
+                    (row["ErrorCode"], None, f"group {row['GroupId']!r}")
+                    for row in response["Results"]
+                ),
+                raise_errors=False,
+            )
+        except BrokerResponseError as error:  # of the request for its coordinator
+            _log.warning("group %r was not deleted: %s", group_id, error)
+            return type(error)
         return for_code(response["Results"][0]["ErrorCode"])
 
     def remove_group_members(

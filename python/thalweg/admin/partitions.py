@@ -1,6 +1,5 @@
 """Partitions: add them, delete records, look up offsets, elect leaders, move replicas."""
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,17 +9,14 @@ from thalweg.admin.acls import operation_names
 from thalweg.admin.naming import snake_keys
 from thalweg.admin.new_partitions import EXPECTED, new_partitions
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec
-from thalweg.admin.requests import Requests, first_error
+from thalweg.admin.requests import Again, Requests, first_error
 from thalweg.admin.responses import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.errors import (
     BrokerResponseError,
     ElectionNotNeededError,
     IllegalArgumentError,
-    InvalidMetadataError,
-    LeaderNotAvailableError,
     NoError,
-    NotLeaderForPartitionError,
-    UnknownTopicOrPartitionError,
+    RetriableError,
     for_code,
 )
 from thalweg.structs import OffsetAndTimestamp, TopicPartition
@@ -87,66 +83,6 @@ class PartitionRequests(Requests):
         )
         return CreatePartitionsResponse.of(response)
 
-    def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
-        """Requests metadata, and returns {leader: its partitions}.
-
-        Raises:
-            UnknownTopicOrPartitionError: If a partition does not exist.
-            BrokerResponseError: If a broker refuses to describe a topic, for example without the
-                right to do so.
-        """
-        wanted = set(partitions)
-        found: dict[int, set[TopicPartition]] = defaultdict(set)
-        response = self._metadata(sorted({each.topic for each in wanted}))
-        topics = ((row["ErrorCode"], None, f"topic {row['Name']!r}") for row in response["Topics"])
-        error = first_error(topics, (UnknownTopicOrPartitionError, LeaderNotAvailableError))
-        if error is not None:
-            raise error
-        for topic in response["Topics"]:
-            for row in topic["Partitions"]:
-                where = TopicPartition(topic["Name"], row["PartitionIndex"])
-                if where in wanted:
-                    found[row["LeaderId"]].add(where)
-                    wanted.discard(where)
-        if wanted:
-            names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(wanted))
-            raise UnknownTopicOrPartitionError(
-                f"The following partitions do not exist: {names}. Check the topics and numbers"
-            )
-        return found
-
-    def _by_leader(
-        self,
-        partitions: Iterable[TopicPartition],
-        ask: Any,
-        timeout_ms: float | None,
-        node: int | None = None,
-    ) -> None:
-        """Asks the leader of each partition, and retries after leader changes within the limit.
-
-        `ask(node, partitions)` returns the partitions whose leader is another node.
-        """
-        deadline = time.monotonic() + self._timeout(timeout_ms) / 1000
-        backoff = self.config["retry_backoff_ms"] / 1000
-        pending = set(partitions)
-        while pending:
-            leaders = {node: pending} if node is not None else self._leaders(pending)
-            moved: set[TopicPartition] = set()
-            for leader, theirs in leaders.items():
-                moved |= theirs if leader < 0 else ask(leader, sorted(theirs))
-            if moved and (node is not None or time.monotonic() + backoff > deadline):
-                names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(moved))
-                raise NotLeaderForPartitionError(
-                    f"the leader of {names} was not found within the time limit. Call again, or"
-                    " raise timeout_ms"
-                    if node is None
-                    else f"node {node} is not the leader of {names}. Omit partition_leader_id, or"
-                    " name the leader"
-                )
-            pending = moved
-            if pending:
-                time.sleep(backoff)
-
     def delete_records(
         self,
         records_to_delete: Mapping[TopicPartition, int],
@@ -157,7 +93,8 @@ class PartitionRequests(Requests):
 
         Args:
             records_to_delete: {TopicPartition: first offset to keep}. -1 deletes all records.
-            timeout_ms: How long to retry after leader changes. None: request_timeout_ms.
+            timeout_ms: How long to retry, for example while a partition has no leader. None:
+                request_timeout_ms.
             partition_leader_id: The node to ask, instead of the leader of each partition.
 
         Returns:
@@ -170,8 +107,8 @@ class PartitionRequests(Requests):
         found: dict[TopicPartition, dict[str, Any]] = {}
         errors: list[tuple[int, str | None, str]] = []
 
-        def ask(leader: int, theirs: list[TopicPartition]) -> set[TopicPartition]:
-            moved = set()
+        def ask(leader: int, theirs: list[TopicPartition], limit_ms: int) -> Again:
+            again = {}
             body = {
                 "Topics": [
                     {
@@ -188,15 +125,17 @@ class PartitionRequests(Requests):
                 ],
                 "TimeoutMs": self._timeout(timeout_ms),
             }
-            for topic in self._call("DeleteRecords", body, leader)["Topics"]:
+            response = self._call("DeleteRecords", body, leader, timeout_ms=limit_ms)
+            for topic in response["Topics"]:
                 for row in topic["Partitions"]:
                     where = TopicPartition(topic["Name"], row["PartitionIndex"])
-                    if for_code(row["ErrorCode"]) is NotLeaderForPartitionError:
-                        moved.add(where)
+                    kind = for_code(row["ErrorCode"])
+                    if issubclass(kind, RetriableError):
+                        again[where] = kind
                         continue
                     found[where] = snake_keys(row)
                     errors.append((row["ErrorCode"], None, f"{where.topic}-{where.partition}"))
-            return moved
+            return again
 
         self._by_leader(records_to_delete, ask, timeout_ms, partition_leader_id)
         error = first_error(errors)
@@ -215,7 +154,8 @@ class PartitionRequests(Requests):
         Args:
             topic_partition_specs: {TopicPartition: OffsetSpec, or a timestamp in Unix ms}.
             isolation_level: With READ_COMMITTED, LATEST is the last stable offset.
-            timeout_ms: How long to retry after leader changes. None: request_timeout_ms.
+            timeout_ms: How long to retry, for example while a partition has no leader. None:
+                request_timeout_ms.
 
         Returns:
             {TopicPartition: OffsetAndTimestamp}. The offset is -1 if there is no such record.
@@ -235,8 +175,8 @@ class PartitionRequests(Requests):
                 )
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
-        def ask(leader: int, theirs: list[TopicPartition]) -> set[TopicPartition]:
-            moved = set()
+        def ask(leader: int, theirs: list[TopicPartition], limit_ms: int) -> Again:
+            again = {}
             least = max(
                 (_SPEC_VERSIONS.get(topic_partition_specs[each], 0) for each in theirs),
                 default=0,
@@ -261,13 +201,15 @@ class PartitionRequests(Requests):
                     for topic, partitions in by_topic(theirs).items()
                 ],
             }
-            response = self._call("ListOffsets", body, leader, version=max(version, least))
+            response = self._call(
+                "ListOffsets", body, leader, version=max(version, least), timeout_ms=limit_ms
+            )
             for topic in response["Topics"]:
                 for row in topic["Partitions"]:
                     where = TopicPartition(topic["Name"], row["PartitionIndex"])
                     kind = for_code(row["ErrorCode"])
-                    if issubclass(kind, InvalidMetadataError):
-                        moved.add(where)
+                    if issubclass(kind, RetriableError):
+                        again[where] = kind
                     elif kind is not NoError:
                         name = f"{where.topic}-{where.partition}"
                         raise kind(f"looking up the offset of {name}: {kind.description}")
@@ -275,7 +217,7 @@ class PartitionRequests(Requests):
                         found[where] = OffsetAndTimestamp(
                             row["Offset"], row["Timestamp"], row.get("LeaderEpoch", -1)
                         )
-            return moved
+            return again
 
         self._by_leader(topic_partition_specs, ask, timeout_ms)
         return found
@@ -319,12 +261,16 @@ class PartitionRequests(Requests):
             )
         return {"topics": found["topics"], "next_cursor": found["next_cursor"]}
 
-    def _chosen_partitions(self, given: Any) -> list[dict[str, Any]] | None:
+    def _chosen_partitions(
+        self, given: Any, *, must_exist: bool = False
+    ) -> list[dict[str, Any]] | None:
         """Returns the request's partitions by topic.
 
         Args:
             given: {topic: [partitions]}, [topic] for all partitions of each, [TopicPartition], or
                 None.
+            must_exist: Whether to raise an error if a topic of [topic] does not exist, or if the
+                user may not describe it.
         """
         if given is None:
             return None
@@ -332,6 +278,12 @@ class PartitionRequests(Requests):
             given = names_given(given, "topic_partitions", (str, tuple))
             if given and all(isinstance(each, str) for each in given):
                 response = self._metadata(given)
+                rows = (
+                    (row["ErrorCode"], None, f"topic {row['Name']!r}") for row in response["Topics"]
+                )
+                error = first_error(rows)
+                if error is not None and must_exist:
+                    raise error
                 given = {
                     topic["Name"]: [row["PartitionIndex"] for row in topic["Partitions"]]
                     for topic in response["Topics"]
@@ -383,7 +335,7 @@ class PartitionRequests(Requests):
             "ElectLeaders",
             {
                 "ElectionType": int(election_type),
-                "TopicPartitions": self._chosen_partitions(topic_partitions),
+                "TopicPartitions": self._chosen_partitions(topic_partitions, must_exist=True),
                 "TimeoutMs": self._timeout(timeout_ms),
             },
             "controller",

@@ -7,6 +7,7 @@ call ──> node: any | controller | id | coordinator ──> response ──> 
 
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +19,33 @@ from thalweg.errors import (
     CoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
     NoError,
     NotControllerError,
     NotCoordinatorError,
+    UnknownTopicOrPartitionError,
     for_code,
 )
+from thalweg.structs import TopicPartition
 
 if TYPE_CHECKING:
     from thalweg import _core
     from thalweg.config import Config
 
-__all__ = ["TRY_AGAIN", "Codes", "Requests", "first_error"]
+__all__ = ["TRY_AGAIN", "Again", "Codes", "Requests", "first_error"]
 
 # Some brokers describe the complete request, with their own objects, if they refuse it.
 _JAVA_REQUEST = "Request Request("
 
 # Finds the errors of a response: (error code, its message or None, what the error is about).
 Codes = Callable[[dict[str, Any]], Iterable[tuple[int, str | None, str]]]
+
+# The partitions for which to send the request again, and why.
+Again = Mapping[TopicPartition, type[KafkaError]]
+
+# A node that does not respond may not be the leader any more. So the first attempts are short.
+_FIRST_ATTEMPT_MS = 2_000
 
 # Another broker can process the request, or this one a little later.
 TRY_AGAIN = (
@@ -92,6 +103,7 @@ class Requests:
         max_version: int | None = None,
         again: tuple[type[KafkaError], ...] = (),
         is_repeatable: bool = False,
+        timeout_ms: int | None = None,
     ) -> dict[str, Any]:
         """Sends a request, and repeats it while the response says that another broker must do it.
 
@@ -110,6 +122,7 @@ class Requests:
             again: Further error classes after which to send the request again.
             is_repeatable: Whether to send the request again after a lost connection, because
                 doing it twice changes nothing.
+            timeout_ms: How long to wait for each response. None: request_timeout_ms.
 
         Raises:
             BrokerResponseError: The first error of the response.
@@ -120,13 +133,12 @@ class Requests:
         deadline = time.monotonic() + self.config["default_api_timeout_ms"] / 1000
         first, most = self.config["retry_backoff_ms"], self.config["retry_backoff_max_ms"]
         backoff = Backoff(first, most, lambda: random.uniform(0.8, 1.2))
+        limit_ms = self._timeout(timeout_ms)
         while True:
             wait_s = backoff.failed() / 1000
             in_time = time.monotonic() + wait_s < deadline
             try:
-                response = self._client.request(
-                    api, body, node, version, self.config["request_timeout_ms"], max_version
-                )
+                response = self._client.request(api, body, node, version, limit_ms, max_version)
             except KafkaConnectionError:
                 if not (in_time and is_repeatable):
                     raise
@@ -162,9 +174,96 @@ class Requests:
         names = None if topics is None else [{"Name": name} for name in topics]
         return self._call("Metadata", {"Topics": names, "AllowAutoTopicCreation": False})
 
+    def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
+        """Requests metadata, and returns {leader: its partitions}.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition does not exist.
+            BrokerResponseError: If a broker refuses to describe a topic, for example without the
+                permission to do so.
+        """
+        wanted = set(partitions)
+        found: dict[int, set[TopicPartition]] = defaultdict(set)
+        response = self._metadata(sorted({each.topic for each in wanted}))
+        topics = ((row["ErrorCode"], None, f"topic {row['Name']!r}") for row in response["Topics"])
+        error = first_error(topics, (UnknownTopicOrPartitionError, LeaderNotAvailableError))
+        if error is not None:
+            raise error
+        for topic in response["Topics"]:
+            for row in topic["Partitions"]:
+                where = TopicPartition(topic["Name"], row["PartitionIndex"])
+                if where in wanted:
+                    found[row["LeaderId"]].add(where)
+                    wanted.discard(where)
+        if wanted:
+            raise UnknownTopicOrPartitionError(
+                f"The following partitions do not exist: {_names(wanted)}. Check the topics and"
+                " numbers"
+            )
+        return found
+
+    def _by_leader(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Callable[[int, list[TopicPartition], int], Again],
+        timeout_ms: float | None,
+        node: int | None = None,
+    ) -> None:
+        """Sends requests to the leaders of partitions, and repeats them within the limit.
+
+        Args:
+            partitions: The partitions.
+            ask: `ask(node, partitions, timeout_ms)` sends a request that may be repeated, and
+                returns the partitions for which to repeat it.
+            timeout_ms: The limit. None: request_timeout_ms.
+            node: The node that gets one request, in place of the leaders.
+
+        Raises:
+            KafkaError: The last error of a partition, if the limit is over.
+        """
+        deadline = time.monotonic() + self._timeout(timeout_ms) / 1000
+        backoff = self.config["retry_backoff_ms"] / 1000
+        attempt_ms = _FIRST_ATTEMPT_MS
+        pending = set(partitions)
+        while pending:
+            left_ms = max(int((deadline - time.monotonic()) * 1000), 1)
+            is_last = node is not None or left_ms <= attempt_ms
+            leaders = {node: pending} if node is not None else self._leaders(pending)
+            again: dict[TopicPartition, type[KafkaError]] = {}
+            for leader, theirs in leaders.items():
+                if leader < 0:
+                    again |= dict.fromkeys(theirs, LeaderNotAvailableError)
+                    continue
+                try:
+                    again |= ask(leader, sorted(theirs), left_ms if is_last else attempt_ms)
+                except (KafkaConnectionError, KafkaTimeoutError) as error:
+                    if is_last:
+                        raise
+                    again |= dict.fromkeys(theirs, type(error))
+            if again and (node is not None or time.monotonic() + backoff > deadline):
+                raise _not_done(again, node)
+            attempt_ms *= 2
+            pending = set(again)
+            if pending:
+                time.sleep(backoff)
+
     def _node_ids(self) -> list[int]:
         return sorted(node.nodeId for node in self._client.nodes())
 
     def _coordinator(self, group_id: str, node: int | None) -> Any:
         """Returns where to send requests of a group: to the given node, or to its coordinator."""
         return ("coordinator", "group", group_id) if node is None else node
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions))
+
+
+def _not_done(again: Again, node: int | None) -> KafkaError:
+    """Returns the error of the first partitions that have the same one."""
+    kind = again[min(again)]
+    names = _names(each for each in again if again[each] is kind)
+    reason = kind.description or kind.__name__
+    if node is None:
+        return kind(f"{names}: {reason} Call again, or raise timeout_ms")
+    return kind(f"{names}: node {node} refuses: {reason} Ask the leader, or call again")

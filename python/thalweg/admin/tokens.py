@@ -87,19 +87,20 @@ def _name(row: dict[str, Any], prefix: str = "") -> str:
     return f"{row[prefix + 'PrincipalType']}:{row[prefix + 'PrincipalName']}"
 
 
-def _hmac_of(token: DelegationToken | Secret | str | bytes) -> HiddenBytes:
+def _hmac_of(token: object) -> HiddenBytes | Exception:
+    """Returns the HMAC, or the error to raise: a frame that raises it must not have the token."""
     if isinstance(token, DelegationToken):
         token = token.hmac
     if isinstance(token, bytes):
         return HiddenBytes(token)
     if not isinstance(token, (Secret, str)):
-        raise TypeError(
+        return TypeError(
             "hmac must be a DelegationToken, or its HMAC in Base64 (str or Secret) or as bytes, not"
             f" {type(token).__name__}"
         )
     found = _decoded(token)
     if found is None:
-        raise IllegalArgumentError("hmac: the str is not Base64. The error does not show it")
+        return IllegalArgumentError("hmac: the str is not Base64. The error does not show it")
     return found
 
 
@@ -196,8 +197,11 @@ class TokenRequests(Requests):
             DelegationTokenOwnerMismatchError: If the user of this client is neither the owner nor a
                 renewer.
         """
-        hmac = _hmac_of(hmac)  # later errors must not show what the caller passed
-        body = {"Hmac": hmac, "RenewPeriodMs": renew_period_ms}
+        found = _hmac_of(hmac)
+        del hmac  # errors must not show what the caller passed
+        if isinstance(found, Exception):
+            raise found
+        body = {"Hmac": found, "RenewPeriodMs": renew_period_ms}
         response = self._call("RenewDelegationToken", body, codes=_codes("RenewDelegationToken"))
         expiry: int = response["ExpiryTimestampMs"]
         return expiry
@@ -221,8 +225,11 @@ class TokenRequests(Requests):
             DelegationTokenOwnerMismatchError: If the user of this client is neither the owner nor a
                 renewer.
         """
-        hmac = _hmac_of(hmac)  # later errors must not show what the caller passed
-        body = {"Hmac": hmac, "ExpiryTimePeriodMs": expiry_period_ms}
+        found = _hmac_of(hmac)
+        del hmac  # errors must not show what the caller passed
+        if isinstance(found, Exception):
+            raise found
+        body = {"Hmac": found, "ExpiryTimePeriodMs": expiry_period_ms}
         response = self._call("ExpireDelegationToken", body, codes=_codes("ExpireDelegationToken"))
         expiry: int = response["ExpiryTimestampMs"]
         return expiry

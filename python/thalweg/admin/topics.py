@@ -5,13 +5,19 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg._client.arguments import names_given, shown
+from thalweg._client.arguments import duration_given, names_given, shown
+from thalweg._config.secret import revealed
 from thalweg._uuids import to_base64
 from thalweg.admin.acls import operation_names
 from thalweg.admin.configs import describe_entry
 from thalweg.admin.naming import snake_keys
 from thalweg.admin.requests import Requests
-from thalweg.errors import KafkaError, KafkaTimeoutError, for_code
+from thalweg.errors import (
+    KafkaTimeoutError,
+    RetriableError,
+    UnsupportedVersionError,
+    for_code,
+)
 
 __all__ = ["NewTopic", "TopicRequests"]
 
@@ -89,7 +95,7 @@ def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
                 for partition, nodes in topic.replica_assignments.items()
             ],
             "Configs": [
-                {"Name": name, "Value": None if value is None else str(value)}
+                {"Name": name, "Value": None if value is None else str(revealed(value))}
                 for name, value in topic.topic_configs.items()
             ],
         }
@@ -137,24 +143,29 @@ class TopicRequests(Requests):
         Raises:
             TypeError: If `topics` is one str.
         """
-        asked: list[dict[str, Any]] | None = None
-        by_id = False
-        if topics is not None:
-            asked = []
-            for each in names_given(topics, "topics", (str, uuid.UUID)):
-                by_id = by_id or isinstance(each, uuid.UUID)
-                asked.append(
-                    {"Name": None, "TopicId": to_base64(each)}
-                    if isinstance(each, uuid.UUID)
-                    else {"Name": each}
-                )
-        version = self._client.negotiate("Metadata")
-        if by_id:
-            version = max(_ID_DESCRIBE_VERSION, version)
-        body: dict[str, Any] = {"Topics": asked, "AllowAutoTopicCreation": False}
+        if topics is None:
+            return self._describe(None)
+        given = names_given(topics, "topics", (str, uuid.UUID))
+        names = [{"Name": each} for each in given if isinstance(each, str)]
+        ids = [each for each in given if isinstance(each, uuid.UUID)]
+        if not ids:
+            return self._describe(names)
+        # If a request has IDs, Kafka ignores its names.
+        by_id = [{"Name": None, "TopicId": to_base64(each)} for each in ids]
+        found = self._describe(by_id, _ID_DESCRIBE_VERSION)
+        return (self._describe(names) if names else []) + found
+
+    def _describe(
+        self,
+        topics: list[dict[str, Any]] | None,
+        least_version: int = 0,
+        timeout_ms: int | None = None,
+    ) -> list[dict[str, Any]]:
+        version = max(self._client.negotiate("Metadata"), least_version)
+        body: dict[str, Any] = {"Topics": topics, "AllowAutoTopicCreation": False}
         if version >= _OPERATIONS_VERSION:
             body["IncludeTopicAuthorizedOperations"] = True
-        response = self._call("Metadata", body, version=version)
+        response = self._call("Metadata", body, version=version, timeout_ms=timeout_ms)
         return [_described(topic) for topic in response["Topics"]]
 
     def create_topics(
@@ -221,16 +232,22 @@ class TopicRequests(Requests):
 
         Raises:
             KafkaTimeoutError: After timeout_ms. The message says what is missing.
+            KafkaError: An error of a request that cannot be repeated.
             TypeError: If `topic_names` is one str.
+            ValueError: If `timeout_ms` is negative or NaN.
         """
         names = names_given(topic_names, "topic_names")
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = time.monotonic() + duration_given(timeout_ms, "timeout_ms", "ms") / 1000
+        asked = [{"Name": name} for name in names]
         while names:
+            left_ms = (deadline - time.monotonic()) * 1000
+            limit_ms = int(min(max(left_ms, 1), self.config["request_timeout_ms"]))
+            why = "missing from metadata response"
             try:
-                by_name = {each["name"]: each for each in self.describe_topics(names)}
-            except KafkaError:
-                by_name = {}
-            reasons = {name: _not_ready(by_name.get(name)) for name in names}
+                by_name = {each["name"]: each for each in self._describe(asked, 0, limit_ms)}
+            except RetriableError as error:
+                by_name, why = {}, str(error)
+            reasons = {name: _not_ready(by_name.get(name), why) for name in names}
             pending = {name: reason for name, reason in reasons.items() if reason}
             if not pending:
                 return
@@ -272,7 +289,11 @@ class TopicRequests(Requests):
                 for each in names
             ]
         else:
-            body["TopicNames"] = [str(each) for each in names]
+            if not all(isinstance(each, str) for each in names):
+                raise UnsupportedVersionError(
+                    "deleting topics by ID needs DeleteTopics 6 (Kafka 2.8). Give their names"
+                )
+            body["TopicNames"] = names
         response = self._call(
             "DeleteTopics",
             body,
@@ -287,9 +308,9 @@ class TopicRequests(Requests):
         return {"topics": found["responses"]}
 
 
-def _not_ready(topic: Mapping[str, Any] | None) -> str | None:
+def _not_ready(topic: Mapping[str, Any] | None, why_missing: str) -> str | None:
     if topic is None:
-        return "missing from metadata response"
+        return why_missing
     if topic["error_code"]:
         return for_code(topic["error_code"]).__name__
     if not topic["partitions"]:

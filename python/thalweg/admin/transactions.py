@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 from thalweg._client.arguments import names_given, partitions_given
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.naming import FlexibleEnum
-from thalweg.admin.requests import TRY_AGAIN
+from thalweg.admin.requests import TRY_AGAIN, Again
 from thalweg.coordinator.backoff import Backoff
-from thalweg.errors import BrokerResponseError, ConcurrentTransactionsError, NoError, for_code
+from thalweg.errors import (
+    BrokerResponseError,
+    ConcurrentTransactionsError,
+    NoError,
+    RetriableError,
+    TransactionalIdNotFoundError,
+    for_code,
+)
 from thalweg.structs import PreparedTransaction, TopicPartition
 
 __all__ = [
@@ -253,22 +260,18 @@ class TransactionRequests(ClusterRequests):
             BrokerResponseError: If a partition fails.
             TypeError: If `partitions` is not a list of TopicPartitions.
         """
-        chosen = partitions_given(partitions)
-        if not chosen:
-            return {}
-        leaders = self._leaders(chosen) if broker_id is None else {broker_id: set(chosen)}
         found = {}
-        for node, theirs in leaders.items():
+
+        def ask(node: int, theirs: list[TopicPartition], limit_ms: int) -> Again:
             topics: dict[str, list[int]] = defaultdict(list)
-            for topic, partition in sorted(theirs):
+            for topic, partition in theirs:
                 topics[topic].append(partition)
+            body = {
+                "Topics": [{"Name": name, "PartitionIndexes": ids} for name, ids in topics.items()]
+            }
             response = self._call(
                 "DescribeProducers",
-                {
-                    "Topics": [
-                        {"Name": name, "PartitionIndexes": ids} for name, ids in topics.items()
-                    ]
-                },
+                body,
                 node,
                 codes=lambda response: (
                     (
@@ -279,14 +282,22 @@ class TransactionRequests(ClusterRequests):
                     for each in response["Topics"]
                     for row in each["Partitions"]
                 ),
+                ignored=(RetriableError,),
+                timeout_ms=limit_ms,
             )
+            again = {}
             for each in response["Topics"]:
                 for row in each["Partitions"]:
-                    found[TopicPartition(each["Name"], row["PartitionIndex"])] = (
-                        PartitionProducerState(
+                    where = TopicPartition(each["Name"], row["PartitionIndex"])
+                    if row["ErrorCode"]:
+                        again[where] = for_code(row["ErrorCode"])
+                    else:
+                        found[where] = PartitionProducerState(
                             [ProducerState(*_fields(state)) for state in row["ActiveProducers"]]
                         )
-                    )
+            return again
+
+        self._by_leader(partitions_given(partitions), ask, None, broker_id)
         return found
 
     def abort_transaction(self, spec: AbortTransactionSpec) -> None:
@@ -303,15 +314,22 @@ class TransactionRequests(ClusterRequests):
             "Topics": [{"Name": where.topic, "PartitionIndexes": [where.partition]}],
             "CoordinatorEpoch": spec.coordinator_epoch,
         }
-        response = self._call(
-            "WriteTxnMarkers", {"Markers": [marker]}, next(iter(self._leaders([where])))
-        )
-        for topic in (topic for row in response["Markers"] for topic in row["Topics"]):
-            for row in topic["Partitions"]:
-                if row["ErrorCode"]:
+
+        def ask(node: int, _: list[TopicPartition], limit_ms: int) -> Again:
+            response = self._call(
+                "WriteTxnMarkers", {"Markers": [marker]}, node, timeout_ms=limit_ms
+            )
+            for topic in (topic for row in response["Markers"] for topic in row["Topics"]):
+                for row in topic["Partitions"]:
                     kind = for_code(row["ErrorCode"])
-                    about = f"{where.topic}-{where.partition}, producer id {spec.producer_id}"
-                    raise kind(f"aborting the transaction on {about}: {kind.description}")
+                    if issubclass(kind, RetriableError):
+                        return {where: kind}
+                    if kind is not NoError:
+                        about = f"{where.topic}-{where.partition}, producer id {spec.producer_id}"
+                        raise kind(f"aborting the transaction on {about}: {kind.description}")
+            return {}
+
+        self._by_leader([where], ask, None)
 
     def end_transaction(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         """Commits or aborts a transaction that a producer has prepared (EndTxn).
@@ -389,7 +407,12 @@ class TransactionRequests(ClusterRequests):
         names = sorted({row.transactional_id for rows in listings.values() for row in rows})
         now_ms = int(time.time() * 1000)
         found = []
-        for name, row in self.describe_transactions(names).items():
+        described, refused = self._described_transactions(names)
+        for error in refused.values():
+            # A coordinator forgets a transactional ID that nobody uses.
+            if not isinstance(error, TransactionalIdNotFoundError):
+                raise error
+        for name, row in described.items():
             age_ms = now_ms - row.transaction_start_time_ms
             started = row.state not in _OVER and row.transaction_start_time_ms >= 0
             if started and age_ms >= max_transaction_timeout_ms + _SLACK_MS:

@@ -214,7 +214,11 @@ class UserRequests(Requests):
         )
         return {
             row["User"]: {
-                "error": row["ErrorMessage"] if row["ErrorCode"] else None,
+                "error": self._refusal(
+                    "DescribeUserScramCredentials", row["ErrorCode"], row["ErrorMessage"]
+                )
+                if row["ErrorCode"]
+                else None,
                 "credential_infos": [
                     {
                         "mechanism": ScramMechanism(each["Mechanism"]),

@@ -15,10 +15,11 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from thalweg._version import __version__
 from thalweg.cli.options import ClosedStreamError
@@ -37,8 +38,15 @@ COMMANDS = {
 _LINES_KEPT = 16
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors do not show values, which may be secrets."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(re.sub(r"=[^'\s]+", "=...", message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="thalweg",
         description="Kafka for Python: client, Spark data source, embedded broker.",
         epilog="Run `thalweg COMMAND --help` to see the arguments of a command.",
@@ -76,9 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     head = parser.parse_args(given[:rest])
     command = importlib.import_module(f"thalweg.cli.{head.command}")
     about = COMMANDS[head.command]
-    own = argparse.ArgumentParser(
-        prog=f"thalweg {head.command}", description=f"{about[0].upper()}{about[1:]}."
-    )
+    own = _Parser(prog=f"thalweg {head.command}", description=f"{about[0].upper()}{about[1:]}.")
     command.add_arguments(own)
     shown = _Warnings(head.command)
     try:
@@ -91,7 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # that the flush at exit does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (OSError, RuntimeError, ValueError) as error:  # KafkaError is a RuntimeError
+    # KafkaError is a RuntimeError.
+    except (OSError, RuntimeError, ValueError, OverflowError) as error:
         # If standard error is closed, print() would write to standard output.
         if sys.stderr is not None and not shown.include(error):
             print(f"thalweg {head.command}: {error}", file=sys.stderr)

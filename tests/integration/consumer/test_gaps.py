@@ -227,3 +227,7 @@ def test_a_range_reader_refuses_ranges_that_it_cannot_read(broker: Broker) -> No
             reader.read([OffsetRange("t", 0, -2, 4)])
         with pytest.raises(ValueError, match="colour"):
             reader.read([OffsetRange("t", 0, 0, 4)], columns=["colour"])
+        with pytest.raises(ValueError, match="batch_rows must be at least 1"):
+            reader.read([OffsetRange("t", 0, 0, 4)], batch_rows=0)
+        with pytest.raises(ValueError, match="batch_bytes must be at least 1"):
+            reader.read([OffsetRange("t", 0, 0, 4)], batch_bytes=0)

@@ -207,3 +207,9 @@ def test_a_refused_user_has_an_error_even_if_the_broker_sends_no_text(admin):
     responds(admin, AlterUserScramCredentials={"Results": [row]})
     found = admin.alter_user_scram_credentials([UserScramCredentialDeletion("u", 1)])
     assert found["u"].startswith(ClusterAuthorizationFailedError.description)
+
+
+def test_acls_may_come_from_a_generator(admin):
+    responds(admin, CreateAcls={"Results": [{"ErrorCode": 0, "ErrorMessage": None}]})
+    assert admin.create_acls(each for each in [ENTRY]) == {"succeeded": [ENTRY], "failed": []}
+    assert len(last(admin)[1]["Creations"]) == 1

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.admin.responses import last, responds
+from thalweg import Secret
 from thalweg.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType
 from thalweg.errors import IncompatibleBrokerVersion
 
@@ -159,3 +160,18 @@ def test_resources_with_options_are_listed(admin):
     responds(admin, ListConfigResources={"ErrorCode": 0, "ConfigResources": rows})
     assert admin.list_config_resources(["group"]) == {"group": ["g", "h"]}
     assert last(admin)[1] == {"ResourceTypes": [32]}
+
+
+def test_a_secret_value_is_sent(admin):
+    responds(admin, IncrementalAlterConfigs=altered())
+    given = {"ssl.keystore.password": Secret("hunter2"), "set": (AlterConfigOp.SET, Secret("x"))}
+    admin.alter_configs([ConfigResource("topic", "t", given)], raise_on_unknown=False)
+    rows = last(admin)[1]["Resources"][0]["Configs"]
+    assert [row["Value"] for row in rows] == ["hunter2", "x"]
+
+
+def test_pairs_in_place_of_a_dict_are_refused_without_their_values(admin):
+    responds(admin, DescribeConfigs=ENTRIES)
+    with pytest.raises(TypeError, match="must be a dict") as caught:
+        admin.alter_configs([ConfigResource("topic", "t", [("password", "hunter2")])])
+    assert "hunter2" not in str(caught.value)

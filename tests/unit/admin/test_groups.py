@@ -10,6 +10,7 @@ from thalweg.admin.groups import MemberToRemove
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
+    GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     IncompatibleBrokerVersion,
     NoError,
@@ -229,3 +230,26 @@ def test_members_are_removed_by_new_and_old_brokers(admin):
     assert admin.remove_group_members("g", [member])["m"].errno == 25
     assert admin._client.forgotten == [("group", "g")]
     assert len({member, MemberToRemove("m", reason="why")}) == 1
+
+
+def test_a_group_whose_coordinator_is_refused_does_not_hide_the_others(admin, caplog):
+    def respond(body: dict[str, Any]) -> dict[str, Any]:
+        (group,) = body["GroupsNames"]
+        if group == "theirs":
+            raise GroupAuthorizationFailedError("finding the coordinator of group 'theirs'")
+        return {"Results": [{"GroupId": group, "ErrorCode": 0}]}
+
+    responds(admin, DeleteGroups=respond)
+    wanted = {"a": "OK", "theirs": "GroupAuthorizationFailedError", "b": "OK"}
+    assert admin.delete_groups(["a", "theirs", "b"]) == wanted
+    assert [kind for _, kind in admin.delete_consumer_groups(["theirs", "b"])] == [
+        GroupAuthorizationFailedError,
+        NoError,
+    ]
+    assert "coordinator of group 'theirs'" in caplog.text
+    responds(admin, DescribeGroups=GroupAuthorizationFailedError("group 'theirs'"))
+    found = admin.describe_groups(["theirs"])["theirs"]
+    assert (found["group_id"], found["members"]) == ("theirs", [])
+    assert "group 'theirs'" in found["error"]
+    with pytest.raises(GroupAuthorizationFailedError, match="theirs"):
+        admin.describe_consumer_groups(["theirs"])

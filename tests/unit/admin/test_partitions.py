@@ -7,7 +7,13 @@ import pytest
 from tests.unit.admin.responses import ONE, ZERO, last, listed, metadata, responds
 from thalweg.admin.new_partitions import NewPartitions
 from thalweg.admin.offsets import OffsetSpec
-from thalweg.errors import InvalidPartitionsError, UnknownTopicOrPartitionError
+from thalweg.errors import (
+    InvalidPartitionsError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    OffsetNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
 from thalweg.structs import OffsetAndTimestamp
 
 
@@ -154,3 +160,38 @@ def test_topics_are_described_page_by_page(admin):
     assert found["topics"][0]["topic_authorized_operations"] == ["READ"]
     admin.describe_topic_partitions(["t"], cursor=found["next_cursor"])
     assert last(admin)[1]["Cursor"] == {"TopicName": "t", "PartitionIndex": 5}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        listed(p0=(-1, 78)),  # OFFSET_NOT_AVAILABLE
+        listed(p0=(-1, 75)),  # UNKNOWN_LEADER_EPOCH
+        KafkaConnectionError("closed"),
+        KafkaTimeoutError("no connection"),
+    ],
+)
+def test_a_request_to_a_leader_that_fails_is_repeated(admin, first):
+    responds(
+        admin,
+        Metadata=[metadata({ZERO: 1}), metadata({ZERO: 2})],
+        ListOffsets=[first, listed(p0=(9, 0))],
+    )
+    assert admin.list_partition_offsets({ZERO: OffsetSpec.LATEST})[ZERO].offset == 9
+    assert last(admin)[2] == 2
+
+
+def test_the_last_error_of_a_leader_is_raised_at_the_limit(admin):
+    responds(admin, Metadata=metadata({ZERO: 1}), ListOffsets=listed(p0=(-1, 78)))
+    with pytest.raises(OffsetNotAvailableError, match=r"t-0: .*raise timeout_ms"):
+        admin.list_partition_offsets({ZERO: OffsetSpec.LATEST}, timeout_ms=20)
+    responds(admin, ListOffsets=KafkaConnectionError("closed"))
+    with pytest.raises(KafkaConnectionError, match="closed"):
+        admin.list_partition_offsets({ZERO: OffsetSpec.LATEST}, timeout_ms=20)
+
+
+def test_an_election_for_a_topic_that_does_not_exist_is_an_error(admin):
+    unknown = {"ErrorCode": 3, "Name": "typo", "Partitions": []}
+    responds(admin, Metadata={"Topics": [unknown]})
+    with pytest.raises(UnknownTopicOrPartitionError, match="typo"):
+        admin.elect_leaders(0, ["typo"])

@@ -147,6 +147,19 @@ def test_no_traceback_of_a_request_shows_what_the_caller_gave(admin, give):
             call(give())
         report = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
         text = "".join(report.format())
-        assert "hmac = <hidden>" in text
+        assert "found = <hidden>" in text
         for form in (PASSWORD, repr(HMAC)[2:-1]):
             assert form not in text
+
+
+@pytest.mark.parametrize("wrong", ["not Base64: hunter2\n", ["hunter2"]])
+def test_no_traceback_of_a_wrong_token_shows_it(admin, wrong):
+    for call in (admin.renew_delegation_token, admin.expire_delegation_token):
+        with pytest.raises((IllegalArgumentError, TypeError)) as caught:
+            call(wrong)
+        assert caught.value.__traceback__ is not None
+        of_package = caught.value.__traceback__.tb_next  # the first frame is this test's own
+        report = traceback.TracebackException(
+            type(caught.value), caught.value, of_package, capture_locals=True
+        )
+        assert "hunter2" not in "".join(report.format())

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from tests.unit.admin.responses import ONE, ZERO, ZERO_ID, last, metadata, responds
+from thalweg import Secret
 from thalweg.admin import requests
 from thalweg.admin.topics import NewTopic
 from thalweg.errors import (
     KafkaTimeoutError,
     NotControllerError,
+    SaslAuthenticationFailedError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from thalweg.structs import TopicPartition
 
@@ -210,3 +213,40 @@ def test_topics_are_deleted_by_name_and_id(admin):
     responds(admin, DeleteTopics={"Responses": [{**row, "ErrorCode": 3}]})
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics(["t"])
+
+
+def test_a_secret_option_of_a_new_topic_is_sent(admin):
+    responds(admin, CreateTopics=created(0))
+    admin.create_topics([NewTopic("t0", topic_configs={"x": Secret("hunter2")})])
+    assert last(admin)[1]["Topics"][0]["Configs"] == [{"Name": "x", "Value": "hunter2"}]
+
+
+def test_names_and_ids_are_described_by_requests_of_their_own(admin):
+    """Kafka ignores the names in a request that also has IDs."""
+    responds(
+        admin,
+        Metadata=lambda body: metadata({TopicPartition(str(body["Topics"][0]["Name"]), 0): 1}),
+    )
+    found = admin.describe_topics([uuid.UUID(int=0), "a"])
+    assert [topic["name"] for topic in found] == ["a", "None"]
+    asked = [body["Topics"] for api, body, _ in admin._client.requests if api == "Metadata"]
+    assert asked == [[{"Name": None, "TopicId": ZERO_ID}], [{"Name": "a"}]]
+
+
+def test_old_brokers_delete_no_topic_by_its_id(admin):
+    admin._client.versions["DeleteTopics"] = 5
+    with pytest.raises(UnsupportedVersionError, match="Give their names"):
+        admin.delete_topics(["t", uuid.UUID(int=0)])
+    assert admin._client.requests == []
+
+
+def test_a_wait_for_topics_raises_what_cannot_be_repeated(admin):
+    responds(admin, Metadata=SaslAuthenticationFailedError("refused"))
+    with pytest.raises(SaslAuthenticationFailedError, match="refused"):
+        admin.wait_for_topics(["t"])
+    responds(admin, Metadata=KafkaTimeoutError("no broker responds"))
+    with pytest.raises(KafkaTimeoutError, match="no broker responds"):
+        admin.wait_for_topics(["t"], timeout_ms=1)
+    for wrong in (float("nan"), -1):
+        with pytest.raises(ValueError, match="timeout_ms"):
+            admin.wait_for_topics(["t"], timeout_ms=wrong)

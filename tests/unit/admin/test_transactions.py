@@ -113,3 +113,46 @@ def test_a_coordinator_that_does_not_respond_in_time_is_an_error_with_the_name(a
     )
     with pytest.raises(NotCoordinatorError, match="transactional id 'x'"):
         admin.describe_transactions(["x"])
+
+
+def test_a_transaction_that_is_forgotten_meanwhile_does_not_hide_the_hanging_ones(admin):
+    rows = [
+        {"TransactionalId": name, "ProducerId": 7, "TransactionState": "Ongoing"}
+        for name in ("gone", "x")
+    ]
+    responds(
+        admin,
+        ListTransactions={"ErrorCode": 0, "TransactionStates": rows},
+        FindCoordinator=lambda body: {
+            "Coordinators": [
+                {"NodeId": 2, "Key": name, "ErrorCode": 0} for name in body["CoordinatorKeys"]
+            ]
+        },
+        DescribeTransactions={"TransactionStates": [described("gone", 105), described("x")]},
+    )
+    found = admin.find_hanging_transactions([1])
+    assert [row["transactional_id"] for row in found] == ["x"]
+
+
+@pytest.mark.parametrize("call", ["describe_producers", "abort_transaction"])
+def test_a_leader_that_moved_is_found_again(admin, call):
+    def rows(code: int) -> list[dict[str, Any]]:
+        row: dict[str, Any] = {
+            "PartitionIndex": 0,
+            "ErrorCode": code,
+            "ErrorMessage": None,
+            "ActiveProducers": [],
+        }
+        return [{"Name": "t", "Partitions": [row]}]
+
+    responds(
+        admin,
+        Metadata=[metadata({ZERO: 1}), metadata({ZERO: 2})],
+        DescribeProducers=[{"Topics": rows(6)}, {"Topics": rows(0)}],
+        WriteTxnMarkers=[{"Markers": [{"Topics": rows(6)}]}, {"Markers": [{"Topics": rows(0)}]}],
+    )
+    if call == "describe_producers":
+        assert admin.describe_producers([ZERO])[ZERO].active_producers == []
+    else:
+        admin.abort_transaction(AbortTransactionSpec(ZERO, 7, 1))
+    assert last(admin)[2] == 2

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.config.problems import one_problem, problems
 from thalweg import Secret
+from thalweg._config.oidc import oidc_tokens
 from thalweg.config import IgnoredOptionWarning, InsecureConnectionWarning, resolve
 
 OAUTH = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
@@ -265,3 +266,28 @@ def test_the_names_of_java_classes_that_get_tokens_are_known():
         resolve("a", {**OIDC, "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}{name}"})
     text = one_problem("a", **OIDC, sasl_oauthbearer_jwt_retriever_class="com.example.Mine")
     assert "sasl_oauth_token_provider" in text
+
+
+class Unhashable:
+    """A function of an application, as a dataclass with `__call__` is."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self) -> str:
+        return "hunter2"
+
+
+def test_clients_share_tokens_though_their_function_has_no_hash():
+    function = Unhashable()
+    first, second, other = (
+        oidc_tokens(resolve("p", {**OIDC, SECRET: each}))._shared
+        for each in (function, function, Unhashable())
+    )
+    assert first is second
+    assert other is not first
+
+
+@pytest.mark.parametrize("name", ["sasl_oauthbearer_assertion_file", "https_ca_location"])
+def test_a_null_character_in_a_path_is_a_problem(name):
+    found = problems("p", **{**OIDC, name: "a\0b"})
+    assert any(each.startswith(name) and "cannot be read" in each for each in found)

@@ -244,3 +244,30 @@ def test_interceptors_are_made_of_names_classes_and_instances():
 @pytest.mark.parametrize("given", [42, [42], [object()], "json.JSONDecoder"])
 def test_objects_without_any_of_the_methods_are_refused(option, given):
     assert f"{option} has an object of type" in one_problem("p", **{option: given})
+
+
+class Index:
+    """An int of another library, such as numpy's."""
+
+    def __index__(self) -> int:
+        return 7
+
+    def __int__(self) -> int:
+        return 7
+
+
+def test_ints_of_other_libraries_are_ints():
+    assert resolve("p", {"linger_ms": Index()})["linger_ms"] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl_login_refresh_window_factor", 10**400),
+        ("socket_options", [(math.inf, 1, 1)]),
+        ("auto_offset_reset", f"by_duration:PT{'9' * 400}S"),
+    ],
+    ids=["float", "int", "duration"],
+)
+def test_absurd_numbers_are_problems_of_their_option(name, value):
+    assert name in one_problem("c", **{name: value})

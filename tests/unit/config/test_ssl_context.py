@@ -12,6 +12,7 @@ from tests.unit.config.problems import one_problem, problems
 from thalweg import Secret
 from thalweg.aio import helpers as aio_helpers
 from thalweg.config import Config, InsecureConnectionWarning, resolve
+from thalweg.errors import KafkaConfigurationError
 from thalweg.helpers import create_ssl_context
 
 STORES = ROOT / "crates/network/tests/stores"
@@ -227,3 +228,10 @@ def test_a_wrong_password_is_in_no_frame_of_the_error():
 
 def test_the_helper_has_the_place_of_aiokafkas():
     assert aio_helpers.create_ssl_context is create_ssl_context
+
+
+def test_authorities_that_are_added_to_our_own_context_are_refused():
+    context = create_ssl_context()
+    context.load_verify_locations(CA)
+    with pytest.raises(KafkaConfigurationError, match=r"Pass them to create_ssl_context\(\)"):
+        resolved(context)

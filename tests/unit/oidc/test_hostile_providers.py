@@ -4,6 +4,8 @@ Scenario 18: redirects, endless bodies, compressed bodies, bodies that are not J
 """
 
 import base64
+import contextlib
+import socket
 import threading
 import time
 import tracemalloc
@@ -108,6 +110,23 @@ def test_headers_without_end_are_refused(idp):
     idp.respond(endless(HEAD, b"A: b\r\n"))
     with pytest.raises(OidcError, match="not valid HTTP"):
         tokens(idp.token_url, retry_max_s=0.0).token()
+
+
+def test_the_response_of_a_proxy_is_limited(monkeypatch):
+    def respond() -> None:
+        client, _ = listening.accept()
+        with client, contextlib.suppress(OSError):
+            client.sendall(b"HTTP/1.1 200 OK\r\n")
+            while True:
+                client.sendall(b"A: " + b"b" * 60_000 + b"\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=respond)
+        thread.start()
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises(OidcError, match="its response is too large"):
+            tokens("https://idp.example/token", retry_max_s=0.0).token()
+        thread.join(10)
 
 
 @pytest.mark.parametrize("first", [b"", HEAD, HEAD + b"Content-Length: 100\r\n\r\n"])

@@ -154,7 +154,8 @@ impl Facts {
 
     fn where_authorities_are(&self) -> &'static str {
         if self.from_context {
-            "ssl_context, with load_verify_locations()"
+            "ssl_context, with create_ssl_context(cafile=...), or load_verify_locations() of another \
+             context"
         } else {
             "ssl_cafile"
         }

@@ -22,6 +22,7 @@ def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
         values: All options of the client, which `OidcRules` has checked.
     """
     from thalweg.auth.oidc import AssertionSettings, OidcTokens, Settings
+    from thalweg.auth.oidc.settings import hashable
 
     def claim(name: str) -> Any:
         return values[f"sasl_oauthbearer_assertion_{name}"]
@@ -29,7 +30,7 @@ def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
     assertion = AssertionSettings(
         algorithm=claim("algorithm"),
         private_key=claim("private_key_file"),
-        passphrase=claim("private_key_passphrase"),
+        passphrase=hashable(claim("private_key_passphrase")),
         file=claim("file"),
         template_file=claim("template_file"),
         aud=claim("claim_aud"),
@@ -57,7 +58,7 @@ def oidc_tokens(values: Mapping[str, Any]) -> "OidcTokens":
         azure=kind == "azure_imds",
         sts=sts,
         client_id=values["sasl_oauthbearer_client_credentials_client_id"],
-        client_secret=values["sasl_oauthbearer_client_credentials_client_secret"],
+        client_secret=hashable(values["sasl_oauthbearer_client_credentials_client_secret"]),
         scope=values["sasl_oauthbearer_scope"],
         header_urlencode=values["sasl_oauthbearer_header_urlencode"],
         sub_claim=values["sasl_oauthbearer_sub_claim_name"],

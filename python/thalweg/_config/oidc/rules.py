@@ -171,7 +171,11 @@ class OidcRules:
     def _sts_endpoint(self, url: str) -> None:
         from urllib.parse import urlsplit
 
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as wrong:
+            self.found.problem(f"the sts_endpoint in {_CONFIG} is not a URL: {wrong}")
+            return
         if parts.scheme == "http" and not is_loopback(parts.hostname or "", link_local=True):
             self.found.warn(
                 f"the sts_endpoint in {_CONFIG} is not https, so anybody on the network can read"
@@ -242,7 +246,7 @@ class OidcRules:
             )
         for name in (_FILE, _TEMPLATE):
             place = self.values[name]
-            if place is not None and not os.access(place, os.R_OK):
+            if place is not None and not _is_readable(place):
                 self.found.problem(f"{name} cannot be read from {place}")
         key = self.values[_KEY]
         if self.values[_FILE] is not None:
@@ -304,13 +308,20 @@ class OidcRules:
         if location is not None and pem is not None:
             self.found.problem("https_ca_location and https_ca_pem: set only one of them")
         elif location not in (None, "probe"):
-            if not os.access(location, os.R_OK):
+            if not _is_readable(location):
                 self.found.problem(f"https_ca_location cannot be read from {location}")
         elif pem is not None and "-----BEGIN CERTIFICATE-----" not in revealed(pem):
             self.found.problem(
                 "https_ca_pem must be the text of certificates. To name a file, set"
                 " https_ca_location"
             )
+
+
+def _is_readable(path: str) -> bool:
+    try:
+        return os.access(path, os.R_OK)
+    except ValueError:  # a path with a null character
+        return False
 
 
 def _is_javas(handler: str) -> bool:

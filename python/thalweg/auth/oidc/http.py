@@ -139,6 +139,8 @@ def _open(
             f"cannot connect{over} within {timeout_s:g} s (sasl_login_connect_timeout_ms)",
             retriable=True,
         )
+    except _TooLarge:
+        failure = Failure(f"cannot connect{over}: its response is too large")
     except (OSError, ValueError, HTTPException) as error:
         failure = Failure(f"cannot connect{over}: {_words(error)}", retriable=True)
     if connected is not None:

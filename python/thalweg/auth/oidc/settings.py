@@ -99,6 +99,31 @@ class Settings:
     retry_max_s: float = 10.0
 
 
+class HeldFunction:
+    """A function of the application that has no hash. Two are equal if they hold the same one."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def __call__(self) -> Any:
+        return self._function()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeldFunction) and self._function is other._function
+
+    def __hash__(self) -> int:
+        return id(self._function)
+
+
+def hashable(given: Any) -> Any:
+    """Returns a secret or a function in a form that `Settings` can compare."""
+    try:
+        hash(given)
+    except Exception:  # the application's own method
+        return HeldFunction(given)
+    return given
+
+
 def supplied(given: Supplied | None, name: str) -> str:
     """Returns a secret, for which it may call a function of the application.
 

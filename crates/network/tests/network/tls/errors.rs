@@ -82,7 +82,7 @@ async fn an_unknown_issuer_is_named_with_the_authorities_that_are_trusted() {
         &error,
         &[
             "those in ssl_context (1 certificate)",
-            "to ssl_context, with load_verify_locations()",
+            "to ssl_context, with create_ssl_context(cafile=...), or load_verify_locations()",
         ],
     );
     assert!(!error.contains("ssl_cafile"), "{error}");
