@@ -6,6 +6,7 @@
 It does not wait: the two consumers wait in different ways.
 """
 
+import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -23,6 +24,7 @@ from thalweg._client.arguments import (
     shown,
     topics_given,
 )
+from thalweg._client.closing import close_all
 from thalweg._config.coerce import duration_ms
 from thalweg.config import Config
 from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
@@ -36,6 +38,7 @@ __all__ = [
     "check_bytes",
     "check_limits",
     "chosen",
+    "close_steps",
     "limit_ms",
     "offset_given",
     "offsets_of",
@@ -49,6 +52,8 @@ __all__ = [
     "watched",
     "whole_ms",
 ]
+
+log = logging.getLogger("thalweg.consumer")
 
 _Listed = tuple[str, int, int, int, int]
 
@@ -313,3 +318,9 @@ def limit_ms(timeout_ms: float | None, config: Mapping[str, Any]) -> int:
     if limit != limit:
         raise ValueError("timeout_ms must be a number of milliseconds, got nan")
     return int(min(max(0, limit), _LONGEST_MS))
+
+
+def close_steps(config: Mapping[str, Any]) -> None:
+    """Calls `close()` of the deserializers and interceptors that have it. Logs exceptions."""
+    deserializers = config["key_deserializer"], config["value_deserializer"]
+    close_all((*deserializers, *config["interceptor_classes"]), log)

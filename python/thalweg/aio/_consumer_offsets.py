@@ -265,8 +265,10 @@ class ConsumerOffsets:
         """
         self._check_open()
         given = None if offsets is None else offsets_given(offsets)
-        asked_at = None if given is None else self._driver.departures
+        asked_at = self._driver.departures
+        wanted = self._driver.to_commit(marked=False) if given is None else given.keys()
         async with self._committing:  # a retry of one commit must not undo another commit
+            self._driver.refuse_departed(wanted, asked_at)
             await awaited(self._driver.commit(given, self._limit(), asked_at), self._calls)
 
     def mark(self, records: Any) -> None:
@@ -289,7 +291,9 @@ class ConsumerOffsets:
             KafkaError: As in `commit`.
         """
         self._check_open()
+        asked_at, wanted = self._driver.departures, self._driver.to_commit(marked=True)
         async with self._committing:
+            self._driver.refuse_departed(wanted, asked_at)
             await awaited(self._driver.commit_marked(self._limit()), self._calls)
 
     def allow_rebalance(self) -> None:

@@ -294,6 +294,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             finally:
                 _completions.detach(loop, completions)
                 self._watch.close()
+                consuming.close_steps(self.config)  # no task reads any more
 
     @property
     def closed(self) -> bool:

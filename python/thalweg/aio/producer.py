@@ -76,6 +76,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
     _pid: int
     _hooks: Hooks | None
     _stopped: bool
+    _is_open: bool
+    _stops: set[asyncio.Task[None]]
     _watch: metrics.Watch
 
     if TYPE_CHECKING:
@@ -123,7 +125,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
                 # The caller's frame is above the frame of the decorator.
                 warnings.warn(text, DeprecationWarning, stacklevel=3)
             self._loop, self._completions = loop, None
-            self._stopped = False
+            self._stopped = self._is_open = False
+            self._stops = set()
             self.config = configured("p", "AIOKafkaProducer", configs)
             self._hooks = Hooks.of(self.config)
 
@@ -167,6 +170,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         try:
             core = await core_options(self.config, loop)
             await self._open(completions, core, self._hooks)
+            self._is_open = True
         except BaseException:
             self._completions = None
             _completions.detach(loop, completions)
@@ -202,6 +206,20 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         completions, loop = self._completions, self._loop
         if completions is None or loop is None or self._stopped or self._pid != os.getpid():
             return
+        if asyncio.get_running_loop() is not loop:
+            raise IllegalStateError("the producer was started in another event loop")
+        # A task, because the rest of a stop must also run if this await is cancelled.
+        stopping = loop.create_task(self._stop(timeout, loop, completions))
+        self._stops.add(stopping)
+        stopping.add_done_callback(self._stops.discard)
+        await asyncio.shield(stopping)
+
+    async def _stop(
+        self,
+        timeout: float | None,
+        loop: asyncio.AbstractEventLoop,
+        completions: _core.Completions,
+    ) -> None:
         failed_before = records_failed(super().metrics())
         try:
             await self._close(timeout)
@@ -232,7 +250,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         """
         password = hidden(revealed(password))
         self.config.set_credentials(
-            username, password, self._core_client if self._completions else None
+            username, password, self._core_client if self._is_open else None
         )
 
     async def send_and_wait(

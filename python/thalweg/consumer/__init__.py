@@ -377,6 +377,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
                 self._shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
             finally:
                 self._watch.close()
+                consuming.close_steps(self.config)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.coordinator.kip848.member_bench import Talk, joined, kinds, partitions, response, rows
 from thalweg import errors
 from thalweg.coordinator.states import ConsumerMemberState
@@ -45,14 +47,15 @@ def test_it_joins_with_all_that_it_has_to_say():
     assert isinstance(talk.member.commit_refusal(), errors.RebalanceInProgressError)
 
 
-def test_a_damaged_interval_does_not_silence_it():
+@pytest.mark.parametrize(("given", "used"), [(2**31 - 1, 60_000), (-5, 5_000), (0, 5_000)])
+def test_a_damaged_interval_does_not_silence_it(given, used):
     talk = Talk()
     talk.step(Subscribed(frozenset("t")))
     assert talk.sent is not None
-    damaged = response(2, "T0") | {"HeartbeatIntervalMs": 2**31 - 1}
+    damaged = response(2, "T0") | {"HeartbeatIntervalMs": given}
     talk.step(Responded(talk.sent.token, damaged))
     assert talk.repeated is not None
-    assert talk.repeated.interval_ms == 60_000
+    assert talk.repeated.interval_ms == used
 
 
 def test_a_pattern_of_the_brokers_own_is_sent_and_taken_back():

@@ -265,3 +265,44 @@ def test_it_is_stopped_in_its_own_loop_only(broker: Broker, clients: Clients) ->
     loop.run_until_complete(consumer.stop())
     assert consumer.closed
     loop.close()
+
+
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_a_stop_closes_a_deserializer_after_the_last_record(
+    embedded: Broker, clients: Clients, subscribes: bool
+) -> None:
+    topic = filled(embedded, clients, 20_000)
+
+    class Deserializer:
+        is_closed = False
+
+        def deserialize(self, topic: str, headers: Any, data: Any) -> Any:
+            assert not self.is_closed
+            return data
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    async def program() -> None:
+        deserializer = Deserializer()
+        consumer = made(embedded, value_deserializer=deserializer)
+        if subscribes:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign([TopicPartition(topic, 0)])
+        await consumer.start()
+        count = 0
+
+        async def read() -> None:
+            nonlocal count
+            async for _ in consumer:
+                count += 1
+                await asyncio.sleep(0)
+
+        reading = asyncio.create_task(read())
+        await until(lambda: count >= 50)
+        await consumer.stop()
+        await reading  # it ends without an error
+        assert deserializer.is_closed
+
+    run(program())

@@ -449,3 +449,35 @@ def test_a_commit_that_is_retried_moves_no_offset_of_another_member(
                     assert await second.committed(each) == 9
 
     run(program())
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_commit_that_waited_while_a_partition_went_says_so(
+    start_embedded: Any, clients: Clients, marked: bool
+) -> None:
+    started = start_embedded(configs={"group.consumer.assignment.interval.ms": "0"})
+    group = Group(Broker("embedded", started.bootstrap_servers), clients, "consumer")
+    group.send(range(8))
+
+    async def program() -> None:
+        consumer = group.consumer(group.topic, enable_auto_commit=False)
+        async with consumer:
+            while len(group.values) < 8:
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    group.values += [int(each.value) for each in records]
+                    consumer.mark(records)
+            loading = started.faults.on("OffsetCommit")
+            with loading.then_fail("COORDINATOR_LOAD_IN_PROGRESS", times=None):
+                first = asyncio.create_task(consumer.commit({TopicPartition(group.topic, 0): 1}))
+                await asyncio.sleep(0.05)
+                commit = consumer.commit_marked if marked else consumer.commit
+                second = asyncio.create_task(commit())
+                await asyncio.sleep(0.05)
+                async with group.member():
+                    while len(consumer.assignment()) == PARTITIONS:
+                        await consumer.getmany(timeout_ms=50)
+            with pytest.raises(CommitFailedError, match="gave up"):
+                await second
+            await asyncio.wait([first])
+
+    run(program())

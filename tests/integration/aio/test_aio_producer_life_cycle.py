@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.aio.producers import MEMORY, WithoutReaders, made
-from tests.integration.support.aio import run
+from tests.integration.support.aio import run, until
 from tests.integration.support.scripts import run as run_program
 from tests.support.brokers import Broker
 from tests.support.runs.selection import one_real_broker
@@ -157,3 +157,50 @@ def test_a_loop_that_closes_first_does_no_harm(
 def acknowledged(producer: Any) -> bool:
     metrics: dict[str, Any] = producer.metrics()["producer-metrics"]
     return bool(metrics["record-send-total"] >= 1 and metrics["requests-in-flight"] == 0)
+
+
+def test_an_idle_producer_gets_new_credentials(start_embedded: Any) -> None:
+    broker = start_embedded(
+        security_protocol="SASL_PLAINTEXT", users={"alice": "old"}, sasl_mechanisms=["PLAIN"]
+    )
+    broker.create_topic("t")
+    options = broker.client_config("alice")
+
+    async def program() -> None:
+        async with AIOKafkaProducer(**options) as producer:
+            await producer.send_and_wait("t", b"0")
+            broker.add_user("alice", "new")
+            producer.set_sasl_credentials("alice", "new")
+            broker.stop_node(1)
+            broker.start_node(1)
+            assert (await producer.send_and_wait("t", b"1")).offset == 1
+
+    run(program())
+
+
+def test_a_cancelled_stop_ends_in_the_background(start_embedded: Any) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+
+    class Serializer:
+        is_closed = False
+
+        def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+            return data
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    async def program() -> None:
+        serializer = Serializer()
+        producer = made(broker, value_serializer=serializer)
+        await producer.start()
+        with broker.faults.on("Produce").then_delay(500):
+            sent = await producer.send("t", b"v")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(producer.stop(), 0.1)
+            assert (await sent).offset == 0
+        await until(lambda: serializer.is_closed)
+        await producer.stop()
+
+    run(program())

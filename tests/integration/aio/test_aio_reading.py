@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.integration.aio.producers import Ticks
 from tests.integration.support.aio import filled, made, read_one, run
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
@@ -387,5 +388,30 @@ def test_getone_of_a_partition_waits_when_an_interceptor_removes_the_record(
         async with made(broker, "odd", interceptors=[Odd()]) as consumer:
             found = [int((await consumer.getone(tp)).value) for _ in range(2)]
             assert found == [1, 3]
+
+    run(program())
+
+
+def test_an_interceptor_that_removes_records_does_not_block_the_loop(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = filled(embedded, clients, 50_000)
+
+    class Removing(ConsumerInterceptor):
+        def on_consume(self, records: Any) -> Any:
+            end = time.perf_counter() + 20e-6
+            while time.perf_counter() < end:
+                pass
+            return {}
+
+    async def program() -> None:
+        async with made(embedded, topic, interceptor_classes=[Removing()]) as consumer:
+            began = time.monotonic()
+            async with Ticks() as ticks:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(consumer.getone(), 0.3)
+            # All of them would take more than a second.
+            assert time.monotonic() - began < 0.8
+            assert ticks.count >= 3
 
     run(program())

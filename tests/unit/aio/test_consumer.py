@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from thalweg.aio import AIOKafkaConsumer, _completions
+from thalweg.config import resolve
 from thalweg.errors import InvalidTopicError, KafkaConfigurationError
 from thalweg.structs import TopicPartition
 
@@ -51,7 +52,7 @@ def test_a_stop_that_waits_for_an_unsubscribe_has_one_limit_for_both(monkeypatch
 
     async def program() -> None:
         consumer: Any = SimpleNamespace(
-            config={"default_api_timeout_ms": 1000},
+            config=resolve("c", {"default_api_timeout_ms": 1000, "request_timeout_ms": 900}),
             _loop=asyncio.get_running_loop(),
             _completions=object(),
             _leaving=asyncio.create_task(asyncio.sleep(0.3)),

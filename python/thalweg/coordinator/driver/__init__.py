@@ -24,7 +24,7 @@ import logging
 import re
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from thalweg.coordinator.assignors.registry import resolved
@@ -258,8 +258,7 @@ class Driver:
                 self._membership = self._new_membership(group_id)
             self._membership.listener = listener
             self._membership.keep(())
-            if compiled is None:
-                self._membership.subscribe(frozenset(topics), regex)
+            self._membership.subscribe(None if compiled else frozenset(topics), regex)
         self._consumer._set_subscribed(True)
         self._consumer._reenter()
 
@@ -432,6 +431,15 @@ class Driver:
         """Commits and waits; see `Commits.commit`."""
         yield from self._timed(self._commits.commit(offsets, timeout_ms, asked_at))
 
+    def to_commit(self, *, marked: bool) -> frozenset[TopicPartition]:
+        """Returns the partitions that `commit_marked`, or `commit` without offsets, would write."""
+        found = self._commits.new_marks() if marked else self._consumer._positions()
+        return frozenset(found)
+
+    def refuse_departed(self, partitions: Iterable[TopicPartition], asked_at: int) -> None:
+        """Raises CommitFailedError if the group took a partition away; see `departures`."""
+        self._commits.refuse_departed(partitions, asked_at)
+
     def _timed(self, commit: Waiting[None]) -> Waiting[None]:
         began = time.monotonic_ns()
         try:
@@ -462,10 +470,7 @@ class Driver:
     # ------------------------------------------------------------------ the end
 
     def close(self, autocommit: bool, timeout_ms: int) -> Waiting[None]:
-        """Commits, runs the callbacks, leaves the group, and closes the user's own objects.
-
-        Errors are logged.
-        """
+        """Commits, runs the callbacks, and leaves the group. Errors are logged."""
         deadline = now_ms() + timeout_ms
         commit = autocommit and self._config["enable_auto_commit"]
         self._commits.end_auto_commit(last=commit)
@@ -484,14 +489,3 @@ class Driver:
             log.warning("the last commit of group %s failed: %s", group_id, error)
         self._commits.abandon()
         self._listener = None
-        deserializers = self._config["key_deserializer"], self._config["value_deserializer"]
-        for each in (*deserializers, *self._config["interceptor_classes"]):
-            _close(each)
-
-
-def _close(each: object) -> None:
-    try:
-        if (close := getattr(each, "close", None)) is not None:
-            close()
-    except Exception:
-        log.exception("close() of %r raised", each)

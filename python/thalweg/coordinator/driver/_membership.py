@@ -169,11 +169,12 @@ class Membership:
 
     # ------------------------------------------------------------------ from poll
 
-    def subscribe(self, topics: frozenset[str], regex: str | None = None) -> None:
-        """Subscribes to topics by name, or by a pattern that the broker evaluates."""
+    def subscribe(self, topics: frozenset[str] | None, regex: str | None = None) -> None:
+        """Subscribes to topics by name, or by a pattern of the broker. None: see `take`."""
         self.leave_at_last()
         self.is_leaving = self._steps.at_once = False
-        self._step(Subscribed(topics, regex))
+        if topics is not None:
+            self._step(Subscribed(topics, regex))
 
     def take(self, found: Found) -> None:
         """Passes new metadata of the topics to the member."""
@@ -184,8 +185,7 @@ class Membership:
     def poll(self) -> float | None:
         """Does the work of a poll. Returns the time of the next call.
 
-        Raises:
-            KafkaError: An error of the membership.
+        Raises KafkaError: an error of the membership.
         """
         self.leave_at_last()
         self.keep_up()

@@ -190,7 +190,7 @@ class Commits:
     def what_moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns what auto-commit would write now: positions or marks."""
         if self._config["auto_commit_marks"]:
-            return self._new_marks()
+            return self.new_marks()
         return self._not_committed(self._consumer._positions())
 
     def _not_committed(
@@ -211,9 +211,10 @@ class Commits:
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits the marked records that are not committed yet, and waits as `commit`."""
         self._requests.group_id()
-        yield from self.commit(self._new_marks(), timeout_ms)
+        yield from self.commit(self.new_marks(), timeout_ms)
 
-    def _new_marks(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def new_marks(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns what `commit_marked` would write now."""
         return self._not_committed(self._marks.of(self._consumer.assignment()))
 
     # ------------------------------------------------------------------ committing
@@ -224,7 +225,8 @@ class Commits:
         for each in partitions:
             self._departed_at[each] = self.departures
 
-    def _refuse_departed(self, partitions: Iterable[TopicPartition], asked_at: int) -> None:
+    def refuse_departed(self, partitions: Iterable[TopicPartition], asked_at: int) -> None:
+        """Raises CommitFailedError if the group took a partition away after `asked_at`."""
         gone = sorted(each for each in partitions if self._departed_at.get(each, 0) > asked_at)
         if gone:
             names = ", ".join(f"{each.topic}-{each.partition}" for each in gone)
@@ -264,7 +266,7 @@ class Commits:
         def once(until_ms: float) -> Waiting[None]:
             nonlocal stale
             self._refuse()
-            self._refuse_departed(chosen, asked_at)
+            self.refuse_departed(chosen, asked_at)
             group = self._member.group_metadata()
             if group == stale:
                 raise MovedOnError("the new epoch of the member is not known yet")

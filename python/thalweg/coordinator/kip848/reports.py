@@ -97,7 +97,8 @@ class Reports:
         """
         self.epoch = body["MemberEpoch"]
         self.member_id = body.get("MemberId") or self.member_id
-        self._interval_ms = min(body["HeartbeatIntervalMs"] or self._interval_ms, _INTERVAL_MAX_MS)
+        if body["HeartbeatIntervalMs"] > 0:
+            self._interval_ms = min(body["HeartbeatIntervalMs"], _INTERVAL_MAX_MS)
         if self._has_response or not (is_report or (is_current and self.token is None)):
             return []
         self._has_response = True

@@ -9,6 +9,7 @@
 
 mod operations;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Instant;
@@ -38,6 +39,9 @@ use crate::operation::{PyOperation, is_over};
 use operations::{AwaitingResponse, Listing, Opening, Stopping};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The maximum number of records that interceptors remove before other tasks get a turn.
+const REMOVED_MAX: usize = 500;
 
 /// The waiting calls of a consumer for one event loop.
 ///
@@ -229,15 +233,21 @@ impl What {
         py: Python<'_>,
         core: &OpenConsumer,
         state: &mut PollState,
+        gives_turn: &Cell<bool>,
     ) -> PyResult<Option<Py<PyAny>>> {
+        gives_turn.set(false);
         match self {
-            Self::One { only, .. } => loop {
-                match core.take_one(py, state, only)? {
-                    Some(Offered::Record(record)) => return Ok(Some(record.unbind())),
-                    Some(Offered::Kept) => {}
-                    None => return Ok(None),
+            Self::One { only, .. } => {
+                for _ in 0..REMOVED_MAX {
+                    match core.take_one(py, state, only)? {
+                        Some(Offered::Record(record)) => return Ok(Some(record.unbind())),
+                        Some(Offered::Kept) => {}
+                        None => return Ok(None),
+                    }
                 }
-            },
+                gives_turn.set(true);
+                Ok(None)
+            }
             Self::Many { only, max_records } => {
                 let most = max_records.unwrap_or(core.max_poll_records);
                 let Some(records) = core.drain(py, state, only, most)? else {
@@ -338,7 +348,8 @@ impl Polling {
         };
         let _using = core.usage.enter(py)?;
         let state = core.enter(py)?;
-        let mut take = |state: &mut PollState| what.take(py, core, state);
+        let gives_turn = Cell::new(false);
+        let mut take = |state: &mut PollState| what.take(py, core, state, &gives_turn);
         let register = |consumer: &ConsumerCore| consumer.register(core.sleepers.waker());
         match core.look(py, state, self.limit, caller, register, &mut take)? {
             Look::Found(found) => {
@@ -346,7 +357,11 @@ impl Polling {
                 Ok(Some(found))
             }
             Look::Nothing { until, .. } => {
-                self.until = until;
+                self.until = if gives_turn.get() {
+                    Some(Instant::now())
+                } else {
+                    until
+                };
                 Ok(None)
             }
         }
