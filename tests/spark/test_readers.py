@@ -355,7 +355,7 @@ def test_a_group_that_is_ahead_of_a_new_topic_is_data_loss(
     with KafkaAdminClient(bootstrap_servers=both.broker.bootstrap_servers) as admin:
         admin.alter_group_offsets(topic, {TopicPartition(topic, 0): OffsetAndMetadata(5)})
     options = {"subscribe": topic, "startingOffsets": "group", "commitGroupId": topic}
-    words = f"committed offset 5 of {topic}-0, but the log ends at 2"
+    words = f"committed offset 5 of {topic}-0, but the query can read only up to 2"
     with pytest.raises(DataLossError, match=words):
         batch_reader(both, **options).partitions()
     assert ranges(batch_reader(both, failOnDataLoss="false", **options)) == []

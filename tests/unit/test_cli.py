@@ -397,6 +397,8 @@ def test_a_broker_whose_port_is_taken_says_so_in_one_line(fake, monkeypatch, cap
     "arguments",
     [
         ["-X", "sasl.password=hunter2", "topics", "list"],
+        ["-X", "sasl.password=it's hunter2", "topics", "list"],
+        ["topics", "list", "sasl.password=hunter2 with blanks"],
         ["topics", "list", "-X", "a=b", "sasl.password=hunter2"],
     ],
 )

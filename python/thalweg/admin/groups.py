@@ -16,6 +16,8 @@ from thalweg.errors import (
     IncompatibleBrokerVersion,
     KafkaProtocolError,
     NoError,
+    SaslAuthenticationFailedError,
+    UnsupportedVersionError,
     for_code,
 )
 from thalweg.structs import GroupInformation, MemberInformation
@@ -23,6 +25,8 @@ from thalweg.structs import GroupInformation, MemberInformation
 __all__ = ["GroupRequests", "GroupState", "GroupType", "MemberToRemove"]
 
 _log = logging.getLogger("thalweg.admin")
+
+_NOT_OF_A_GROUP = (SaslAuthenticationFailedError, UnsupportedVersionError)
 
 # The description of a group whose coordinator could not be looked up.
 _UNKNOWN: dict[str, Any] = {
@@ -215,6 +219,8 @@ class GroupRequests(GroupOffsetRequests):
                 ),
                 raise_errors=False,
             )
+        except _NOT_OF_A_GROUP:
+            raise
         except BrokerResponseError as error:  # of the request for its coordinator
             return {**_UNKNOWN, "group_id": group_id, "members": []}, error
         group = snake_keys(response["Groups"][0])
@@ -257,6 +263,8 @@ class GroupRequests(GroupOffsetRequests):
                 ),
                 raise_errors=False,
             )
+        except _NOT_OF_A_GROUP:
+            raise
         except BrokerResponseError as error:  # of the request for its coordinator
             _log.warning("group %r was not deleted: %s", group_id, error)
             return type(error)

@@ -123,7 +123,7 @@ class PartitionRequests(Requests):
                     }
                     for topic, partitions in by_topic(theirs).items()
                 ],
-                "TimeoutMs": self._timeout(timeout_ms),
+                "TimeoutMs": limit_ms,
             }
             response = self._call("DeleteRecords", body, leader, timeout_ms=limit_ms)
             for topic in response["Topics"]:
@@ -181,7 +181,9 @@ class PartitionRequests(Requests):
                 (_SPEC_VERSIONS.get(topic_partition_specs[each], 0) for each in theirs),
                 default=0,
             )
-            version = self._client.negotiate("ListOffsets", leader)
+            version = None  # the request chooses it, within the limit
+            if least:
+                version = max(self._client.negotiate("ListOffsets", leader), least)
             body = {
                 "ReplicaId": -1,
                 "IsolationLevel": int(level),
@@ -201,9 +203,7 @@ class PartitionRequests(Requests):
                     for topic, partitions in by_topic(theirs).items()
                 ],
             }
-            response = self._call(
-                "ListOffsets", body, leader, version=max(version, least), timeout_ms=limit_ms
-            )
+            response = self._call("ListOffsets", body, leader, version=version, timeout_ms=limit_ms)
             for topic in response["Topics"]:
                 for row in topic["Partitions"]:
                     where = TopicPartition(topic["Name"], row["PartitionIndex"])

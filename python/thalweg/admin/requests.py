@@ -24,6 +24,7 @@ from thalweg.errors import (
     NoError,
     NotControllerError,
     NotCoordinatorError,
+    UnknownBrokerIdError,
     UnknownTopicOrPartitionError,
     for_code,
 )
@@ -46,6 +47,8 @@ Again = Mapping[TopicPartition, type[KafkaError]]
 
 # A node that does not respond may not be the leader any more. So the first attempts are short.
 _FIRST_ATTEMPT_MS = 2_000
+_LEAST_ATTEMPT_MS = 1_000
+_UNREACHABLE = (KafkaConnectionError, KafkaTimeoutError, UnknownBrokerIdError)
 
 # Another broker can process the request, or this one a little later.
 TRY_AGAIN = (
@@ -169,12 +172,17 @@ class Requests:
         """Adds the missing right to the text of an error, if the error is about rights."""
         return self._client.explained(text, api, code, "")
 
-    def _metadata(self, topics: Iterable[str] | None) -> dict[str, Any]:
+    def _metadata(
+        self, topics: Iterable[str] | None, timeout_ms: int | None = None
+    ) -> dict[str, Any]:
         """Requests metadata of topics, of all topics (None), or of the brokers only ([])."""
         names = None if topics is None else [{"Name": name} for name in topics]
-        return self._call("Metadata", {"Topics": names, "AllowAutoTopicCreation": False})
+        body = {"Topics": names, "AllowAutoTopicCreation": False}
+        return self._call("Metadata", body, timeout_ms=timeout_ms)
 
-    def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
+    def _leaders(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[int, set[TopicPartition]]:
         """Requests metadata, and returns {leader: its partitions}.
 
         Raises:
@@ -184,7 +192,7 @@ class Requests:
         """
         wanted = set(partitions)
         found: dict[int, set[TopicPartition]] = defaultdict(set)
-        response = self._metadata(sorted({each.topic for each in wanted}))
+        response = self._metadata(sorted({each.topic for each in wanted}), timeout_ms)
         topics = ((row["ErrorCode"], None, f"topic {row['Name']!r}") for row in response["Topics"])
         error = first_error(topics, (UnknownTopicOrPartitionError, LeaderNotAvailableError))
         if error is not None:
@@ -208,15 +216,19 @@ class Requests:
         ask: Callable[[int, list[TopicPartition], int], Again],
         timeout_ms: float | None,
         node: int | None = None,
+        *,
+        is_repeatable: bool = True,
     ) -> None:
         """Sends requests to the leaders of partitions, and repeats them within the limit.
 
         Args:
             partitions: The partitions.
-            ask: `ask(node, partitions, timeout_ms)` sends a request that may be repeated, and
-                returns the partitions for which to repeat it.
+            ask: `ask(node, partitions, timeout_ms)` sends a request, and returns the partitions for
+                which to repeat it.
             timeout_ms: The limit. None: request_timeout_ms.
             node: The node that gets one request, in place of the leaders.
+            is_repeatable: Whether to repeat a request that may have been executed: after a lost
+                connection, or without a response.
 
         Raises:
             KafkaError: The last error of a partition, if the limit is over.
@@ -226,23 +238,29 @@ class Requests:
         attempt_ms = _FIRST_ATTEMPT_MS
         pending = set(partitions)
         while pending:
-            left_ms = max(int((deadline - time.monotonic()) * 1000), 1)
-            is_last = node is not None or left_ms <= attempt_ms
-            leaders = {node: pending} if node is not None else self._leaders(pending)
-            again: dict[TopicPartition, type[KafkaError]] = {}
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            is_short = node is None and is_repeatable
+            limit_ms = max(min(left_ms, attempt_ms) if is_short else left_ms, _LEAST_ATTEMPT_MS)
+            again: dict[TopicPartition, KafkaError | type[KafkaError]] = {}
+            leaders: Mapping[int, set[TopicPartition]] = {}
+            try:
+                leaders = self._leaders(pending, limit_ms) if node is None else {node: pending}
+            except _UNREACHABLE as error:
+                again = dict.fromkeys(pending, error)
             for leader, theirs in leaders.items():
                 if leader < 0:
                     again |= dict.fromkeys(theirs, LeaderNotAvailableError)
                     continue
                 try:
-                    again |= ask(leader, sorted(theirs), left_ms if is_last else attempt_ms)
-                except (KafkaConnectionError, KafkaTimeoutError) as error:
-                    if is_last:
+                    again |= ask(leader, sorted(theirs), limit_ms)
+                except _UNREACHABLE as error:
+                    if not is_repeatable and not isinstance(error, UnknownBrokerIdError):
                         raise
-                    again |= dict.fromkeys(theirs, type(error))
+                    again |= dict.fromkeys(theirs, error)
             if again and (node is not None or time.monotonic() + backoff > deadline):
                 raise _not_done(again, node)
-            attempt_ms *= 2
+            if any(isinstance(error, KafkaTimeoutError) for error in again.values()):
+                attempt_ms *= 2
             pending = set(again)
             if pending:
                 time.sleep(backoff)
@@ -259,11 +277,15 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions))
 
 
-def _not_done(again: Again, node: int | None) -> KafkaError:
-    """Returns the error of the first partitions that have the same one."""
-    kind = again[min(again)]
-    names = _names(each for each in again if again[each] is kind)
-    reason = kind.description or kind.__name__
+def _not_done(
+    again: Mapping[TopicPartition, KafkaError | type[KafkaError]], node: int | None
+) -> KafkaError:
+    """Returns the error of the first partition, with the partitions that have the same one."""
+    error = again[min(again)]
+    if isinstance(error, KafkaError):
+        return error
+    names = _names(each for each in again if again[each] is error)
+    reason = str(error.description or error.__name__).rstrip(".")
     if node is None:
-        return kind(f"{names}: {reason} Call again, or raise timeout_ms")
-    return kind(f"{names}: node {node} refuses: {reason} Ask the leader, or call again")
+        return error(f"{names}: {reason}. Call again, or raise timeout_ms")
+    return error(f"{names}: node {node} refuses: {reason}. Ask the leader, or call again")

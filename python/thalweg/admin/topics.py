@@ -241,7 +241,7 @@ class TopicRequests(Requests):
         asked = [{"Name": name} for name in names]
         while names:
             left_ms = (deadline - time.monotonic()) * 1000
-            limit_ms = int(min(max(left_ms, 1), self.config["request_timeout_ms"]))
+            limit_ms = int(min(max(left_ms, 1_000), self.config["request_timeout_ms"]))
             why = "missing from metadata response"
             try:
                 by_name = {each["name"]: each for each in self._describe(asked, 0, limit_ms)}

@@ -329,7 +329,8 @@ class TransactionRequests(ClusterRequests):
                         raise kind(f"aborting the transaction on {about}: {kind.description}")
             return {}
 
-        self._by_leader([where], ask, None)
+        # A second marker could end the producer's next transaction.
+        self._by_leader([where], ask, None, is_repeatable=False)
 
     def end_transaction(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         """Commits or aborts a transaction that a producer has prepared (EndTxn).

@@ -200,6 +200,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         Raises:
             TypeError: If the timeout is not a number.
             ValueError: If it is negative.
+            IllegalStateError: If you await it in another event loop.
         """
         if timeout is not None:
             duration_given(timeout, "timeout", "seconds")

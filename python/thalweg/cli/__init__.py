@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors do not show values, which may be secrets."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(re.sub(r"=[^'\s]+", "=...", message))
+        super().error(re.sub(r"=.*", "=...", message, flags=re.DOTALL))
 
 
 def _parser() -> argparse.ArgumentParser:

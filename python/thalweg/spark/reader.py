@@ -114,8 +114,8 @@ class BatchReader(DataSourceReader):
                         fail=options.fail_on_data_loss,
                         kind="PARTITION_OFFSET_CHANGED",
                         detail=(
-                            f"The group has committed offset {at} of {tp[0]}-{tp[1]}, but the log"
-                            f" ends at {end[tp]}."
+                            f"The group has committed offset {at} of {tp[0]}-{tp[1]}, but the"
+                            f" query can read only up to {end[tp]}."
                         ),
                     )
             start = {tp: min(at, end[tp]) for tp, at in start.items()}

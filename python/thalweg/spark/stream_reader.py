@@ -123,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Spark plans the next batch when this one is complete and a trigger comes. It calls
             # `commit` only one batch later, and never for the last. Brokers refuse offsets of
             # deleted topics.
-            exist = {tp for tp in latest if tp[0] not in self._gone}
+            exist = {tp for tp in self._seen or () if tp[0] not in self._gone}
             self._offsets.commit({tp: at for tp, at in begin.items() if tp in exist})
         end = self._limited(begin, latest, limit)
         if not end or end == begin:

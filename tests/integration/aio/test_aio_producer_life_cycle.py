@@ -195,7 +195,7 @@ def test_a_cancelled_stop_ends_in_the_background(start_embedded: Any) -> None:
         serializer = Serializer()
         producer = made(broker, value_serializer=serializer)
         await producer.start()
-        with broker.faults.on("Produce").then_delay(500):
+        with broker.faults.on("Produce").then_delay(3_000):
             sent = await producer.send("t", b"v")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(producer.stop(), 0.1)

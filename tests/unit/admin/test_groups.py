@@ -15,6 +15,7 @@ from thalweg.errors import (
     IncompatibleBrokerVersion,
     NoError,
     NotCoordinatorError,
+    SaslAuthenticationFailedError,
     UnknownTopicOrPartitionError,
 )
 from thalweg.structs import OffsetAndMetadata
@@ -253,3 +254,13 @@ def test_a_group_whose_coordinator_is_refused_does_not_hide_the_others(admin, ca
     assert "group 'theirs'" in found["error"]
     with pytest.raises(GroupAuthorizationFailedError, match="theirs"):
         admin.describe_consumer_groups(["theirs"])
+
+
+@pytest.mark.parametrize(
+    "error", [SaslAuthenticationFailedError("refused"), IncompatibleBrokerVersion("old")]
+)
+def test_an_error_of_the_client_is_not_that_of_a_group(admin, error):
+    responds(admin, DeleteGroups=error, DescribeGroups=error)
+    for call in (admin.delete_groups, admin.describe_groups):
+        with pytest.raises(type(error)):
+            call(["g"])

@@ -195,3 +195,22 @@ def test_an_election_for_a_topic_that_does_not_exist_is_an_error(admin):
     responds(admin, Metadata={"Topics": [unknown]})
     with pytest.raises(UnknownTopicOrPartitionError, match="typo"):
         admin.elect_leaders(0, ["typo"])
+
+
+def test_quick_refusals_do_not_shorten_the_time_for_a_lost_connection(admin):
+    refused = [listed(p0=(-1, 6))] * 10
+    responds(
+        admin,
+        Metadata=metadata({ZERO: 1}),
+        ListOffsets=[*refused, KafkaConnectionError("closed"), listed(p0=(9, 0))],
+    )
+    assert admin.list_partition_offsets({ZERO: OffsetSpec.LATEST})[ZERO].offset == 9
+
+
+def test_a_connection_that_is_lost_while_leaders_are_looked_up_is_repeated(admin):
+    responds(
+        admin,
+        Metadata=[KafkaConnectionError("closed"), metadata({ZERO: 1})],
+        ListOffsets=listed(p0=(9, 0)),
+    )
+    assert admin.list_partition_offsets({ZERO: OffsetSpec.LATEST})[ZERO].offset == 9

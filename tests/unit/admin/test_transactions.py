@@ -6,7 +6,11 @@ import pytest
 
 from tests.unit.admin.responses import ZERO, last, metadata, responds
 from thalweg.admin.transactions import AbortTransactionSpec, TransactionState
-from thalweg.errors import NotCoordinatorError, TransactionalIdNotFoundError
+from thalweg.errors import (
+    KafkaConnectionError,
+    NotCoordinatorError,
+    TransactionalIdNotFoundError,
+)
 
 
 def described(name: str, code: int = 0) -> dict[str, Any]:
@@ -156,3 +160,10 @@ def test_a_leader_that_moved_is_found_again(admin, call):
     else:
         admin.abort_transaction(AbortTransactionSpec(ZERO, 7, 1))
     assert last(admin)[2] == 2
+
+
+def test_a_marker_that_may_be_written_is_not_written_again(admin):
+    responds(admin, Metadata=metadata({ZERO: 1}), WriteTxnMarkers=KafkaConnectionError("closed"))
+    with pytest.raises(KafkaConnectionError, match="closed"):
+        admin.abort_transaction(AbortTransactionSpec(ZERO, 7, 1))
+    assert [api for api, _, _ in admin._client.requests].count("WriteTxnMarkers") == 1

@@ -121,7 +121,8 @@ def test_the_response_of_a_proxy_is_limited(monkeypatch):
                 client.sendall(b"A: " + b"b" * 60_000 + b"\r\n")
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=respond)
+        listening.settimeout(20)
+        thread = threading.Thread(target=respond, daemon=True)
         thread.start()
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listening.getsockname()[1]}")
         with pytest.raises(OidcError, match="its response is too large"):

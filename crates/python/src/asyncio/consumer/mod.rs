@@ -40,7 +40,8 @@ use operations::{AwaitingResponse, Listing, Opening, Stopping};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// The maximum number of records that interceptors remove before other tasks get a turn.
+/// The maximum number of records that interceptors remove in one look. A call may look twice before
+/// other tasks get a turn.
 const REMOVED_MAX: usize = 500;
 
 /// The waiting calls of a consumer for one event loop.
@@ -235,8 +236,8 @@ impl What {
         state: &mut PollState,
         gives_turn: &Cell<bool>,
     ) -> PyResult<Option<Py<PyAny>>> {
-        gives_turn.set(false);
         match self {
+            Self::One { .. } if gives_turn.get() => Ok(None),
             Self::One { only, .. } => {
                 for _ in 0..REMOVED_MAX {
                     match core.take_one(py, state, only)? {
