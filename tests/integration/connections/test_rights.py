@@ -342,7 +342,9 @@ def test_transactions_name_what_they_may_not_use(kafka: RealKafka, rights: Right
         cured(transaction)
 
 
-def test_an_administrator_learns_which_right_is_missing(kafka: RealKafka, rights: Rights) -> None:
+def test_an_administrator_learns_which_right_is_missing(
+    kafka: RealKafka, rights: Rights, caplog: pytest.LogCaptureFixture
+) -> None:
     topic, group = rights.topic(), rights.name("group")
     needs: dict[str, Callable[[KafkaAdminClient], Any]] = {
         "CREATE on the topic": lambda admin: admin.create_topics([NewTopic("other", 1, 1)]),
@@ -351,8 +353,6 @@ def test_an_administrator_learns_which_right_is_missing(kafka: RealKafka, rights
         "DESCRIBE_CONFIGS on the topic": lambda admin: admin.describe_configs(
             [ConfigResource("topic", topic)]
         ),
-        f"DESCRIBE on group '{group}'": lambda admin: admin.describe_groups([group]),
-        f"DELETE on group '{group}'": lambda admin: admin.delete_groups([group]),
         "DESCRIBE on the cluster": lambda admin: admin.describe_user_scram_credentials(),
     }
     rights.grant("DESCRIBE TOPIC", topic)
@@ -362,3 +362,7 @@ def test_an_administrator_learns_which_right_is_missing(kafka: RealKafka, rights
             text = refused(functools.partial(call, admin), AuthorizationError)
             assert f"User:alice needs {need}" in text
             assert USERS["alice"] not in text
+        described = admin.describe_groups([group])[group]["error"]
+        assert f"User:alice needs DESCRIBE on group '{group}'" in described
+        assert admin.delete_groups([group]) == {group: "GroupAuthorizationFailedError"}
+        assert f"User:alice needs DELETE on group '{group}'" in caplog.text

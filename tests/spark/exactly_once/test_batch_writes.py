@@ -91,7 +91,7 @@ def test_a_write_of_which_a_part_is_committed_is_completed(
 ) -> None:
     with (
         commits_that_time_out(lambda number: number > 1),
-        pytest.raises(RuntimeError, match="the rows of some of its tasks may be visible"),
+        pytest.raises(RuntimeError, match="The rows of some tasks may be visible"),
     ):
         driver.commit_write(write.options, write.reports)
     with caplog.at_level(logging.WARNING):
