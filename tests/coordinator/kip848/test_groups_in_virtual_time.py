@@ -21,7 +21,9 @@ TOPICS = {"a": 6, "b": 3, "c": 1}
 def calm(world: World) -> None:
     """Ends the faults, and lets all members learn what has happened."""
     world.faults.breaks = world.faults.stalls = world.faults.doubles = 0.0
-    world.run(2 * MAX_POLL_MS + 3 * SESSION_MS)
+    # A pause of the last event lasts up to 1.5 * MAX_POLL_MS. Members that poll seldom then need
+    # several polls each.
+    world.run(4 * MAX_POLL_MS + 3 * SESSION_MS)
 
 
 def shake(world: World) -> None:
@@ -114,6 +116,16 @@ def a_static_member_returns(world: World) -> None:
     delay_ms=300.0,
     assignor="range",
     assignment_interval_ms=1_000,
+)
+# A member joins again late, after a pause.
+@example(
+    seed=7112210,
+    members=12,
+    shakes=31,
+    breaks=0.02,
+    delay_ms=5.0,
+    assignor="range",
+    assignment_interval_ms=0,
 )
 def test_no_partition_has_two_owners_and_the_group_converges(
     seed, members, shakes, breaks, delay_ms, assignor, assignment_interval_ms
