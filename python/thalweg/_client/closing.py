@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-__all__ = ["AT_EXIT_SECONDS", "close_all", "tell_of_lost", "watch", "watch_broker"]
+__all__ = ["AT_EXIT_SECONDS", "close_objects", "tell_of_lost", "watch", "watch_broker"]
 
 AT_EXIT_SECONDS: Final = 1.0
 log = logging.getLogger("thalweg.closing")
@@ -48,6 +48,16 @@ def tell_of_lost(producer: Any, records: int) -> None:
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+def close_objects(own: Iterable[Any], logger: logging.Logger) -> None:
+    """Calls `close()` of the user's own objects that have it. Logs exceptions."""
+    for each in own:
+        try:
+            if (close := getattr(each, "close", None)) is not None:
+                close()
+        except Exception:
+            logger.exception("close() of %r raised", each)
 
 
 def _end_quietly(tell: Callable[[Any], object], args: Any) -> None:
@@ -94,13 +104,3 @@ atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open.clear)
     os.register_at_fork(after_in_child=_brokers.clear)
-
-
-def close_all(own: Iterable[Any], log: logging.Logger) -> None:
-    """Calls `close()` of the user's own objects that have it. Logs exceptions."""
-    for each in own:
-        try:
-            if (close := getattr(each, "close", None)) is not None:
-                close()
-        except Exception:
-            log.exception("close() of %r raised", each)

@@ -24,7 +24,7 @@ from thalweg._client.arguments import (
     shown,
     topics_given,
 )
-from thalweg._client.closing import close_all
+from thalweg._client.closing import close_objects
 from thalweg._config.coerce import duration_ms
 from thalweg.config import Config
 from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
@@ -323,4 +323,4 @@ def limit_ms(timeout_ms: float | None, config: Mapping[str, Any]) -> int:
 def close_steps(config: Mapping[str, Any]) -> None:
     """Calls `close()` of the deserializers and interceptors that have it. Logs exceptions."""
     deserializers = config["key_deserializer"], config["value_deserializer"]
-    close_all((*deserializers, *config["interceptor_classes"]), log)
+    close_objects((*deserializers, *config["interceptor_classes"]), log)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from thalweg import interceptor, metrics
-from thalweg._client.closing import close_all
+from thalweg._client.closing import close_objects
 from thalweg._client.notes import add_note
 from thalweg.config import Config
 from thalweg.partitioner import partition_function
@@ -96,7 +96,7 @@ def watched(
 
 def close_steps(config: Mapping[str, Any]) -> None:
     """Calls `close()` of the user's own objects that have it. Logs exceptions."""
-    close_all(_users_own(config), log)
+    close_objects(_users_own(config), log)
 
 
 def records_failed(groups: Mapping[str, Mapping[str, float]]) -> int:

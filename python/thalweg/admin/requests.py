@@ -1,8 +1,8 @@
 """Sends admin requests: chooses the node, retries within a limit, raises errors by class.
 
-call ──> node: any | controller | id | coordinator ──> response ──> its error codes
-^                                                                    │
-└──── retriable: wait (backoff), find the node again, send again <───┘
+call ──> node: any | controller | id | leader | coordinator ──> response ──> its error codes
+^                                                                             │
+└──── retriable: wait (backoff), find the node again, send again <────────────┘
 """
 
 import random

@@ -208,7 +208,10 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         if completions is None or loop is None or self._stopped or self._pid != os.getpid():
             return
         if asyncio.get_running_loop() is not loop:
-            raise IllegalStateError("the producer was started in another event loop")
+            raise IllegalStateError(
+                "the producer was started in another event loop. Call stop() in the loop in"
+                " which start() ran"
+            )
         # A task, because the rest of a stop must also run if this await is cancelled.
         stopping = loop.create_task(self._stop(timeout, loop, completions))
         self._stops.add(stopping)
