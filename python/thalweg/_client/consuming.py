@@ -288,9 +288,12 @@ def reset_kind(
 
 
 def reset_since_ms(config: Mapping[str, Any]) -> int:
-    """Returns the time to begin at with 'by_duration', in Unix ms (KIP-1106)."""
+    """Returns the time to begin at with 'by_duration', in Unix ms (KIP-1106).
+
+    It is not negative, because brokers give negative times other meanings.
+    """
     duration = config["auto_offset_reset"].partition(":")[2]
-    return int(time.time() * 1000) - (duration_ms(duration) or 0)
+    return max(0, int(time.time() * 1000) - (duration_ms(duration) or 0))
 
 
 def whole_ms(timeout_ms: float | None) -> int | None:

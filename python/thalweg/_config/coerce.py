@@ -202,17 +202,19 @@ def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
 def duration_ms(text: str) -> int | None:
     """Returns the milliseconds of an ISO 8601 duration, or None if it is not valid.
 
-    The syntax is that of `java.time.Duration.parse`. A negative duration is not valid.
+    The syntax is that of `java.time.Duration.parse`. A negative duration is not valid, and neither
+    is one of 2**63 ms or more.
     """
-    match = re.fullmatch(_DURATION, text.strip(), re.IGNORECASE)
+    # The limit of the length is far above that of the value. int() refuses 4,300 digits.
+    match = None if len(text) > 200 else re.fullmatch(_DURATION, text.strip(), re.IGNORECASE)
     if match is None or not any(match[part] for part in ("days", "hours", "minutes", "seconds")):
         return None
     if match["sign"]:
         return None
     whole = int(match["days"] or 0) * 86400 + int(match["hours"] or 0) * 3600
     whole += int(match["minutes"] or 0) * 60
-    seconds = float(match["seconds"] or 0)
-    return None if math.isinf(seconds) else whole * 1000 + int(seconds * 1000)
+    ms = whole * 1000 + int(float(match["seconds"] or 0) * 1000)
+    return ms if ms < 2**63 else None
 
 
 def _reset(option: Option, value: Any) -> str:

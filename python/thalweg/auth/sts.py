@@ -7,9 +7,9 @@ confluent-kafka calls this `aws_iam`. The broker must trust the account's issuer
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from thalweg.auth.aws import AwsError, Identity
+from thalweg.auth.held import Held
 
 __all__ = ["StsSettings", "web_identity"]
 
@@ -38,23 +38,7 @@ class StsSettings:
     tags: tuple[tuple[str, str], ...] = ()
     profile: str | None = None
     role_arn: str | None = None
-    credentials: "Held | None" = None
-
-
-class Held:
-    """The application's credentials. Two are equal if they hold the same object.
-
-    An object of the application may have no hash, and one that raises would show the others.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Held) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
+    credentials: Held | None = None
 
 
 def web_identity(settings: StsSettings, timeout_s: float) -> tuple[str, float]:

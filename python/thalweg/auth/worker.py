@@ -110,12 +110,13 @@ class _Worker:
 
     def _answer(self, reply: Reply) -> None:
         try:
-            found = self._call(reply)
-            # Before the answer, because the core may respond to it with the next call.
-            self.is_busy = False
+            try:
+                found = self._call(reply)
+            finally:
+                # Before the answer, because the core may respond to it with the next call.
+                self.is_busy = False
             self._give(reply, found)
         except BaseException as error:
-            self.is_busy = False
             reply.failed(self._told(error), error)
 
     def _told(self, error: BaseException) -> str:

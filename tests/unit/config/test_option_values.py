@@ -151,6 +151,11 @@ def test_bad_auto_offset_reset(given):
         ("1D", None),
         ("P1Y", None),
         ("", None),
+        ("PT9223372036854775S", 9_223_372_036_854_775_000),
+        ("PT9223372036854776S", None),
+        (f"PT{'9' * 20}H", None),
+        (f"PT{'9' * 5000}H", None),
+        (f"PT{'9' * 5000}S", None),
     ],
 )
 def test_durations_are_javas(text, expected):

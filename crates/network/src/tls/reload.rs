@@ -115,7 +115,7 @@ impl Tls {
                 config: config.clone(),
                 interval,
                 state: Mutex::new(State {
-                    look_at: Instant::now() + interval,
+                    look_at: clock::now() + interval,
                     is_looking: false,
                     stamps,
                     warned: None,

@@ -45,7 +45,8 @@ def sts_settings(config: str | None, **identity: Any) -> "StsSettings":
     Raises:
         ValueError: If the configuration is not valid. The text ends a sentence.
     """
-    from thalweg.auth.sts import Held, StsSettings
+    from thalweg.auth.held import Held
+    from thalweg.auth.sts import StsSettings
 
     given = identity.get("credentials")
     identity["credentials"] = None if given is None else Held(given)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from thalweg.auth.held import Held
 from thalweg.auth.oidc.error import OidcError
 from thalweg.auth.token import is_encodable
 
@@ -21,8 +22,8 @@ class Hidden(Protocol):
         ...
 
 
-# A secret, or a function that supplies it.
-Supplied: TypeAlias = Hidden | Callable[[], Any]
+# A secret, or a function that supplies it. `hashable` makes a Held of a function without a hash.
+Supplied: TypeAlias = Hidden | Callable[[], Any] | Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +100,12 @@ class Settings:
     retry_max_s: float = 10.0
 
 
-class HeldFunction:
-    """A function of the application that has no hash. Two are equal if they hold the same one."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-
-    def __call__(self) -> Any:
-        return self._function()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HeldFunction) and self._function is other._function
-
-    def __hash__(self) -> int:
-        return id(self._function)
-
-
 def hashable(given: Any) -> Any:
     """Returns a secret or a function in a form that `Settings` can compare."""
     try:
         hash(given)
     except Exception:  # the application's own method
-        return HeldFunction(given)
+        return Held(given)
     return given
 
 
@@ -135,6 +120,8 @@ def supplied(given: Supplied | None, name: str) -> str:
         OidcError: If the function raises, or does not return a str.
     """
     text: Any
+    if isinstance(given, Held):
+        given = given.value
     try:
         text = given() if callable(given) else given
     except Exception as error:
