@@ -19,8 +19,10 @@ from tests.support.runs.scheduling import Scheduling, rank
 from tests.support.runs.sharing import Sharing
 from tests.support.scale import FULL_SCALE, scale
 
-# A short pause of a busy machine is not a failure.
-hypothesis.settings.register_profile("thalweg", deadline=None)
+# A pause of a busy machine is not a failure, neither of an example nor while one is generated.
+hypothesis.settings.register_profile(
+    "thalweg", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("thalweg")
 
 # This applies to Spark's own JVMs, too, also if a test starts a program that starts Spark. The

@@ -56,16 +56,17 @@ PROGRAM = (
     SESSION
     + """
 import json
+from tests.support.spark_queries import begun
 
 given = json.loads(sys.argv[1])
 spark = session(given["master"], **given["conf"])
-query = (
+writer = (
     spark.readStream.format("thalweg").options(**given["source"]).load().select("value")
     .writeStream.format("thalweg").options(**given["sink"])
     .option("checkpointLocation", given["checkpoint"])
     .trigger(processingTime="1 second")
-    .start()
 )
+query = begun(writer.start)
 runtime = spark._jvm.java.lang.Runtime.getRuntime()
 for _ in sys.stdin:  # each line requests the state
     runtime.gc()

@@ -170,8 +170,9 @@ def alice(node: Node) -> KafkaAdminClient:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[RealKafka]:
-    """Three nodes of Kafka 4.3."""
-    with RealKafka("4.3", nodes=3, heap="512m") as kafka:
+    """Three nodes of Kafka 4.3, which elect the preferred leaders only if a test asks for it."""
+    configs = {"auto.leader.rebalance.enable": "false"}
+    with RealKafka("4.3", nodes=3, heap="512m", configs=configs) as kafka:
         yield kafka
 
 

@@ -105,7 +105,7 @@ def test_a_commit_does_not_tell_which_topics_exist(
     admin: KafkaAdminClient, alice: KafkaAdminClient, topic: str
 ) -> None:
     missing = f"hidden-missing-{next(_numbers)}"
-    wait_until(lambda: commit(alice, topic, 0, -1) == 0, 30)
+    wait_until(lambda: commit(alice, topic, 0, -1) == 0, 90)
     assert commit(alice, topic, 9, -1) == UNKNOWN_TOPIC_OR_PARTITION
     assert commit(alice, missing, 0, -1) == UNKNOWN_TOPIC_OR_PARTITION
     assert commit(alice, missing, 0, 7) == UNKNOWN_TOPIC_OR_PARTITION
@@ -147,7 +147,7 @@ def test_members_and_descriptions_need_the_right_to_describe_topics(
     admin: KafkaAdminClient, alice: KafkaAdminClient, topic: str
 ) -> None:
     group = f"rights-{next(_numbers)}"
-    wait_until(lambda: heartbeat(alice, group, topic) == 0, 30)
+    wait_until(lambda: heartbeat(alice, group, topic) == 0, 90)
 
     def assigned() -> bool:
         heartbeat(alice, group, topic)

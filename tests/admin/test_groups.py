@@ -30,7 +30,7 @@ def _member(node: Node, group: str, topic: str, **options: Any) -> KafkaConsumer
         consumer.poll(100)
         return bool(consumer.assignment())
 
-    wait_until(assigned, 40, every=0)
+    wait_until(assigned, 90, every=0)
     return consumer
 
 
@@ -68,7 +68,7 @@ def test_a_group_is_listed_and_described_while_it_lives_and_after(node: Node) ->
 
     consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(0)})
     consumer.close()
-    assert row()["group_state"] == "Empty"
+    wait_until(lambda: row()["group_state"] == "Empty", 30)
     assert admin.delete_groups([group]) == {group: "OK"}
     assert group not in [each["group_id"] for each in admin.list_groups()]
     assert admin.delete_consumer_groups([group]) == [(group, GroupIdNotFoundError)]

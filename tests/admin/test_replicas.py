@@ -44,10 +44,16 @@ def _leader(admin: KafkaAdminClient, topic: str) -> int:
     return leader
 
 
+def _configs(admin: KafkaAdminClient, kind: str, name: str) -> dict[str, str]:
+    """Returns the configs that a broker knows of a resource."""
+    found = admin.describe_configs([ConfigResource(kind, name)])[kind][name]
+    return {option: row["value"] for option, row in found.items()}
+
+
 def test_the_preferred_replica_is_elected(cluster: RealKafka, admin: KafkaAdminClient) -> None:
     _create(admin, "preferred", [1, 2, 3])
     cluster.stop_node(1)
-    wait_until(lambda: _leader(admin, "preferred") in (2, 3), 30)
+    wait_until(lambda: _leader(admin, "preferred") in (2, 3), 60)
     cluster.start_node(1)
     wait_until(lambda: 1 in _partition(admin, "preferred")["isr_nodes"], 60)
     assert _leader(admin, "preferred") != 1
@@ -72,7 +78,8 @@ def test_any_replica_is_elected_if_asked_for(cluster: RealKafka, admin: KafkaAdm
     cluster.stop_node(1)
     cluster.start_node(2, wait=False)
     wait_until(lambda: cluster.node(2).running and _alive(admin) == {2, 3}, 60)
-    assert _leader(admin, "unclean") == -1
+    # One of the brokers may learn it later than the one that was asked.
+    wait_until(lambda: _leader(admin, "unclean") == -1, 30)
 
     result = admin.elect_leaders(1, {"unclean": [0]})
     ((row,),) = [each.partition_result for each in result.replica_election_results]
@@ -105,6 +112,15 @@ def test_replicas_move(cluster: RealKafka, admin: KafkaAdminClient) -> None:
     rate = {"leader.replication.throttled.rate": "1", "follower.replication.throttled.rate": "1"}
     brokers = [ConfigResource("broker", node.node_id, dict(rate)) for node in cluster.nodes]
     admin.alter_configs([ConfigResource("topic", "moving", throttles), *brokers])
+
+    def are_known() -> bool:
+        found = [_configs(admin, "broker", str(node.node_id)) for node in cluster.nodes]
+        return throttles.items() <= _configs(admin, "topic", "moving").items() and all(
+            rate.items() <= each.items() for each in found
+        )
+
+    # A broker learns a change from its controller a moment later.
+    wait_until(are_known, 30)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         producer.send_many("moving", [bytes(1000)] * 100).get(30)
 

@@ -15,7 +15,7 @@ from thalweg.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from thalweg.errors import SaslAuthenticationFailedError
+from thalweg.errors import KafkaTimeoutError, SaslAuthenticationFailedError
 
 TOOL = "org.apache.kafka.tools.TopicCommand"
 
@@ -68,19 +68,31 @@ def test_a_client_logs_in_with_its_new_password(node: Node) -> None:
     options = scram_options(node.kafka, user, "first")
     options.update(connections_max_idle_ms=2500, request_timeout_ms=2000)
     with KafkaAdminClient(**options) as client:
-        client.describe_cluster()
+        _connect(client)
         _set_password(node, user, "second")
         client.set_sasl_credentials(user, "second")
         _wait_for_close(client)
-        client.describe_cluster()
+        _connect(client)
         client.set_sasl_credentials(user, "first")
         _wait_for_close(client)
         with pytest.raises(SaslAuthenticationFailedError):
-            client.describe_cluster()
+            _connect(client)
+
+
+def _connect(client: KafkaAdminClient) -> None:
+    """Sends a request, again if it took longer than the short timeout of the requests."""
+
+    def responds() -> bool:
+        try:
+            return bool(client.describe_cluster())
+        except KafkaTimeoutError:
+            return False
+
+    wait_until(responds, 60)
 
 
 def _wait_for_close(client: KafkaAdminClient) -> None:
-    wait_until(lambda: not client.bootstrap_connected(), 20, what="the end of idle connections")
+    wait_until(lambda: not client.bootstrap_connected(), 60, what="the end of idle connections")
 
 
 def _set_password(node: Node, user: str, password: str) -> None:

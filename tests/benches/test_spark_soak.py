@@ -15,6 +15,8 @@ SIZES = (
 )
 
 
+# A cluster, a driver and executors start, which takes long on a busy machine.
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds processes in /proc")
 @pytest.mark.parametrize("embedded", SIZES)
 def test_a_stream_loses_and_doubles_nothing_whatever_happens_to_its_cluster(embedded: bool) -> None:

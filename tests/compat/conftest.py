@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,17 @@ def unpacked(version: str) -> Path:
     """Returns the folder of a version of kafka-python. pip fetches it if it is missing."""
     folder = ROOT / ".cache" / "compat" / f"kafka_python-{version}"
     if not (folder / "kafka" / "__init__.py").exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-        command += ["--target", str(folder), f"kafka-python=={version}"]
-        subprocess.run(command, check=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Another process of the tests may do the same: a folder has its name when it is complete.
+        with tempfile.TemporaryDirectory(dir=folder.parent) as new:
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+            command += ["--target", f"{new}/done", f"kafka-python=={version}"]
+            subprocess.run(command, check=True)
+            try:
+                Path(new, "done").rename(folder)
+            except OSError:
+                if not (folder / "kafka" / "__init__.py").exists():
+                    raise
     return folder
 
 

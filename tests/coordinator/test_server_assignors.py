@@ -74,7 +74,7 @@ def test_uniform_looks_once_for_takers_of_members_that_are_even_already():
     members = {f"m{number}": member("tuvw") for number in range(800)}
     began = time.monotonic()
     found = assign_uniform(members, dict.fromkeys("tuvw", 800))
-    assert time.monotonic() - began < 10, "far less; a search for each member takes a minute"
+    assert time.monotonic() - began < 30, "far less; a search for each member takes a minute"
     assert {len(each) for each in found.values()} == {4}
 
 

@@ -55,7 +55,7 @@ def test_other_clients_are_served_as_a_group(
     with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, linger_ms=5) as producer:
         read_as_they_come(group, clients, producer, topic)
         # All members say that they leave: no session has to end first.
-        with within(SESSION_MS / 1000 / 2):
+        with within(SESSION_MS / 1000 - 4):
             for member in group.living():
                 group.leave(member)
             wait_until(lambda: state_of(embedded, topic) == "Empty", what="empty")

@@ -29,14 +29,14 @@ if mechanism == "OAUTHBEARER":
 if ca:
     options["ssl.ca.location"] = ca
 failed = []
-producer = Producer(options | {"error_cb": failed.append, "message.timeout.ms": 5000})
+producer = Producer(options | {"error_cb": failed.append, "message.timeout.ms": limit_ms})
 producer.produce(topic, b"value", on_delivery=lambda error, _: failed.append(error))
-producer.flush(10)
+producer.flush(2 * limit_ms / 1000)
 if any(failed):
     raise SystemExit("refused: " + str([each for each in failed if each]))
 consumer = Consumer(options | {"group.id": topic, "auto.offset.reset": "earliest"})
 consumer.subscribe([topic])
-record = consumer.poll(20)
+record = consumer.poll(60)
 assert record is not None and record.value() == b"value", record and record.error()
 consumer.close()
 """
@@ -55,13 +55,15 @@ if mechanism == "OAUTHBEARER":
 else:
     options |= dict(sasl_plain_username=user, sasl_plain_password=password)
 try:
-    producer = KafkaProducer(**options, max_block_ms=5000, bootstrap_timeout_ms=4000)
-    producer.send(topic, b"value").get(10)
+    producer = KafkaProducer(
+        **options, max_block_ms=limit_ms, bootstrap_timeout_ms=limit_ms - 1000
+    )
+    producer.send(topic, b"value").get(2 * limit_ms / 1000)
 except Exception as error:
     raise SystemExit(f"refused: {error!r}")
 producer.close()
 consumer = KafkaConsumer(
-    topic, **options, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=20000
+    topic, **options, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60000
 )
 assert next(consumer).value == b"value"
 consumer.close()
@@ -96,7 +98,7 @@ async def main():
         topic, **options, group_id=topic, auto_offset_reset="earliest"
     )
     await consumer.start()
-    record = await asyncio.wait_for(consumer.getone(), 20)
+    record = await asyncio.wait_for(consumer.getone(), 60)
     assert record.value == b"value"
     await consumer.stop()
 asyncio.run(main())
@@ -119,8 +121,12 @@ def log_in(
     topic: str,
     password: str = PASSWORD,
     ca: Path | None = None,
+    limit_ms: int = 60_000,
 ) -> subprocess.CompletedProcess[str]:
-    """Sends a record and reads it again, in a process with the other client."""
+    """Sends a record and reads it again, in a process with the other client.
+
+    Some clients report a refusal only after `limit_ms`.
+    """
     given = {
         "servers": broker.bootstrap_servers,
         "mechanism": mechanism,
@@ -130,13 +136,14 @@ def log_in(
         "topic": topic,
         "protocol": "SASL_SSL" if ca else "SASL_PLAINTEXT",
         "ca": str(ca) if ca else None,
+        "limit_ms": limit_ms,
     }
     program = f"import json\nglobals().update(json.loads({json.dumps(json.dumps(given))}))\n"
     return subprocess.run(
         [str(python_of(client)), "-c", program + PROGRAMS[client]],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=240,
         check=False,
     )
 
@@ -155,7 +162,7 @@ def test_other_clients_are_refused_with_a_wrong_password(
     broker: EmbeddedBroker, client: str
 ) -> None:
     before = broker.requests("Produce").get("Produce", 0)
-    done = log_in(client, broker, "SCRAM-SHA-512", "refused", WRONG)
+    done = log_in(client, broker, "SCRAM-SHA-512", "refused", WRONG, limit_ms=5000)
     assert done.returncode != 0
     assert "refused" in done.stderr
     assert broker.requests("Produce").get("Produce", 0) == before
@@ -202,9 +209,11 @@ def test_kafka_python_logs_in_with_aws_credentials(
         users={"AKIDEXAMPLE": "s3cret/+"},
     ) as running:
         running.create_topic("aws")
-        (tmp_path / "ca.pem").write_text(running.ca_pem or "")
+        ca = tmp_path / "ca.pem"
+        ca.write_text(running.ca_pem or "")
         for secret_key, is_right in (("s3cret/+", True), ("other", False)):
             monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret_key)
-            done = log_in("kafka-python", running, "AWS_MSK_IAM", "aws", ca=tmp_path / "ca.pem")
+            limit_ms = 60_000 if is_right else 5000
+            done = log_in("kafka-python", running, "AWS_MSK_IAM", "aws", ca=ca, limit_ms=limit_ms)
             assert (done.returncode == 0) == is_right, done.stderr[-2000:]
             assert ("refused" in done.stderr) != is_right

@@ -55,7 +55,7 @@ def test_every_metric_of_javas_consumer_is_ours_or_listed_with_a_reason(broker):
         group_id=f"{topic}-ours",
         auto_offset_reset="earliest",
     ) as consumer:
-        wait_until(lambda: consumer.poll(100), 30)
+        wait_until(lambda: consumer.poll(100), 90)
         consumer.commit()
         ours = {(name.group, name.name) for name in consumer.metrics(raw=True)}
     check(ours, theirs, left_out("consumer"))

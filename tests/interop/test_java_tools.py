@@ -29,7 +29,7 @@ FIRST_PARTITION = "--partition", "0", "--offset", "earliest"
 
 
 def console_consume(broker, topic, count, *more, start=FIRST_PARTITION):
-    limits = "--max-messages", str(count), "--timeout-ms", "30000"
+    limits = "--max-messages", str(count), "--timeout-ms", "90000"
     where = "--bootstrap-server", broker.bootstrap_servers, "--topic", topic
     return java.run(CONSOLE_CONSUMER, *where, *start, *limits, *more)
 
@@ -52,7 +52,7 @@ def test_thalweg_reads_what_the_console_producer_wrote(broker):
     java.run(CONSOLE_PRODUCER, *where, *options, stdin=keyed)
     found = []
     with KafkaConsumer(
-        bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=10_000
+        bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=60_000
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()

@@ -81,7 +81,7 @@ def by_java(kafka: RealKafka, idp: IdentityProvider, options: dict[str, str], tm
         *("--command-config", str(file), "--list"),
         jvm_options=jvm,
     )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return given
 
@@ -93,7 +93,7 @@ def by_librdkafka(kafka: RealKafka, options: dict[str, str]) -> None:
         input=json.dumps(options | servers),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

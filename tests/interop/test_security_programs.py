@@ -16,8 +16,7 @@ from tests.support.kafka.cluster import USERS, RealKafka
 from tests.support.oauth import token
 from tests.support.paths import PEERS_PYTHON, ROOT, made
 from tests.support.runs.selection import only_other_clients
-from thalweg import KafkaAdminClient
-from thalweg.admin import UserScramCredentialUpsertion
+from tests.support.scram import add_user
 
 # The lines that a user changes.
 IMPORTS = {
@@ -154,10 +153,8 @@ def test_a_program_of_the_documentation_runs_with_another_import(
 ) -> None:
     kafka, topic = secure_kafka, f"security-program-{style}-{client}"
     kafka.create_topic(topic)
-    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-            upsertion = UserScramCredentialUpsertion("alice", mechanism, USERS["alice"])
-            admin.alter_user_scram_credentials([upsertion])
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        add_user(kafka, "alice", USERS["alice"], mechanism)
     given = {
         "topic": topic,
         "password": USERS["alice"],
@@ -176,7 +173,7 @@ def test_a_program_of_the_documentation_runs_with_another_import(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -67,7 +67,7 @@ class Environment:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=600,
             check=False,
         )
 

@@ -61,7 +61,7 @@ def test_the_client_works_with_nothing_else_installed(bare):
         broker.start()
         broker.create_topic("t")
         with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
-            print("offset", producer.send("t", b"v").get(timeout=10).offset)
+            print("offset", producer.send("t", b"v").get(timeout=60).offset)
         broker.close()
     """
     result = bare.call("python", "-c", textwrap.dedent(program))

@@ -16,6 +16,7 @@ from tests.support import spark_home
 from tests.support.brokers import Broker
 from tests.support.java import java_home
 from tests.support.paths import CACHE
+from tests.support.spark_queries import finish
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
@@ -85,7 +86,7 @@ class Topics:
                 for value in values
             ]
             for future in sent:
-                future.get(timeout=30)
+                future.get(timeout=60)
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Deletes the records before the offsets."""
@@ -191,26 +192,6 @@ def source(spark: SparkSession) -> Source:
     return Source(spark)
 
 
-def finish(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Starts a query and waits for its end, which may be an error.
-
-    Spark gives each of its Python processes ten seconds to start, and no option changes that. On a
-    busy machine this is too short, so the query is then started again, as an operator would do.
-    """
-    for is_last in (False, True):
-        query = start()
-        try:
-            query.awaitTermination(120)
-        except Exception as error:
-            if is_last or "Python worker failed to connect back" not in str(error):
-                raise
-        else:
-            return query
-        finally:
-            query.stop()
-    raise AssertionError("the last try returns or raises")
-
-
 class Stream:
     """A query that collects its batches in the test's process. It restarts from its checkpoint."""
 
@@ -235,7 +216,8 @@ class Stream:
 
     def values(self) -> list[str]:
         """Returns all values read so far, sorted. A value that was read twice is in it twice."""
-        return sorted(value for batch in self.batches.values() for value in batch)
+        # A copy, because a thread of Spark may add a batch meanwhile.
+        return sorted(value for batch in list(self.batches.values()) for value in batch)
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
         self.before(batch_id)

@@ -318,7 +318,8 @@ def test_an_end_beyond_the_log_is_bounded_in_time(source: Source, topics: Topics
     options = {
         "subscribe": topic,
         "endingOffsets": json_of(topic, p0=5),
-        "kafkaConsumer.pollTimeoutMs": "500",
+        # Long enough for the record that is there, although the machine is busy.
+        "kafkaConsumer.pollTimeoutMs": "3000",
     }
     with pytest.raises(PySparkException, match=r"DataLossError.*the log ends before them"):
         source.values(topics, **options)

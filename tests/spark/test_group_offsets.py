@@ -13,6 +13,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.conftest import Source, Topics, texts
 from tests.spark.parity.engine import Engine
+from tests.support.spark_queries import finish
+from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, TopicPartition
 from thalweg.config import IgnoredOptionWarning
 from thalweg.errors import GroupAuthorizationFailedError, KafkaTimeoutError
@@ -59,8 +61,7 @@ def test_a_stream_in_spark_commits(source: Source, both: Topics, admin: KafkaAdm
     both.send(topic, ["a", "b"], partition=0)
     both.send(topic, ["c"], partition=1)
     frame = source.stream(both, subscribe=topic, startingOffsets="earliest", commitGroupId=topic)
-    query = frame.writeStream.format("noop").trigger(availableNow=True).start()
-    query.awaitTermination(60)
+    finish(frame.writeStream.format("noop").trigger(availableNow=True).start)
     assert committed(admin, topic) == {0: 2, 1: 1}
 
 
@@ -92,8 +93,7 @@ def test_a_group_with_members_costs_a_warning_and_not_the_query(
     both.send(topic, ["a"])
     bootstrap = both.broker.bootstrap_servers
     with KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=topic) as member:
-        member.poll(5_000)
-        assert member.assignment()
+        wait_until(lambda: member.poll(100) or member.assignment(), 60, what="the assignment")
         engine = Engine(both, subscribe=topic, startingOffsets="earliest", commitGroupId=topic)
         with caplog.at_level(logging.WARNING, "thalweg.spark"):
             engine.start()

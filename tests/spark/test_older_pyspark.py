@@ -64,7 +64,7 @@ def run(writer, number):
         writer.option("checkpointLocation", f"{folder}/checkpoint-{number}")
         .trigger(availableNow=True).start()
     )
-    query.awaitTermination(60)
+    query.awaitTermination(120)
     return query
 
 def streamed(number, **options):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.spark.conftest import Topics
 from tests.support.ports import free_port
 from thalweg.admin import KafkaAdminClient
+from thalweg.consumer import KafkaConsumer
 from thalweg.errors import NoBrokersAvailable, UnknownTopicOrPartitionError
 from thalweg.spark import offset_reader, stream_reader
 from thalweg.spark.data_loss import DataLossError
@@ -122,7 +122,8 @@ def test_a_named_topic_that_is_deleted_is_lost(
 
     with mock.patch.object(OffsetReader, "partitions", stale):
         assert end_of(lax, end) == end, "a broker may not know the topic yet"
-    assert caplog.text == ""
+    # The client itself may warn of a slow machine.
+    assert [each for each in caplog.records if each.name == "thalweg.spark"] == []
     both.delete(gone)
     both.send(kept, ["d"])
 
@@ -310,13 +311,13 @@ def test_a_topic_that_comes_back_with_fewer_partitions_delays_one_trigger(
 def test_an_unreachable_cluster_is_tried_once_for_its_timeout() -> None:
     options = {
         "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}",
-        "kafka.bootstrap.timeout.ms": "1000",
+        "kafka.bootstrap.timeout.ms": "500",
         "subscribe": "t",
     }
-    begin = time.monotonic()
-    with pytest.raises(NoBrokersAvailable):
+    connect = mock.patch.object(KafkaConsumer, "from_config", wraps=KafkaConsumer.from_config)
+    with connect as connecting, pytest.raises(NoBrokersAvailable):
         BatchReader(parse_source(options, "batch")).partitions()
-    assert time.monotonic() - begin < 2.5, "three times would take more than 3 s"
+    assert connecting.call_count == 1
 
 
 # ---------------------------------------------------------------- batches

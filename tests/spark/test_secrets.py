@@ -22,6 +22,7 @@ PROGRAM = (
     + r"""
 import json, urllib.request
 from pathlib import Path
+from tests.support.spark_queries import finish
 from thalweg import EmbeddedBroker
 
 folder, redaction, secret, visible = Path(sys.argv[1]), *sys.argv[2:5]
@@ -68,13 +69,13 @@ for number, login in enumerate((inline, from_provider)):
     frame.createOrReplaceTempView("view")
     spark.sql("explain extended select * from view").show(truncate=False)
     stream = spark.readStream.format("thalweg").options(**login).option("subscribe", "t")
-    query = (
+    writer = (
         stream.option("startingOffsets", "earliest").load()
         .writeStream.format("thalweg").options(**login).option("topic", f"copy-{number}")
         .option("checkpointLocation", str(folder / f"checkpoint-{number}"))
-        .trigger(availableNow=True).start()
+        .trigger(availableNow=True)
     )
-    query.awaitTermination(120)
+    query = finish(writer.start)
     query.explain(True)
     print(query.lastProgress, query.recentProgress, query.status)
 wrong = {
@@ -115,7 +116,7 @@ def test_spark_shows_no_secret(java: Path, tmp_path: Path) -> None:
     folder.mkdir()
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, encoding="utf-8")
-    env = environment(java, THALWEG_TEST_PASSWORD=PROVIDED, **quick_start())
+    env = environment(java, THALWEG_TEST_PASSWORD=PROVIDED, PYTHONPATH=str(ROOT), **quick_start())
     arguments = [str(file), str(folder), documented_regex(), SENTINEL, VISIBLE]
     ran = run(arguments, env, tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-5000:]

@@ -13,13 +13,17 @@ import pytest
 
 from tests.spark.conftest import Topics
 from tests.spark.programs import SESSION, environment, run
+from tests.support.paths import ROOT
 from tests.support.spark_home import quick_start
+from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer
 from thalweg.spark.workers.logs import show_warnings
 
 # The worker has used a producer before, and the process of the stream uses a consumer: the clients
 # have a NullHandler, which would hide warnings.
 PROGRAM = """
+from tests.support.spark_queries import finish
+
 spark = session(**{"spark.log.level": "ERROR"})
 bootstrap, topic, other, group = sys.argv[1:]
 kafka = {"kafka.bootstrap.servers": bootstrap}
@@ -33,8 +37,7 @@ def read(reader):
     }
     return reader.format("thalweg").options(**kafka, **options).load()
 
-query = read(spark.readStream).writeStream.format("noop").trigger(availableNow=True).start()
-query.awaitTermination()
+finish(read(spark.readStream).writeStream.format("noop").trigger(availableNow=True).start)
 spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
 read(spark.read).collect()
 for row in spark.tvf.python_worker_logs().collect():
@@ -50,11 +53,10 @@ def test_skipped_offsets_and_refused_commits_are_in_the_logs(
     topics.send(topic, [str(n) for n in range(10)])
     topics.delete_before(topic, {0: 4})
     with KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=topic) as member:
-        member.poll(5_000)
-        assert member.assignment()
+        wait_until(lambda: member.poll(100) or member.assignment(), 60, what="the assignment")
         ran = run(
             ["-c", SESSION + PROGRAM, bootstrap, topic, other, topic],
-            environment(java, PYSPARK_PYTHON=sys.executable, **quick_start()),
+            environment(java, PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT), **quick_start()),
             tmp_path,
         )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -15,6 +15,7 @@ from tests.support.brokers import Broker
 from tests.support.kafka.cluster import RealKafka
 from tests.support.scale import scaled
 from tests.support.scram import add_user
+from tests.support.spark_queries import finish
 from thalweg.spark.writer import _by_topic
 
 
@@ -214,8 +215,7 @@ def test_a_stream_is_written_and_continues_after_a_restart(
         frame = source.stream(
             every_broker, subscribe=origin, startingOffsets="earliest", includeHeaders="true"
         ).select("key", "value", "headers")
-        query = written(frame, every_broker, tmp_path / "c", topic=target).start()
-        assert query.awaitTermination(120)
+        finish(written(frame, every_broker, tmp_path / "c", topic=target).start)
     back = source.read(every_broker, subscribe=target, includeHeaders="true")
     assert texts(back) == ["a", "b", "c"]
     assert [tuple(h) for h in first(back.limit(1)).headers] == [("h", b"1")]
@@ -232,8 +232,7 @@ def test_complete_mode_writes_each_result_and_update_mode_is_sparks_own_error(
         .count()
         .selectExpr("value as key", "cast(count as string) as value")
     )
-    query = written(counts, topics, tmp_path / "c", topic=target).outputMode("complete").start()
-    assert query.awaitTermination(120)
+    finish(written(counts, topics, tmp_path / "c", topic=target).outputMode("complete").start)
     assert source.values(topics, subscribe=target) == ["1", "2"]
     update = written(counts, topics, tmp_path / "u", topic=target).outputMode("update")
     with pytest.raises(PySparkException, match="does not support Update mode"):
@@ -255,14 +254,13 @@ def test_update_mode_by_foreach_batch(
     def append(frame, batch_id: int) -> None:
         source.write(frame, topics, topic=target)
 
-    query = (
+    writer = (
         counts.writeStream.outputMode("update")
         .option("checkpointLocation", str(tmp_path / "c"))
         .foreachBatch(append)
         .trigger(availableNow=True)
-        .start()
     )
-    assert query.awaitTermination(120)
+    finish(writer.start)
     assert source.values(topics, subscribe=target) == ["1", "2"]
 
 
@@ -272,4 +270,4 @@ def test_a_null_topic_fails_a_stream(source: Source, topics: Topics, tmp_path) -
     frame = source.stream(topics, subscribe=origin, startingOffsets="earliest")
     frame = frame.selectExpr("value", "cast(null as string) as topic")
     with pytest.raises(StreamingQueryException, match="KAFKA_NULL_TOPIC_IN_DATA"):
-        written(frame, topics, tmp_path / "c").start().awaitTermination(120)
+        finish(written(frame, topics, tmp_path / "c").start)

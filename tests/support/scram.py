@@ -81,4 +81,4 @@ def wait_for_login(options: dict[str, Any]) -> None:
             return False
         return True
 
-    wait_until(logs_in, 20, every=0.1, what=lambda: f"the login: {refusals[-1]}")
+    wait_until(logs_in, 60, every=0.1, what=lambda: f"the login: {refusals[-1]}")

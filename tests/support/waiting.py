@@ -20,7 +20,7 @@ def wait_until(
 
     Args:
         condition: called repeatedly. A truthy result ends the wait.
-        limit: seconds after which the wait fails.
+        limit: seconds after which the wait fails. A call that begins after that is the last one.
         every: seconds between two calls.
         what: the text for the error. A function is called only when the wait has failed.
 
@@ -29,10 +29,12 @@ def wait_until(
     """
     deadline = time.monotonic() + limit
     while True:
+        # Before the call: a process that was suspended calls once more after its pause.
+        is_last = time.monotonic() >= deadline
         value = condition()
         if value:
             return value
-        if time.monotonic() >= deadline:
+        if is_last:
             name = what() if callable(what) else what
             raise TimeoutError(f"{name} did not come true within {limit} s (last value: {value!r})")
         time.sleep(every)

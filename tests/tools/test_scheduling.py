@@ -51,7 +51,7 @@ def test_one_process_runs_all_of_a_file():
     """
     files = ["tests/unit/test_partitioner.py", "tests/unit/test_structs.py"]
     pytest_ = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "load", "-v", *files]
-    ran = subprocess.run(pytest_, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run(pytest_, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)
     processes: dict[str, set[str]] = {}
     for process, file in re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", ran.stdout, re.MULTILINE):
         processes.setdefault(file, set()).add(process)

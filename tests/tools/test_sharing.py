@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.runs.sharing import Sharing
 
-LIMIT_S = 30
+LIMIT_S = 120
 
 
 def process(folder: Path, pipe: Connection) -> None:

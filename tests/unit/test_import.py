@@ -137,6 +137,6 @@ for cls in (thalweg.KafkaProducer, thalweg.KafkaConsumer):
     print(cls.__name__, silent)
 """
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180
     )
     assert result.stdout == "KafkaProducer []\nKafkaConsumer []\n"

@@ -103,7 +103,8 @@ def test_metrics_are_grouped_or_flat_or_off(make):
     assert make(metrics_enabled=False).metrics(raw=True) is None
 
 
-def test_a_reporter_is_told_what_there_is_what_comes_and_what_goes(make, fake):
+def test_a_reporter_is_told_what_there_is_what_comes_and_what_goes(make, fake, monkeypatch):
+    monkeypatch.setattr(metrics, "_FRESH_SECONDS", 3600.0)  # longer than any pause
     reporter = Kept()
     producer = make(metric_reporters=[reporter], client_id="me")
     assert reporter.calls == [("configure", None), ("init", 6)]
@@ -148,13 +149,13 @@ class Slow(Kept):
         super().metric_removal(metric)
         if not self.is_told.is_set():
             self.is_told.set()
-            self.go_on.wait(20)
+            self.go_on.wait(120)  # longer than a test waits for close()
 
 
 @pytest.mark.parametrize("returns", ["before close() does", "after it"])
 def test_a_refresh_during_a_close_tells_nothing_twice_or_later(make, fake, monkeypatch, returns):
     later = returns == "after it"
-    monkeypatch.setattr(metrics, "_CLOSE_SECONDS", 0.05 if later else 20.0, raising=False)
+    monkeypatch.setattr(metrics, "_CLOSE_SECONDS", 0.05 if later else 60.0, raising=False)
     reporter = Slow()
     producer = make(metric_reporters=[reporter])
     (timer,) = fake.core.timers
@@ -162,13 +163,13 @@ def test_a_refresh_during_a_close_tells_nothing_twice_or_later(make, fake, monke
     del figures["request-total"], figures["response-total"]
     with ThreadPoolExecutor(2) as pool:
         refresh = pool.submit(timer.f)
-        assert reporter.is_told.wait(20)
+        assert reporter.is_told.wait(60)
         close = pool.submit(producer.close)
         if later:
-            close.result(20)
+            close.result(60)
         reporter.go_on.set()
-        close.result(20)
-        refresh.result(20)
+        close.result(60)
+        refresh.result(60)
     assert sorted(reporter.calls[2:4]) == [
         ("removal", "request-total"),
         ("removal", "response-total"),

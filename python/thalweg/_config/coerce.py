@@ -213,7 +213,8 @@ def duration_ms(text: str) -> int | None:
         return None
     whole = int(match["days"] or 0) * 86400 + int(match["hours"] or 0) * 3600
     whole += int(match["minutes"] or 0) * 60
-    ms = whole * 1000 + int(float(match["seconds"] or 0) * 1000)
+    seconds, _, fraction = (match["seconds"] or "0").partition(".")
+    ms = (whole + int(seconds)) * 1000 + int(f"{fraction}000"[:3])
     return ms if ms < 2**63 else None
 
 

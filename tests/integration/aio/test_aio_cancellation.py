@@ -123,7 +123,8 @@ def test_a_read_whose_time_is_over_has_taken_no_record(
                 except TimeoutError:
                     pass
                 # On a busy machine such a short time may never be enough.
-                longest_s = SHORT_S if len(found) > before else longest_s * 1.1
+                is_enough = len(found) > before
+                longest_s = max(SHORT_S, longest_s / 2) if is_enough else longest_s * 1.1
         assert found == list(range(count))
 
     run(program())

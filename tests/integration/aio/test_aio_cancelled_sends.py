@@ -135,12 +135,13 @@ def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Client
 def test_a_cancelled_start_may_be_tried_again(start_embedded: Any) -> None:
     broker = start_embedded()
     topic = broker.create_topic("aio-again") or "aio-again"
-    broker.faults.on("Metadata").then_delay(300)
+    # It only has to outlast the start: the second one has a connection of its own.
+    fault = broker.faults.on("Metadata").then_delay(60_000)
 
     async def program() -> int:
         producer = made(broker)
         starting = asyncio.create_task(producer.start())
-        await asyncio.sleep(0.05)
+        await until(lambda: fault.hits > 0, "a request of the start")
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting

@@ -180,7 +180,8 @@ def test_a_listener_that_raises_stops_nothing(
             raise ValueError("no revocation")
 
         async def on_partitions_assigned(self, assigned: Any) -> None:  # type: ignore[override]
-            raise ValueError("no assignment")
+            if assigned:  # Kafka's first assignment may be empty: see Heard
+                raise ValueError("no assignment")
 
     group.send(range(8))
 
@@ -239,7 +240,8 @@ def test_records_are_processed_exactly_once_in_transactions(group: Group) -> Non
         count = 0
         async with group.consumer(group.topic, enable_auto_commit=False) as consumer, producer:
             while count < 100:
-                batch = await consumer.getmany(timeout_ms=1000, max_records=30)
+                if not (batch := await consumer.getmany(timeout_ms=1000, max_records=30)):
+                    continue
                 async with producer.transaction():
                     for records in batch.values():
                         for record in records:
@@ -346,13 +348,14 @@ def test_marks_count_after_a_seek_was_cancelled(start_embedded: Any, clients: Cl
         async with group.consumer(group.topic, enable_auto_commit=False) as consumer:
             consumer.mark([await consumer.getone() for _ in range(40)])
             # Nothing is committed, so the seek waits for the first offsets.
-            with started.faults.on("ListOffsets").then_delay(1_000) as fault:
+            asked = started.faults.on("ListOffsets")
+            with asked.then_fail("LEADER_NOT_AVAILABLE", times=None) as fault:
                 seeking = asyncio.create_task(consumer.seek_to_committed())
                 await until(lambda: fault.hits > 0)
                 seeking.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await seeking
-                again = [await consumer.getone() for _ in range(40)]
+            again = [await consumer.getone() for _ in range(40)]
             assert {each.offset for each in again} == set(range(10))
             consumer.mark(again)
             await consumer.commit_marked()
@@ -436,12 +439,15 @@ def test_a_commit_that_is_retried_moves_no_offset_of_another_member(
     async def program() -> None:
         async with group.member(**options) as first:
             await until(lambda: len(first.assignment()) == PARTITIONS)
-            fault = started.faults.on("OffsetCommit").then_fail("COORDINATOR_LOAD_IN_PROGRESS")
+            # Until the rebalance is over, however long it takes.
+            loading = started.faults.on("OffsetCommit")
+            fault = loading.then_fail("COORDINATOR_LOAD_IN_PROGRESS", times=None)
             old = dict.fromkeys(first.assignment(), 1)
             retried = asyncio.create_task(first.commit(old))
-            await until(lambda: fault.hits == 1)
+            await until(lambda: fault.hits > 0)
             async with group.member(**options) as second:
                 await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+                fault.remove()
                 await second.commit(dict.fromkeys(second.assignment(), 9))
                 with pytest.raises(CommitFailedError, match=r"gave up .* before the commit"):
                     await retried

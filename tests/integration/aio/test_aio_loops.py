@@ -190,7 +190,8 @@ def test_a_producer_starts_no_thread(embedded: Broker) -> None:
 
     run(program())  # starts what is started once per process
     counts = run(program())
-    assert max(counts) == min(counts), counts
+    # Threads that others use may begin and end meanwhile, but not one for each producer.
+    assert counts[-1] - counts[0] < len(counts) // 2, counts
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -82,7 +82,7 @@ def test_errors_are_raised_where_send_is_awaited(broker: Broker) -> None:
     topic = broker.create_topic("aio-errors")
 
     async def program() -> None:
-        async with made(broker, max_request_size=2000, max_block_ms=3000) as producer:
+        async with made(broker, max_request_size=2000) as producer:
             with pytest.raises(RecordTooLargeError, match="max_request_size"):
                 await producer.send(topic, bytes(3000))
             with pytest.raises(ValueError, match="Need at least one"):
@@ -208,5 +208,5 @@ def test_python_steps_run_as_in_the_synchronous_producer(
         (None, b"[1]"),
         (None, b"[2]"),
     ]
-    wait_until(lambda: len(heard) == 4, 5, what=lambda: f"four outcomes in {heard}")
+    wait_until(lambda: len(heard) == 4, what=lambda: f"four outcomes in {heard}")
     assert Counter(kind for _, kind in heard) == {type(None): 3, TypeError: 1}

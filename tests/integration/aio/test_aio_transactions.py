@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.integration.support.aio import run
+from tests.integration.support.aio import LIMIT_S, run, until
 from tests.integration.support.clients import Clients, committed
 from tests.support.brokers import Broker
 from thalweg import EmbeddedBroker, TopicPartition
-from thalweg.aio import AIOKafkaProducer
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.errors import (
     AbortableTransactionError,
     IllegalStateError,
@@ -181,7 +184,7 @@ def test_records_not_sent_yet_fail_with_the_abort(embedded: Broker) -> None:
     topic = embedded.create_topic("aio-dropped")
 
     async def program() -> None:
-        async with made(embedded, linger_ms=10_000) as producer:
+        async with made(embedded, linger_ms=60_000) as producer:
             await producer.begin_transaction()
             future = await producer.send(topic, b"a", partition=0)
             await producer.abort_transaction()
@@ -215,7 +218,7 @@ def test_a_commit_that_is_cancelled_goes_on_and_is_awaited_again(
 ) -> None:
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")
-    broker.faults.on("EndTxn").then_delay(500)
+    loading = broker.faults.on("EndTxn").then_fail("COORDINATOR_LOAD_IN_PROGRESS", times=None)
 
     async def program() -> None:
         async with made(broker) as producer:
@@ -224,6 +227,7 @@ def test_a_commit_that_is_cancelled_goes_on_and_is_awaited_again(
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await producer.commit_transaction()
+            loading.remove()
             with pytest.raises(IllegalStateError, match="commit_transaction was called before"):
                 await producer.begin_transaction()
             await producer.commit_transaction()
@@ -238,9 +242,12 @@ def test_a_begin_that_is_cancelled_leaves_no_transaction_open(embedded: Broker) 
     topic = embedded.create_topic("aio-begin")
 
     async def program() -> int:
-        cancelled = 0
-        async with made(embedded) as producer:
-            for _ in range(50):
+        tries = cancelled = 0
+        end = time.monotonic() + LIMIT_S / 4
+        # The client's thread may be so quick that the begin has ended before the cancellation.
+        async with made(embedded) as producer, busy(embedded):
+            while tries < 50 or (not cancelled and time.monotonic() < end):
+                tries += 1
                 task = asyncio.create_task(producer.begin_transaction())
                 await asyncio.sleep(0)  # until it waits for the client's thread
                 task.cancel()
@@ -249,31 +256,44 @@ def test_a_begin_that_is_cancelled_leaves_no_transaction_open(embedded: Broker) 
                     await producer.abort_transaction()
                 except asyncio.CancelledError:
                     cancelled += 1
-                async with producer.transaction():
-                    await producer.send(topic, b"v", partition=0)
+                    async with producer.transaction():
+                        await producer.send(topic, b"v", partition=0)
         return cancelled
 
     assert run(program()) > 0
 
 
+@asynccontextmanager
+async def busy(broker: Broker) -> AsyncIterator[None]:
+    """Keeps the client's thread busy with fetches, which get their responses at once."""
+    topic = broker.create_topic("aio-busy")
+    consumer: AIOKafkaConsumer[Any, Any] = AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, fetch_max_wait_ms=0
+    )
+    async with consumer:
+        waiting = asyncio.ensure_future(consumer.getone())
+        yield
+        waiting.cancel()
+
+
 def test_the_loop_goes_on_while_a_commit_waits(start_embedded: Any) -> None:
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")
-    broker.faults.on("EndTxn").then_delay(300)
 
-    async def program() -> int:
+    async def program() -> None:
         async with made(broker) as producer:
             await producer.begin_transaction()
             await producer.send_and_wait("t", b"a", partition=0)
-            commit = asyncio.create_task(producer.commit_transaction())
-            turns = 0
-            while not commit.done():
-                turns += 1
-                await asyncio.sleep(0.005)
+            loading = broker.faults.on("EndTxn")
+            with loading.then_fail("COORDINATOR_LOAD_IN_PROGRESS", times=None) as fault:
+                commit = asyncio.create_task(producer.commit_transaction())
+                await until(lambda: fault.hits > 0, "a request of the commit")
+                for _ in range(10):
+                    await asyncio.sleep(0.005)
+                assert not commit.done()
             await commit
-            return turns
 
-    assert run(program()) > 10
+    run(program())
 
 
 def test_a_start_without_a_coordinator_stops_the_producer(start_embedded: Any) -> None:

@@ -104,8 +104,9 @@ def test_a_consumer_counts_what_it_reads(broker: Broker, clients: Clients) -> No
 @one_real_broker
 def test_a_partitions_figures_follow_its_position(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("followed")
-    producer = clients.producer(broker, linger_ms=200)  # otherwise a list may become two batches
-    producer.send_many(topic, [b"x"] * 30).get(30)
+    producer = clients.producer(broker, linger_ms=60_000)  # otherwise a list may become two batches
+    producer.send_many(topic, [b"x"] * 30)
+    producer.flush(30)
     consumer = clients.consumer(broker, topic)
 
     def of_partition() -> dict[str, float]:
@@ -145,25 +146,32 @@ def test_polls_are_dated_and_compared_with_the_time_between(
     assert figures()["last-poll-seconds-ago"] == -1
     assert math.isnan(figures()["time-between-poll-avg"])
     assert math.isnan(figures()["poll-idle-ratio-avg"])
+
+    def polled(timeout_ms: int, name: str) -> float:
+        """Polls, and returns a figure. A pause of the machine between the two may spoil it."""
+        consumer.poll(timeout_ms)
+        return figures()[name]
+
     consumer.poll(0)
-    consumer.poll(300)
-    assert figures()["poll-idle-ratio-avg"] > 0.6, "it did nothing but poll"
+    # It does nothing but poll.
+    wait_until(lambda: polled(300, "poll-idle-ratio-avg") > 0.6)
     time.sleep(0.5)
     before = figures()["last-poll-seconds-ago"]
-    assert before >= 0.5
+    assert before >= 0.45
     time.sleep(1)
-    consumer.poll(0)
-    assert figures()["last-poll-seconds-ago"] < before + 1
+    wait_until(lambda: polled(0, "last-poll-seconds-ago") < before + 1)
     assert figures()["time-between-poll-max"] >= 800
-    assert figures()["poll-idle-ratio-avg"] < 0.6, "the last one was idle for no time at all"
+    # These polls are idle for no time at all.
+    wait_until(lambda: polled(0, "poll-idle-ratio-avg") < 0.6)
 
 
 @one_real_broker
 def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("iterated")
-    producer = clients.producer(broker, linger_ms=200)  # otherwise a list may become two batches
-    for _ in range(2):
-        producer.send_many(topic, [b"x"] * 10).get(30)
+    producer = clients.producer(broker, linger_ms=60_000)  # otherwise a list may become two batches
+    for _ in range(10):
+        producer.send_many(topic, [b"x"] * 10)
+        producer.flush(30)
     consumer = clients.consumer(broker, topic)
 
     def ago() -> float:
@@ -174,11 +182,19 @@ def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Cli
     time.sleep(0.3)
     for _ in range(9):
         next(consumer)
-    before = ago()
-    assert before >= 0.3, "the same batch"
-    time.sleep(1)
-    next(consumer)
-    assert ago() < before + 1
+    assert ago() >= 0.3, "the same batch"
+
+    def is_dated() -> bool:
+        """Reads a batch, whose first step is a poll. A pause of the machine may hide it."""
+        before = ago()
+        time.sleep(0.3)
+        next(consumer)
+        after = ago()
+        for _ in range(9):
+            next(consumer)
+        return after < before + 0.2
+
+    assert any(is_dated() for _ in range(9))
 
 
 @one_real_broker
@@ -205,7 +221,7 @@ def test_asyncio_consumers_polls_are_dated(broker: Broker) -> None:
         for call in calls:
             before, after = await ago(call)
             assert before == -1
-            assert 0 <= after < 5
+            assert 0 <= after < 30
 
     asyncio.run(asyncio.wait_for(program(), 60))
 
@@ -297,12 +313,12 @@ LEFT_OPEN = """
         bootstrap_servers=sys.argv[1], stats_cb=told.append, statistics_interval_ms=1
     )
     while len(told) < 3:
-        producer.send("t", b"x").get(10)
+        producer.send("t", b"x").get(30)
     child = os.fork()
     if not child:
         before = len(told)
         with KafkaProducer(bootstrap_servers=sys.argv[1]) as own:
-            own.send("t", b"x").get(10)
+            own.send("t", b"x").get(30)
         os._exit(len(told) - before)
     assert os.waitpid(child, 0)[1] == 0
     print("left open at exit")
@@ -358,9 +374,11 @@ def test_a_members_figures_tell_of_rebalances_and_commits(broker: Broker, client
         found: dict[str, float] = consumer.metrics()["consumer-coordinator-metrics"]
         return found
 
+    # The group's coordinator has loaded its offsets, so it refuses no join for that reason.
+    clients.consumer(broker, group_id=topic).committed(TopicPartition(topic, 0))
     first = member()
     assert of(first)["last-rebalance-seconds-ago"] == -1
-    wait_until(lambda: first.poll(100), 30)
+    wait_until(lambda: first.poll(100), 60)
     alone = of(first)
     for name in ("rebalance-total", "join-total", "sync-total"):
         assert alone[name] == 1
@@ -375,8 +393,8 @@ def test_a_members_figures_tell_of_rebalances_and_commits(broker: Broker, client
     first.commit()
     first.commit_async()
     second = member()
-    wait_until(lambda: not first.poll(20) and not second.poll(20) and second.assignment(), 30)
-    wait_until(lambda: not first.poll(20) and of(first)["rebalance-total"] == 2, 30)
+    wait_until(lambda: not first.poll(20) and not second.poll(20) and second.assignment(), 60)
+    wait_until(lambda: not first.poll(20) and of(first)["rebalance-total"] == 2, 60)
     shared = of(first)
     assert shared["assigned-partitions"] == 1
     assert shared["commit-total"] == 2

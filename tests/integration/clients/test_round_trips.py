@@ -175,9 +175,10 @@ def test_the_level_reaches_the_codec(
             compression_type=codec,
             compression_level=level,
             batch_size=1_000_000,
-            linger_ms=200,
+            linger_ms=60_000,
         )
-        producer.send_many(topic, words).get(60)
+        producer.send_many(topic, words)
+        producer.flush(60)
         sizes[level] = sum(header.length for header in embedded.wire.batches(topic, 0))
     assert sizes[high] < 0.97 * sizes[low], sizes
 

@@ -14,8 +14,13 @@ from tests.support.scale import scaled
 from thalweg import TopicPartition
 
 PARTITIONS = 4
+# Longer than a broker needs to start on a slow machine.
+PATIENT = {"max_block_ms": 300_000, "delivery_timeout_ms": 300_000}
 KILLS = scaled(3, minimum=2)
 SHARE = RECORDS // (KILLS + 1)
+
+# Longer than PATIENT, also in a full run: the mark overrides its option.
+pytestmark = pytest.mark.timeout(600 + RECORDS // 300)
 
 
 @pytest.mark.parametrize("version", ["4.3", "3.9"])
@@ -25,13 +30,13 @@ def test_a_broker_killed_and_restarted_loses_and_doubles_nothing(
 ) -> None:
     kafka = start_kafka(version)
     kafka.create_topic("t", PARTITIONS)
-    producer = clients.producer(kafka, acks="all", compression_type=codec, linger_ms=2)
+    producer = clients.producer(kafka, acks="all", compression_type=codec, linger_ms=2, **PATIENT)
     with Load(producer, "t", PARTITIONS) as load:
         load.wait_for(SHARE)
         for _ in range(KILLS):
             kafka.kill(1)
             kafka.start_node(1)
-            load.wait_for(SHARE)
+            load.wait_for(SHARE, limit=120)
     load.check(clients.consumer(kafka))
 
 

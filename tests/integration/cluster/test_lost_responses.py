@@ -28,6 +28,8 @@ NUMBERS = range(UNANSWERED + 4)
 TOPICS = 2
 _names = itertools.count(1)
 
+pytestmark = pytest.mark.timeout(600)  # three nodes start one after another
+
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[RealKafka]:
@@ -78,8 +80,10 @@ def _responses_are_lost(
         return all(wire.end_offsets(topic) == ends for topic in topics)
 
     with Proxies(kafka) as proxies:
-        # The linger puts all batches for a node into one request.
-        producer = clients.producer(proxies, acks="all", linger_ms=50, request_timeout_ms=60_000)
+        # The linger puts all batches for a node into one request, also if this thread is slow. All
+        # nodes may need minutes to restart.
+        limits = {"request_timeout_ms": 60_000, "delivery_timeout_ms": 600_000}
+        producer = clients.producer(proxies, acks="all", linger_ms=250, **limits)
         sent = []
         for number in NUMBERS:
             sent += [
@@ -91,14 +95,14 @@ def _responses_are_lost(
                 proxies.lose_responses()
             elif number <= UNANSWERED:
                 # Each number is a batch of its own, and is written.
-                wait_until(partial(has_ends, number + 1), 30)
+                wait_until(partial(has_ends, number + 1), 60)
         assert not any(future.is_done for number, future in sent if number > 0)
         restart(kafka)
         proxies.pass_on()
         for number, future in sent:
             # The broker may no longer know the offsets of batches without a response.
             forgotten = (-1,) if 0 < number <= UNANSWERED else ()
-            assert future.get(90).offset in (number, *forgotten)
+            assert future.get(180).offset in (number, *forgotten)
 
     for topic in topics:
         consumer = clients.consumer(kafka, topic, range(nodes))
@@ -116,7 +120,7 @@ FORGETS = {
 
 def _wait_forgotten(clients: Clients, kafka: RealKafka, where: TopicPartition) -> None:
     admin = clients.admin(kafka)
-    wait_until(lambda: not admin.describe_producers([where])[where].active_producers, 30, every=0.2)
+    wait_until(lambda: not admin.describe_producers([where])[where].active_producers, 60, every=0.2)
 
 
 @pytest.mark.parametrize("version", ["4.3", "3.9"])

@@ -29,7 +29,7 @@ def quota(broker: Broker, client_id: str, key: str) -> Iterator[dict[str, Any]]:
 def check(took: float) -> None:
     """A quota counts over 10 seconds, so a burst of 500 KB is free. The rest takes its time."""
     assert took > 3, "the quota has no effect"
-    assert took < 30, "the client waited for longer than its quota wants"
+    assert took < 45, "the client waited for longer than its quota wants"
 
 
 def test_a_producer_gets_the_rate_of_its_quota(broker: Broker) -> None:
@@ -59,8 +59,8 @@ def test_a_consumer_gets_the_rate_of_its_quota(broker: Broker) -> None:
         quota(broker, client_id, "consumer_byte_rate") as options,
         KafkaConsumer(**options, **limits) as consumer,
     ):
-        consumer.assign([TopicPartition(topic, 0)])
         began, count = time.monotonic(), 0
+        consumer.assign([TopicPartition(topic, 0)])
         while count < len(RECORDS):
             count += sum(len(rows) for rows in consumer.poll(500).values())
             assert time.monotonic() < began + 60, "records are missing"

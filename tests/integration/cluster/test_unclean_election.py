@@ -39,6 +39,8 @@ READ, CUT = len(COMMON) + len(CUT_OFF), len(COMMON)
 GROUP: dict[str, Any] = {"group_id": "committed", "enable_auto_commit": False}
 LIMIT_S = 60
 
+pytestmark = pytest.mark.timeout(600)  # three nodes start one after another
+
 
 @dataclass
 class Election:
@@ -88,7 +90,13 @@ def election() -> Iterator[Election]:
                 kafka,
                 clients,
                 # All partitions in one request: after five requests it would wait for a response.
-                clients.producer(proxies, acks="all", linger_ms=50, request_timeout_ms=60_000),
+                clients.producer(
+                    proxies,
+                    acks="all",
+                    linger_ms=250,
+                    request_timeout_ms=60_000,
+                    delivery_timeout_ms=600_000,  # longer than nodes need to start
+                ),
                 clients.consumer(kafka, auto_offset_reset="none"),
                 clients.consumer(kafka),
             )

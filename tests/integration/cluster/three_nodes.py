@@ -26,7 +26,7 @@ def new_topic(cluster: RealKafka) -> str:
 
 def wait_in_sync(clients: Clients, cluster: RealKafka, topic: str) -> None:
     """Waits until all three nodes have all records of a topic."""
-    wait_until(lambda: _in_sync(clients, cluster, topic), 60)
+    wait_until(lambda: _in_sync(clients, cluster, topic), 120, every=0.1)
 
 
 def wait_moved(cluster: RealKafka, topic: str, node_id: int) -> None:
@@ -46,4 +46,6 @@ def wait_moved(cluster: RealKafka, topic: str, node_id: int) -> None:
 def _in_sync(clients: Clients, cluster: RealKafka, topic: str) -> bool:
     with clients.admin(cluster) as admin:
         (found,) = admin.describe_topics([topic])
-    return all(len(each["isr_nodes"]) == 3 for each in found["partitions"])
+    # A node that has just started may not know the topic yet.
+    in_sync = [len(each["isr_nodes"]) for each in found["partitions"]]
+    return in_sync == [3] * PARTITIONS

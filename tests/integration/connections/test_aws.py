@@ -91,8 +91,9 @@ def test_sessions_end_and_go_on_with_new_credentials(kafka: RealKafka) -> None:
         KafkaProducer(**options(front, sasl_aws_credentials=rotating)) as producer,
     ):
         until, sent = time.monotonic() + 7, 0
-        while time.monotonic() < until:
-            assert producer.send("msk-sessions", b"%d" % sent).get(10).offset == sent
+        # It takes longer if the machine pauses.
+        while time.monotonic() < (until if len(front.logins) >= 4 else until + 60):
+            assert producer.send("msk-sessions", b"%d" % sent).get(60).offset == sent
             sent += 1
             time.sleep(0.01)
         ids = [login["x-amz-credential"].partition("/")[0] for login in front.logins]
@@ -103,7 +104,7 @@ def test_sessions_end_and_go_on_with_new_credentials(kafka: RealKafka) -> None:
 def test_a_wrong_key_is_refused_in_the_brokers_words(front: MskFront) -> None:
     """Scenario 72."""
     wrong = Credentials(KEYS.access_key, "hunter9")
-    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+    with within(20), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaProducer(**options(front, sasl_aws_credentials=wrong))
     text = str(caught.value)
     assert "AWS_MSK_IAM: Access denied. Check the AWS credentials" in text
@@ -120,7 +121,7 @@ def test_a_broker_that_does_not_confirm_is_refused(
     """Scenario 72."""
     keys = {KEYS.access_key: KEYS.secret_key}
     with MskFront(kafka, keys, response=response) as front:
-        with within(8), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
+        with within(20), pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
             KafkaAdminClient(**options(front))
         assert caught.value.by_client
 
@@ -135,10 +136,10 @@ def test_missing_credentials_are_the_error(
     def none() -> None:
         return None
 
-    with within(8), pytest.raises(NoCredentialsError, match="need an access_key") as caught:
+    with within(20), pytest.raises(NoCredentialsError, match="need an access_key") as caught:
         KafkaAdminClient(**options(front, sasl_aws_credentials=none))
     assert isinstance(caught.value.__cause__, AwsError)
     assert not front.logins
     given = options(front, sasl_aws_region=None)
-    with within(8), pytest.raises(NoCredentialsError, match="Set sasl_aws_region"):
+    with within(20), pytest.raises(NoCredentialsError, match="Set sasl_aws_region"):
         KafkaAdminClient(**given)

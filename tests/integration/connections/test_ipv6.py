@@ -116,10 +116,14 @@ def test_an_ipv6_address_needs_its_brackets(address: str, client: Any) -> None:
 
 def test_an_error_names_the_ipv6_address_in_brackets() -> None:
     address = f"[::1]:{free_port()}"
-    with pytest.raises(NoBrokersAvailable) as caught:
-        KafkaProducer(bootstrap_servers=address, bootstrap_timeout_ms=500)
-    assert list(caught.value.addresses) == [address]
-    assert "refused" in caught.value.addresses[address].lower()
+    text = ""
+    for timeout_ms in (500, 5000, 20_000):  # more than one only if the machine pauses
+        with pytest.raises(NoBrokersAvailable) as caught:
+            KafkaProducer(bootstrap_servers=address, bootstrap_timeout_ms=timeout_ms)
+        assert list(caught.value.addresses) == [address]
+        if "refused" in (text := caught.value.addresses[address].lower()):
+            break
+    assert "refused" in text
 
 
 def _thalweg(*arguments: str, given: bytes = b"", **environment: str) -> bytes:
@@ -180,7 +184,8 @@ def two_families(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("host", [HOST, "127.0.0.1"])
 def test_a_name_with_a_dead_address_is_reached_by_the_other(host: str, two_families: str) -> None:
     """Like localhost, if the broker listens for one address family: the other address refuses."""
-    with EmbeddedBroker(host=host) as broker:
+    # With a free port of the kernel's choice, another broker may have it at the dead address.
+    with EmbeddedBroker(host=host, port=free_port()) as broker:
         broker.create_topic("found")
         servers = f"localhost:{broker.ports[0]}"
         for _ in range(2):

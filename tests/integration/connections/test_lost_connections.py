@@ -16,7 +16,7 @@ from thalweg.errors import KafkaConnectionError
     [
         lambda consumer: "there" in consumer.topics(),
         lambda consumer: consumer.partitions_for_topic("there") == {0, 1},
-        lambda consumer: consumer.bootstrap(timeout_ms=10_000, refresh=True) or True,
+        lambda consumer: consumer.bootstrap(timeout_ms=20_000, refresh=True) or True,
     ],
     ids=["topics", "partitions_for_topic", "bootstrap"],
 )
@@ -26,7 +26,7 @@ def test_a_consumer_asks_for_metadata_again(ask: Callable[[Any], bool]) -> None:
         with (
             KafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer,
             broker.faults.on("Metadata").then_disconnect(times=2) as fault,
-            within(15),
+            within(25),
         ):
             assert ask(consumer)
             assert fault.hits == 2
@@ -37,12 +37,12 @@ def test_an_admin_client_reads_again_and_changes_once() -> None:
         EmbeddedBroker() as broker,
         KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin,
     ):
-        with broker.faults.on("DescribeCluster").then_disconnect(times=2) as fault, within(15):
+        with broker.faults.on("DescribeCluster").then_disconnect(times=2) as fault, within(25):
             assert admin.describe_cluster()["cluster_id"]
             assert fault.hits == 2
         with (
             broker.faults.on("CreateTopics").apply_then_disconnect(),
-            within(15),
+            within(25),
             pytest.raises(KafkaConnectionError, match="connection to node"),
         ):
             admin.create_topics([NewTopic("once", 1, 1)])

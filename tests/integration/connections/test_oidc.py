@@ -120,11 +120,13 @@ def test_tokens_are_refreshed_while_the_provider_stumbles(
     kafka.create_topic("oidc-refresh")
     idp.life_s = 3.0
     idp.respond(status(503), status(429, {"Retry-After": "1"}))
+    began = time.monotonic()
     with KafkaProducer(**options(kafka, idp)) as producer:
         producer.send("oidc-refresh", b"value").get(30)
-        assert idp.issued == 1
+        if time.monotonic() < began + 0.8 * idp.life_s:
+            assert idp.issued == 1
         idp.respond(status(500), status(500))
-        wait_until(lambda: idp.issued == 3, 20, what=lambda: f"tokens: {idp.issued}")
+        wait_until(lambda: idp.issued >= 3, 40, what=lambda: f"tokens: {idp.issued}")
         producer.send("oidc-refresh", b"value").get(30)
 
 
@@ -133,7 +135,7 @@ def test_a_refusal_of_the_provider_is_raised_in_its_words(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     idp.respond(*[status(401, error="invalid_client", text="no such client")] * 50)
-    with within(8), pytest.raises(NoCredentialsError) as caught:
+    with within(20), pytest.raises(NoCredentialsError) as caught:
         KafkaProducer(**options(kafka, idp))
     expected = f"OIDC: POST {idp.token_url}: 401 invalid_client: no such client"
     assert expected in str(caught.value)
@@ -149,7 +151,7 @@ def test_a_token_that_the_broker_refuses_is_replaced_once(
     caplog.set_level(logging.DEBUG)
     old = jwt(sub="bob", iat=time.time() - 100, exp=time.time() - 60)
     idp.respond(*[document({"access_token": old, "expires_in": 60})] * 50)
-    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+    with within(20), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaAdminClient(**options(kafka, idp))
     assert "the broker refuses the token: invalid_token (subject 'bob'" in str(caught.value)
     assert "of the token endpoint" in str(caught.value)
@@ -167,9 +169,10 @@ def test_a_provider_that_comes_back_cures_a_client(kafka: RealKafka, idp: Identi
     }
     with KafkaProducer(**given) as producer:
         producer.send("oidc-cured", b"before").get(30)
-        time.sleep(5)  # the client closes its connections
+        metrics = producer.metrics
+        wait_until(lambda: metrics()["producer-metrics"]["connection-count"] == 0)
         idp.respond(*[status(503)] * 20)
-        assert producer.send("oidc-cured", b"after").get(30).offset == 1
+        assert producer.send("oidc-cured", b"after").get(60).offset == 1
 
 
 def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, idp: IdentityProvider) -> None:
@@ -182,7 +185,9 @@ def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, idp: IdentityPro
         producer = KafkaProducer(**json.loads(sys.argv[1]))
         for _ in range(3):
             producer.send("oidc-exit", b"value")
-        time.sleep(5)  # the client closes its connections
+        while producer.metrics()["producer-metrics"]["connection-count"]:
+            time.sleep(0.05)  # the client closes its connections
+        print(time.monotonic())
     """
     given = {
         **options(kafka, idp),
@@ -194,11 +199,11 @@ def test_the_last_records_get_a_token_at_exit(kafka: RealKafka, idp: IdentityPro
         [sys.executable, "-c", textwrap.dedent(program), json.dumps(given)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert idp.requests[-1].at - idp.requests[0].at > 4, "the client requested a token at exit"
+    assert idp.requests[-1].at > float(done.stdout), "the client requested a token at exit"
     with KafkaConsumer(**options(kafka, idp), auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("oidc-exit", 0)])
         assert [each.value for each in read(consumer, 3)] == [b"value"] * 3

@@ -13,6 +13,7 @@ import pytest
 from tests.support.identity import IdentityProvider
 from tests.support.identity.proxy import HttpProxy
 from tests.support.identity.tls import certificates, server_context
+from tests.support.waiting import wait_until
 from tests.unit.oidc.support import tokens
 from thalweg import Secret
 from thalweg.auth.oidc import OidcError, requests
@@ -130,7 +131,8 @@ def test_http_goes_through_the_proxy_but_not_to_this_machine(proxy: HttpProxy, m
     monkeypatch.setenv("http_proxy", f"127.0.0.1:{proxy.port}")
     elsewhere = "http://idp.invalid:8080/token"
     with suppress(OidcError):
-        tokens(elsewhere, connect_timeout_s=0.2, retry_max_s=0.0).token()
+        tokens(elsewhere, read_timeout_s=0.5, retry_max_s=0.0).token()
+    wait_until(lambda: proxy.requests, what="the request to the proxy")
     assert proxy.requests[0] == f"POST {elsewhere}"
     proxy.requests.clear()
     with IdentityProvider() as idp:

@@ -38,7 +38,7 @@ from thalweg.errors import (
     TransactionalIdAuthorizationFailedError,
 )
 
-CURE_LIMIT_S = 20
+CURE_LIMIT_S = 60
 _numbers = itertools.count(1)
 
 
@@ -126,7 +126,7 @@ def cured(attempt: Callable[[], Any]) -> Any:
 
 def refused(attempt: Callable[[], Any], kind: type[AuthorizationError]) -> str:
     """Returns the text of a refusal, which must come within seconds."""
-    with within(8), pytest.raises(kind) as caught:
+    with within(30), pytest.raises(kind) as caught:
         attempt()
     return str(caught.value)
 
@@ -214,7 +214,7 @@ def collect(
             errors.append(str(error))
         return wanted <= seen and len(errors) >= at_least
 
-    wait_until(is_complete, 30, every=0, what=lambda: f"{wanted - seen}, after {errors[-3:]}")
+    wait_until(is_complete, 60, every=0, what=lambda: f"{wanted - seen}, after {errors[-3:]}")
     return errors
 
 
@@ -249,7 +249,7 @@ def test_a_group_is_named_with_the_right_that_it_takes(kafka: RealKafka, rights:
         needed = f"User:alice needs READ on group '{group}'"
 
         def poll() -> Any:
-            for _ in range(50):
+            for _ in range(200):
                 consumer.poll(100)
 
         assert needed in refused(poll, GroupAuthorizationFailedError)
@@ -306,10 +306,10 @@ def test_transactions_name_what_they_may_not_use(kafka: RealKafka, rights: Right
     with cured(connect) as producer:
         producer.begin_transaction()
         record = producer.send(topic, b"value")
-        with within(8), pytest.raises(AbortableTransactionError):
+        with within(30), pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         with pytest.raises(KafkaError) as failed:
-            record.get(8)
+            record.get(30)
         error = failed.value
         # Before KIP-890, the coordinator refuses the topic, and not the partition's leader.
         assert TopicAuthorizationFailedError in {type(error), type(error.__cause__)}
@@ -318,7 +318,7 @@ def test_transactions_name_what_they_may_not_use(kafka: RealKafka, rights: Right
 
         producer.begin_transaction()
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
-        with within(8), pytest.raises(AbortableTransactionError) as caught:
+        with within(30), pytest.raises(AbortableTransactionError) as caught:
             producer.send_offsets_to_transaction(offsets, group)
         assert f"User:alice needs READ on group '{group}'" in str(caught.value)
         producer.abort_transaction()

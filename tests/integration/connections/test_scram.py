@@ -125,7 +125,7 @@ def test_a_wrong_password_is_reported_in_seconds_with_what_helps(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     options = scram_options(kafka, USER, WRONG, mechanism)
-    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+    with within(20), pytest.raises(SaslAuthenticationFailedError) as caught:
         client(**options)
     text = str(caught.value)
     assert f"invalid credentials with SASL mechanism {mechanism}" in text
@@ -138,13 +138,13 @@ def test_a_wrong_password_is_reported_in_seconds_with_what_helps(
 
 
 def test_an_unknown_user_is_refused(kafka: RealKafka) -> None:
-    with within(8), pytest.raises(SaslAuthenticationFailedError, match="mallory"):
+    with within(20), pytest.raises(SaslAuthenticationFailedError, match="mallory"):
         KafkaProducer(**scram_options(kafka, "mallory", PASSWORD))
 
 
 def test_a_user_needs_a_credential_for_the_mechanism(kafka: RealKafka) -> None:
     add_user(kafka, "only-256", PASSWORD, "SCRAM-SHA-256")
-    with within(8), pytest.raises(SaslAuthenticationFailedError, match="a credential for SCRAM"):
+    with within(20), pytest.raises(SaslAuthenticationFailedError, match="a credential for SCRAM"):
         KafkaProducer(**scram_options(kafka, "only-256", PASSWORD, "SCRAM-SHA-512"))
 
 
@@ -169,7 +169,7 @@ def test_names_and_passwords_may_have_any_characters(
 
 def test_a_broker_that_asks_for_more_work_than_allowed_is_refused(kafka: RealKafka) -> None:
     options = add_user(kafka, "hard-worker", PASSWORD, "SCRAM-SHA-512", iterations=8192)
-    with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+    with within(20), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaProducer(**options, sasl_scram_iterations_max=8191)
     assert caught.value.by_client
     assert "8192 iterations, more than sasl_scram_iterations_max (8191)" in str(caught.value)
@@ -190,7 +190,7 @@ def test_a_mechanism_that_is_not_offered_and_a_delegation_token(
     kafka_with_tokens: RealKafka, tmp_path: Path
 ) -> None:
     kafka = kafka_with_tokens
-    with within(8), pytest.raises(UnsupportedSaslMechanismError) as caught:
+    with within(20), pytest.raises(UnsupportedSaslMechanismError) as caught:
         KafkaProducer(**scram_options(kafka, USER, PASSWORD, "SCRAM-SHA-256"))
     offered = re.search(r"It offers ([\w, -]+)\.", str(caught.value))
     assert offered is not None

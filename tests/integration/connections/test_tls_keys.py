@@ -28,7 +28,7 @@ def _options(kafka: RealKafka, **changes: Any) -> dict[str, Any]:
     return {
         "bootstrap_servers": kafka.bootstrap("MUTUAL_TLS"),
         "security_protocol": "SSL",
-        "bootstrap_timeout_ms": 15_000,
+        "bootstrap_timeout_ms": 60_000,
         "ssl_cafile": str(kafka.certificates / "ca.pem"),
         **changes,
     }
@@ -139,10 +139,11 @@ def test_ctrl_c_ends_the_wait_for_a_password(
         return PASSWORD
 
     options = _options(secure_kafka, **encrypted_key, ssl_password=password)
+    options["socket_connection_setup_timeout_ms"] = 60_000
     # A process that a shell has started in the background ignores the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with within(10), pytest.raises(KeyboardInterrupt):
+        with within(30), pytest.raises(KeyboardInterrupt):
             KafkaProducer(**options)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -156,15 +157,16 @@ def test_a_function_that_hangs_does_not_block_the_event_loop(
 
     def password() -> str:
         called.set()
-        end.wait(30)
+        end.wait(60)
         return PASSWORD
 
     options = _options(secure_kafka, **encrypted_key, ssl_password=password)
+    options["socket_connection_setup_timeout_ms"] = 60_000
 
     async def run() -> None:
         producer = AIOKafkaProducer(**options)
         starting = asyncio.create_task(producer.start())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while not called.is_set():
                 await asyncio.sleep(0.01)
         assert not starting.done()
@@ -177,7 +179,7 @@ def test_a_function_that_hangs_does_not_block_the_event_loop(
     options["socket_connection_setup_timeout_ms"] = 200
     options["socket_connection_setup_timeout_max_ms"] = 200
     with (
-        within(10),
+        within(20),
         pytest.raises(
             KafkaConfigurationError,
             match=r"ssl_password: the function returned no password within 0\.2 s",

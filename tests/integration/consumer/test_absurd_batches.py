@@ -44,7 +44,7 @@ print(used() - before)
 def good(embedded: Broker, clients: Clients) -> bytes:
     """A valid batch of ten records."""
     topic = embedded.create_topic("sound")
-    fill(clients, embedded, topic, 10)
+    fill(clients, embedded, topic, 10, linger_ms=60_000)  # one batch
     return stored_batches(embedded.bootstrap_servers, topic, 0)[0]
 
 

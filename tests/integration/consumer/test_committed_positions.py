@@ -96,7 +96,7 @@ def test_a_damaged_batch_moves_no_position(
     Bug 16.
     """
     topic = broker.create_topic("damaged")
-    fill(clients, broker, topic, COUNT)
+    fill(clients, broker, topic, COUNT, linger_ms=60_000)  # one batch
     (good,) = stored_batches(broker.bootstrap_servers, topic, 0)
     bad = bytearray(flipped(good))
     bad[:8] = COUNT.to_bytes(8, "big")  # its base offset, which no checksum covers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -68,12 +69,14 @@ def test_fetch_min_bytes_holds_the_response_back(broker: Broker, clients: Client
     consumer = clients.consumer(
         broker, topic, fetch_min_bytes=50_000, fetch_max_wait_ms=6000, auto_offset_reset="earliest"
     )
+    began = time.monotonic()
     consumer.poll(200)
     producer = clients.producer(broker)
     producer.send(topic, b"small").get(20)
-    assert read_more(consumer, 0.5) == []
+    found = read_more(consumer, 0.5)
+    assert found == [] or time.monotonic() - began > 5.9  # the machine has paused
     with within(20):
-        assert read(consumer, 1)[0].value == b"small"
+        assert [each.value for each in found or read(consumer, 1)] == [b"small"]
 
 
 def test_enough_bytes_end_the_wait_at_once(broker: Broker, clients: Clients) -> None:

@@ -76,8 +76,8 @@ def test_none_goes_on_raising_in_a_group(broker: Broker, clients: Clients) -> No
         broker, topic, group_id=topic, auto_offset_reset="none", enable_auto_commit=False
     )
     for _ in range(4):
-        with within(20), pytest.raises(NoOffsetForPartitionError, match=topic):
-            consumer.poll(20_000)
+        with within(60), pytest.raises(NoOffsetForPartitionError, match=topic):
+            consumer.poll(60_000)
     consumer.seek(TopicPartition(topic, 0), 0)
     assert consumer.poll(100) == {}
 
@@ -92,8 +92,8 @@ def test_none_refuses_a_position_at_once_and_again_as_a_poll_does(
     options: dict[str, Any] = {"group_id": topic, "enable_auto_commit": False} if group else {}
     consumer = clients.consumer(broker, topic, auto_offset_reset="none", **options)
     text = rf"no committed offset for {topic}-0, and auto_offset_reset is 'none'"
-    for call in [lambda: consumer.position(where), lambda: consumer.poll(30_000)] * 2:
-        with within(20), pytest.raises(NoOffsetForPartitionError, match=text) as caught:
+    for call in [lambda: consumer.position(where), lambda: consumer.poll(60_000)] * 2:
+        with within(30), pytest.raises(NoOffsetForPartitionError, match=text) as caught:
             call()
         assert caught.value.partitions == [where]
     if group:
@@ -142,8 +142,8 @@ def test_other_partitions_flow_while_one_is_out_of_range(broker: Broker, clients
     consumer.seek(TopicPartition(topic, 1), 0)
     found = 0
     errors = 0
-    deadline = time.monotonic() + 20
-    while found < 10 and time.monotonic() < deadline:
+    deadline = time.monotonic() + 30
+    while (found < 10 or not errors) and time.monotonic() < deadline:
         try:
             found += sum(map(len, consumer.poll(200).values()))
         except OffsetOutOfRangeError:

@@ -90,19 +90,22 @@ def test_what_comes_while_the_coordinator_is_at_work_is_looked_at_at_once(
         times.append(time.monotonic())
         if len(times) < 5:
             driver.reenter()  # as a response does that arrives now
+        elif len(times) == 5:
+            consumer.wakeup()
 
     monkeypatch.setattr(Driver, "before_poll", before_poll)
-    consumer = clients.consumer(broker, broker.create_topic("news"))
-    consumer.poll(3000)
+    # Otherwise the responses to fetches, every 500 ms, could end the waits, too.
+    consumer = clients.consumer(broker, broker.create_topic("news"), fetch_max_wait_ms=25_000)
+    with within(15), pytest.raises(WakeupError):
+        consumer.poll(60_000)
     assert len(times) >= 5
-    assert times[4] - times[0] < 1
 
 
 def test_an_empty_poll_waits_for_its_time(broker: Broker, clients: Clients) -> None:
     consumer = clients.consumer(broker, broker.create_topic("empty"))
-    with within(5, at_least_s=0.35):
+    with within(15, at_least_s=0.35):
         assert consumer.poll(400) == {}
-    with within(3):
+    with within(15):
         assert consumer.poll() == {}
 
 
@@ -110,11 +113,11 @@ def test_a_waiting_poll_gives_a_record_as_soon_as_it_is_there(
     broker: Broker, clients: Clients
 ) -> None:
     topic = broker.create_topic("asap")
-    consumer = clients.consumer(broker, topic, fetch_max_wait_ms=10_000)
+    consumer = clients.consumer(broker, topic, fetch_max_wait_ms=25_000)
     producer = clients.producer(broker)
     consumer.poll(200)
-    threading.Timer(0.5, producer.send, (topic, b"late")).start()
-    with within(8, at_least_s=0.3):
+    with within(12, at_least_s=0.3):
+        threading.Timer(0.5, producer.send, (topic, b"late")).start()
         ((record,),) = consumer.poll(20_000).values()
     assert record.value == b"late"
 
@@ -155,12 +158,12 @@ def test_reading_nothing_is_refused_at_once(
     consumer = clients.consumer(embedded, **options)
     message = "^IllegalStateError: Consumer is not subscribed to any topics or assigned any part"
     for _ in range(2):
-        with within(5), pytest.raises(IllegalStateError, match=message):
+        with within(20), pytest.raises(IllegalStateError, match=message):
             read_on(consumer)
     consumer.subscribe([embedded.create_topic("then")])
     assert consumer.poll(100) == {}
     consumer.unsubscribe()
-    with within(5), pytest.raises(IllegalStateError, match=message):
+    with within(20), pytest.raises(IllegalStateError, match=message):
         read_on(consumer)
 
 
@@ -172,6 +175,18 @@ def test_a_subscription_without_partitions_yet_is_polled(
     assert consumer.poll(100) == {}
     assert consumer.poll_arrow(100).num_rows == 0
     assert list(consumer) == []
+
+
+def _iterated(consumer: Any, count: int) -> list[Any]:
+    """Iterates to the end, once or, if the machine pauses, until there are `count` records."""
+    found: list[Any] = []
+
+    def enough() -> bool:
+        found.extend(consumer)
+        return len(found) >= count
+
+    wait_until(enough)
+    return found
 
 
 @one_real_broker
@@ -192,10 +207,11 @@ def test_iteration_ends_after_consumer_timeout_ms(broker: Broker, clients: Clien
     topic = broker.create_topic("timeout")
     values = fill(clients, broker, topic, 10)
     consumer = clients.consumer(broker, topic, consumer_timeout_ms=4000)
-    with within(20, at_least_s=3.9):
-        assert [record.value for record in consumer] == values
+    with within(30, at_least_s=3.9):
+        assert [record.value for record in _iterated(consumer, 10)] == values
     fill(clients, broker, topic, 2)
-    assert [record.offset for record in consumer] == [10, 11]  # the consumer works again
+    # The consumer works again.
+    assert [record.offset for record in _iterated(consumer, 2)] == [10, 11]
 
 
 @one_real_broker
@@ -240,9 +256,9 @@ def test_pausing_within_iteration_hands_out_nothing_more(broker: Broker, clients
     consumer = clients.consumer(broker, topic, (0, 1), consumer_timeout_ms=4000)
     paused = TopicPartition(topic, next(consumer).partition)
     consumer.pause(paused)
-    assert {record.partition for record in consumer} == {1 - paused.partition}
+    assert {each.partition for each in _iterated(consumer, 50)} == {1 - paused.partition}
     consumer.resume(paused)
-    assert [record.offset for record in consumer] == list(range(1, 50))
+    assert [each.offset for each in _iterated(consumer, 49)] == list(range(1, 50))
 
 
 def test_only_assigned_partitions_can_be_paused(embedded: Broker, clients: Clients) -> None:
@@ -257,9 +273,10 @@ def test_only_assigned_partitions_can_be_paused(embedded: Broker, clients: Clien
 def test_wakeup_ends_a_waiting_poll(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("wakeup")
     consumer = clients.consumer(broker, topic)
-    threading.Timer(0.5, consumer.wakeup).start()
-    with within(8, at_least_s=0.4), pytest.raises(WakeupError):
-        consumer.poll(20_000)
+    with within(15, at_least_s=0.4):
+        threading.Timer(0.5, consumer.wakeup).start()
+        with pytest.raises(WakeupError):
+            consumer.poll(30_000)
     consumer.wakeup()
     with pytest.raises(WakeupError):
         next(consumer)
@@ -270,7 +287,7 @@ def test_wakeup_ends_a_waiting_poll(broker: Broker, clients: Clients) -> None:
 @one_real_broker
 def test_wakeup_ends_the_next_step_of_an_iteration_too(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("wakeup")
-    fill(clients, broker, topic, 50, linger_ms=200)  # one batch
+    fill(clients, broker, topic, 50, linger_ms=60_000)  # one batch
     consumer = clients.consumer(broker, topic)
     assert [next(consumer).offset for _ in range(3)] == [0, 1, 2]
     consumer.wakeup()
@@ -343,17 +360,22 @@ def test_a_second_thread_may_not_work_with_the_group_either(
     consumer = clients.consumer(embedded, topic, group_id=topic)
     waiting = _poll_elsewhere(consumer)
 
-    def turned_away() -> bool:
+    def turned_away(does: Callable[[], object]) -> bool:
         try:
-            CALLS[call](consumer, TopicPartition(topic, 0))
+            does()
         except IllegalStateError as error:
             return "thread" in str(error)
         return False
 
-    wait_until(turned_away, 10)
+    def works() -> object:
+        return CALLS[call](consumer, TopicPartition(topic, 0))
+
+    # First until the other thread is in its poll. Before that, the call could end its assignment.
+    wait_until(lambda: turned_away(lambda: consumer.poll(0)), 20)
+    assert turned_away(works)
     fill(clients, embedded, topic, 1)
     waiting.join(30)
-    assert not turned_away()
+    assert not turned_away(works)
 
 
 @one_real_broker
@@ -368,12 +390,18 @@ def test_a_wait_does_not_hold_the_interpreter(broker: Broker, clients: Clients) 
             turns += 1
             time.sleep(0.005)
 
+    def turns_during_a_poll() -> int:
+        before = turns
+        consumer.poll(800)
+        return turns - before
+
     counter = threading.Thread(target=count)
     counter.start()
-    consumer.poll(800)
-    stop.set()
-    counter.join()
-    assert turns > 20
+    try:
+        wait_until(lambda: turns_during_a_poll() > 20)
+    finally:
+        stop.set()
+        counter.join()
 
 
 def test_the_next_fetch_is_in_flight_while_records_are_handled(
@@ -385,14 +413,14 @@ def test_the_next_fetch_is_in_flight_while_records_are_handled(
     fill(clients, broker, "pipelined", 1000, batch_size=1000)
     consumer = clients.consumer(broker, "pipelined", max_partition_fetch_bytes=1000)
     read(consumer, 1)
-    with broker.faults.on("Fetch").then_delay(300, times=None):
+    with broker.faults.on("Fetch").then_delay(600, times=None):
         waits = []
         for _ in range(5):
-            time.sleep(0.5)  # the application's work
+            time.sleep(0.9)  # the application's work
             start = time.monotonic()
-            assert consumer.poll(5000)
+            assert consumer.poll(20_000)
             waits.append(time.monotonic() - start)
-    assert statistics.median(waits) < 0.15, waits
+    assert statistics.median(waits) < 0.3, waits
 
 
 @one_real_broker

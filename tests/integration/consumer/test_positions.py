@@ -211,10 +211,10 @@ def test_offsets_of_what_does_not_exist_end_in_bounded_time(
 ) -> None:
     consumer = clients.consumer(broker, allow_auto_create_topics=False)
     where = TopicPartition("does-not-exist", 0)
-    with within(6, at_least_s=0.7), pytest.raises(KafkaTimeoutError):
+    with within(20, at_least_s=0.7), pytest.raises(KafkaTimeoutError):
         consumer.end_offsets([where], timeout_ms=800)
     consumer.assign([where])
-    with within(6, at_least_s=0.7), pytest.raises(KafkaTimeoutError):
+    with within(20, at_least_s=0.7), pytest.raises(KafkaTimeoutError):
         consumer.position(where, timeout_ms=800)
 
 
@@ -270,7 +270,7 @@ def test_a_partition_that_the_topic_lacks_is_named_with_those_there_are(
     with caplog.at_level(logging.WARNING, "thalweg"):
         consumer = clients.consumer(broker, topic, (7,))
         wait_until(lambda: consumer.poll(100) == {} and bool(warned(caplog)), 20)
-        with within(10), pytest.raises(KafkaTimeoutError) as caught:
+        with within(20), pytest.raises(KafkaTimeoutError) as caught:
             consumer.position(TopicPartition(topic, 7), timeout_ms=2500)
     assert str(caught.value).endswith(f"could not find the position of {topic}-7 in time: {why}")
     # Many responses have said so by now.
@@ -285,9 +285,9 @@ def test_a_topic_that_does_not_exist_is_named(
     broker = start_embedded(configs={"auto.create.topics.enable": "false"})
     with caplog.at_level(logging.WARNING, "thalweg"):
         consumer = clients.consumer(broker, "nowhere")
-        with within(10), pytest.raises(KafkaTimeoutError, match=r"there is no topic nowhere$"):
+        wait_until(lambda: consumer.poll(100) == {} and bool(warned(caplog)), 20)
+        with within(20), pytest.raises(KafkaTimeoutError, match=r"there is no topic nowhere$"):
             consumer.position(TopicPartition("nowhere", 0), timeout_ms=2500)
-        wait_until(lambda: bool(warned(caplog)), 20)
     assert warned(caplog) == ["there is no topic nowhere. The consumer waits for it"]
 
 
@@ -297,7 +297,7 @@ def test_a_partition_that_comes_later_is_read(broker: Broker, clients: Clients) 
     assert consumer.poll(1500) == {}
     clients.admin(broker).create_partitions({topic: 2})
     fill(clients, broker, topic, 5, partition=1)
-    with within(20):
+    with within(40):
         assert [each.offset for each in read(consumer, 5)] == list(range(5))
 
 
@@ -307,5 +307,5 @@ def test_a_topic_that_is_created_by_the_asking_is_no_reason_to_warn(
     with caplog.at_level(logging.WARNING, "thalweg"):
         consumer = clients.consumer(broker, f"created-{uuid.uuid4().hex}")
         (where,) = consumer.assignment()
-        assert consumer.position(where, timeout_ms=20_000) == 0
+        assert consumer.position(where, timeout_ms=60_000) == 0
     assert warned(caplog) == []

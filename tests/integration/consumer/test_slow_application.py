@@ -24,7 +24,7 @@ FETCH_BUFFER = 4_000_000
 BESIDES_BYTES = 8_000_000
 # glibc keeps freed memory for each thread: up to 5 MB here, which say nothing about the client.
 ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
-SESSION_MS = 3000
+SESSION_MS = 6000  # longer than a machine may pause
 GROUPS = {
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
@@ -69,7 +69,7 @@ generation = consumer.group_metadata().generation_id
 while found < int(count):
     polls += 1
     # Once for longer than the session, else long enough for the fetches to be ahead.
-    time.sleep(4 if polls == 10 else 0.005)
+    time.sleep(7.5 if polls == 10 else 0.005)
     poll(20_000)
 before_end = found
 poll(300)

@@ -44,6 +44,8 @@ def test_a_consumer_that_is_collected_unclosed_is_warned_of(embedded: Broker) ->
 def test_a_consumer_that_was_closed_or_never_opened_goes_quietly(embedded: Broker) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        gc.collect()  # what earlier tests have left
+        caught.clear()
         consumer = _consumer(embedded)
         consumer.close()
         del consumer

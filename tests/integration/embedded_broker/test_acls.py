@@ -54,37 +54,37 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def producer(broker: EmbeddedBroker, **options: Any) -> KafkaProducer[Any, Any]:
-    return KafkaProducer(**broker.client_config("alice"), max_block_ms=5000, **options)
+    return KafkaProducer(**broker.client_config("alice"), max_block_ms=30_000, **options)
 
 
 def test_a_producer_writes_only_where_it_may(broker: EmbeddedBroker) -> None:
     broker.allow("alice", "WRITE", topic="orders")
     with producer(broker) as running:
-        running.send("orders", b"value").get(10)
-        with within(10), pytest.raises(TopicAuthorizationFailedError, match="payments"):
-            running.send("payments", b"value").get(10)
-        running.send("orders", b"value").get(10)
+        running.send("orders", b"value").get(30)
+        with within(20), pytest.raises(TopicAuthorizationFailedError, match="payments"):
+            running.send("payments", b"value").get(30)
+        running.send("orders", b"value").get(30)
         # A right that is given later needs no new client.
         broker.allow("alice", "WRITE", topic="pay", prefixed=True)
 
         def is_written() -> bool:
             try:
-                running.send("payments", b"value").get(10)
+                running.send("payments", b"value").get(30)
             except TopicAuthorizationFailedError:
                 return False
             return True
 
-        wait_until(is_written, 15, what="the right to write")
+        wait_until(is_written, what="the right to write")
         broker.deny("*", "WRITE", topic="payments")
         with pytest.raises(TopicAuthorizationFailedError):
-            running.send("payments", b"value").get(10)
-        running.send("orders", b"value").get(10)
+            running.send("payments", b"value").get(30)
+        running.send("orders", b"value").get(30)
 
 
 def test_a_consumer_reads_only_where_it_may(broker: EmbeddedBroker) -> None:
     with KafkaProducer(**broker.client_config("admin")) as writer:
         for topic in ("orders", "payments"):
-            writer.send(topic, b"value").get(10)
+            writer.send(topic, b"value").get(30)
     broker.allow("alice", "READ", topic="orders")
     with KafkaConsumer(**broker.client_config("alice"), auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("orders", 0), TopicPartition("payments", 0)])
@@ -101,7 +101,7 @@ def test_a_consumer_reads_only_where_it_may(broker: EmbeddedBroker) -> None:
                 "TopicAuthorizationFailedError",
             }
 
-        wait_until(has_read_and_raised, 15, what="a record and an error")
+        wait_until(has_read_and_raised, what="a record and an error")
         errors = [str(each) for each in seen if isinstance(each, KafkaError)]
         assert all("payments" in each for each in errors)
         assert {each.topic for each in seen if not isinstance(each, KafkaError)} == {"orders"}
@@ -112,13 +112,13 @@ def test_a_group_needs_a_right(broker: EmbeddedBroker) -> None:
     options = broker.client_config("alice") | {"group_id": "g", "auto_offset_reset": "earliest"}
     with (
         KafkaConsumer("orders", **options) as consumer,
-        within(15),
+        within(40),
         pytest.raises(GroupAuthorizationFailedError),
     ):
-        consumer.poll(14_000)
+        consumer.poll(30_000)
     broker.allow("alice", "READ", group="g")
     with KafkaProducer(**broker.client_config("admin")) as writer:
-        writer.send("orders", b"value").get(10)
+        writer.send("orders", b"value").get(30)
     with KafkaConsumer("orders", **options) as consumer:
         assert [each.value for each in read(consumer, 1)] == [b"value"]
         consumer.commit()
@@ -128,7 +128,7 @@ def test_a_transaction_needs_a_right(broker: EmbeddedBroker) -> None:
     broker.allow("alice", "WRITE", topic="orders")
     with (
         producer(broker, transactional_id="tx") as running,
-        within(15),
+        within(20),
         pytest.raises(TransactionalIdAuthorizationFailedError),
     ):
         running.init_transactions()
@@ -174,12 +174,12 @@ def test_acls_are_created_described_and_deleted(broker: EmbeddedBroker) -> None:
         assert admin.create_acls([acl])["succeeded"] == [acl]
         assert admin.describe_acls(everything())[0] == [acl]
         with producer(broker) as running:
-            running.send("orders", b"value").get(10)
+            running.send("orders", b"value").get(30)
         ((_, deleted, _),) = admin.delete_acls([everything()])
         assert [each[0] if isinstance(each, tuple) else each for each in deleted] == [acl]
         assert admin.describe_acls(everything())[0] == []
         with producer(broker) as running, pytest.raises(KafkaError):
-            running.send("orders", b"value").get(10)
+            running.send("orders", b"value").get(30)
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
@@ -204,12 +204,12 @@ def test_the_user_of_a_certificate_has_rights_too() -> None:
         broker.allow("CN=alice", "WRITE", topic="orders")
         for user in ("admin", "alice"):
             with KafkaProducer(**broker.client_config(user)) as running:
-                running.send("orders", b"value").get(10)
+                running.send("orders", b"value").get(30)
         with (
             KafkaProducer(**broker.client_config("bob"), max_block_ms=3000) as running,
             pytest.raises(KafkaError),
         ):
-            running.send("orders", b"value").get(10)
+            running.send("orders", b"value").get(30)
 
 
 def test_a_pattern_of_the_broker_matches_no_topic_that_the_user_may_not_see() -> None:
@@ -229,10 +229,10 @@ def test_a_pattern_of_the_broker_matches_no_topic_that_the_user_may_not_see() ->
             KafkaAdminClient(**broker.client_config("root")) as admin,
         ):
             consumer.subscribe(pattern=SubscriptionPattern("plans.*"))
-            wait_until(lambda: consumer.poll(100) or consumer.assignment(), 15)
+            wait_until(lambda: consumer.poll(100) or consumer.assignment(), 60)
             assert {each.topic for each in consumer.assignment()} == {"plans-public"}
             # The right to a new topic counts when it is created.
             broker.allow("bob", "READ", topic="plans-new")
             admin.create_topics({"plans-new": {"num_partitions": 1}, "plans-hidden": {}})
-            wait_until(lambda: consumer.poll(100) or len(consumer.assignment()) > 1, 15)
+            wait_until(lambda: consumer.poll(100) or len(consumer.assignment()) > 1, 60)
             assert {each.topic for each in consumer.assignment()} == {"plans-public", "plans-new"}

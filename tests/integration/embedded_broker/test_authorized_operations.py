@@ -11,7 +11,7 @@ import pytest
 from tests.support.kafka.cluster import RealKafka
 from tests.support.scram import scram_options, wait_for_login
 from tests.support.waiting import wait_until
-from thalweg import EmbeddedBroker, KafkaAdminClient
+from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaConsumer, TopicPartition
 from thalweg.admin import (
     ACL,
     ACLFilter,
@@ -94,6 +94,11 @@ def kafka() -> Iterator[RealKafka]:
     with RealKafka("4.3", secure=True, authorizer=True, configs=configs, heap="512m") as started:
         for topic in TOPICS:
             started.create_topic(topic)
+        for group in GROUPS:  # its coordinator is there only after the first request for it
+            with KafkaConsumer(
+                bootstrap_servers=started.bootstrap_servers, group_id=group
+            ) as member:
+                assert member.committed(TopicPartition(TOPICS[0], 0)) is None
         yield started
 
 
@@ -129,7 +134,7 @@ def test_scenario_107_twenty_principals_get_the_same_responses_as_from_kafka(
         both = (root, embedded_root)
         wait_until(
             lambda: all(set(each.describe_acls(EVERYTHING)[0]) == set(wanted) for each in both),
-            20,
+            60,
             what="the rules",
         )
         for user in PRINCIPALS:

@@ -203,8 +203,8 @@ def test_later_requests_of_a_connection_wait_for_the_response(coordinator: Coord
     client = coordinator.client()
     coordinator.publish({"m": member()})
     leaving = submit(client, "LeaveGroup", version=0, MemberId="m")
-    behind = submit(client, "Heartbeat", MemberId="m", GenerationId=1)
     (event,) = coordinator.events()
+    behind = submit(client, "Heartbeat", MemberId="m", GenerationId=1)
     assert beat(coordinator.client()) == NONE, "another connection is not held up"
     assert not behind.is_done
     coordinator.native.respond(event[1], {})
@@ -214,8 +214,8 @@ def test_later_requests_of_a_connection_wait_for_the_response(coordinator: Coord
 
 def test_a_member_that_falls_silent_is_expired(coordinator: Coordinator) -> None:
     client = coordinator.client()
-    coordinator.publish({"m": member(timeout_ms=300), "lively": member()})
-    with within(5, at_least_s=0.25):
+    with within(15, at_least_s=0.25):
+        coordinator.publish({"m": member(timeout_ms=300), "lively": member()})
         (event,) = coordinator.events()
     kind, at_ms, group, who = event
     assert (kind, group, who) == ("expired", "g", "m")
@@ -339,7 +339,7 @@ def test_closing_the_broker_ends_the_wait_for_events(start_embedded: Any, client
     token = heard[0][0][1]
     waiting = threading.Thread(target=lambda: heard.append(coordinator.native.next_events()))
     waiting.start()
-    with within(5):
+    with within(15):
         broker.close()
         waiting.join(LIMIT_MS / 1000)
     assert not waiting.is_alive()
@@ -354,18 +354,19 @@ def test_closing_the_broker_ends_the_wait_for_events(start_embedded: Any, client
 
 
 HEARTBEATS = """
-import sys, time
+import select, sys, time
 from tests.support.wire import Connection, Writer
-host, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 body = Writer().string("g").int("i", 1).string("m").out
-codes = set()
-with Connection(host, port) as connection:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+codes, longest, last = set(), 0.0, time.monotonic()
+with Connection(sys.argv[1], int(sys.argv[2])) as connection:
+    while True:
         codes.add(connection.call(12, 0, body).int("h"))
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
         if len(codes) == 1:
             print("beating", flush=True)
-        time.sleep(0.1)
+        if select.select([sys.stdin], [], [], 0.1)[0]:  # its end
+            break
+print(longest)
 print(sorted(codes), flush=True)
 """
 
@@ -374,14 +375,24 @@ print(sorted(codes), flush=True)
     not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no such lock"
 )
 def test_an_application_that_holds_the_gil_evicts_nobody(coordinator: Coordinator) -> None:
-    session_s = 2.0
+    # Another try only if the machine pauses until the session has ended.
+    wait_until(lambda: keeps_the_member(coordinator, session_s=2.0), 100)
+
+
+def keeps_the_member(coordinator: Coordinator, session_s: float) -> bool:
+    """Holds the GIL while another process sends heartbeats. Returns False if that one paused."""
     native = coordinator.native
     coordinator.publish({"m": member()})
-    port = coordinator.broker.ports[0]
-    arguments = ["127.0.0.1", str(port), str(session_s * 3)]
+    arguments = ["127.0.0.1", str(coordinator.broker.ports[0])]
+    events: list[Any] = []
+
+    def work() -> None:
+        events.extend(each for each in native.next_events(0) or [] if each[0] != "topics")
+
     with subprocess.Popen(
         [sys.executable, "-c", HEARTBEATS, *arguments],
         cwd=ROOT,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as other:
@@ -389,15 +400,18 @@ def test_an_application_that_holds_the_gil_evicts_nobody(coordinator: Coordinato
         assert other.stdout.readline() == "beating\n"
         # The session is short from here on: the other process took time to start.
         coordinator.publish({"m": member(timeout_ms=int(session_s * 1000))})
-        held_s = hold_gil(lambda: native.next_events(0), session_s * 2)
+        held_s = hold_gil(work, session_s * 2)
         held_until_ms = native.now_ms()
-        said = other.stdout.read().splitlines()
-        assert (other.wait(LIMIT_MS / 1000), said[-1]) == (0, "[0]")
-    assert held_s > session_s * 1.1, "the interpreter's lock was let go"
+        said = other.communicate(timeout=60)[0].splitlines()
     # The broker watched the silent member all the time, so it has expired.
-    (event,) = coordinator.events()
+    [event] = events or coordinator.events()
     assert event[0] == "expired"
+    if float(said[-2]) > session_s / 2:
+        return False
+    assert (other.returncode, said[-1]) == (0, "[0]")
+    assert held_s > session_s * 1.1, "the interpreter's lock was let go"
     assert event[1] > held_until_ms
+    return True
 
 
 def hold_gil(work: Callable[[], Any], seconds: float) -> float:

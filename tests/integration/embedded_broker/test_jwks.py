@@ -86,7 +86,7 @@ def test_what_a_real_kafka_refuses_is_refused(
     broker: EmbeddedBroker, idp: IdentityProvider, case: str
 ) -> None:
     token = REFUSED[case](idp)
-    with within(8), pytest.raises(SaslAuthenticationFailedError, match="invalid_token") as caught:
+    with within(20), pytest.raises(SaslAuthenticationFailedError, match="invalid_token") as caught:
         KafkaAdminClient(**options(broker, token))
     assert token not in str(caught.value)
 
@@ -128,7 +128,7 @@ def test_keys_are_replaced_while_clients_are_connected(idp: IdentityProvider) ->
             producer.send("rotated", b"before").get(30)
             broker.set_jwks(jwks(EC))
             producer.send("rotated", b"after").get(30)
-        with within(8), pytest.raises(SaslAuthenticationFailedError, match="invalid_token"):
+        with within(20), pytest.raises(SaslAuthenticationFailedError, match="invalid_token"):
             KafkaAdminClient(**options(broker, idp.token()))
         idp.key = EC
         KafkaAdminClient(**options(broker, idp.token())).close()

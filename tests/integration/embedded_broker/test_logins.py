@@ -114,7 +114,7 @@ def test_a_wrong_password_and_an_unknown_user_look_alike(
     options = options_of(broker, mechanism)
     texts = []
     for change in ({"sasl_plain_password": WRONG}, {"sasl_plain_username": "mallory"}):
-        with within(8), pytest.raises(SaslAuthenticationFailedError) as caught:
+        with within(20), pytest.raises(SaslAuthenticationFailedError) as caught:
             client(**options | change)
         assert not caught.value.by_client
         text = str(caught.value).replace("mallory", "alice")
@@ -134,7 +134,7 @@ def test_a_refused_token_is_explained(broker: EmbeddedBroker) -> None:
 
     options = options_of(broker, "OAUTHBEARER")
     del options["sasl_oauthbearer_config"], options["enable_sasl_oauthbearer_unsecure_jwt"]
-    with within(8), pytest.raises(SaslAuthenticationFailedError, match="invalid_token"):
+    with within(20), pytest.raises(SaslAuthenticationFailedError, match="invalid_token"):
         KafkaProducer(**options, sasl_oauth_token_provider=Expired())
 
 
@@ -149,8 +149,15 @@ def test_a_mechanism_that_is_not_offered_is_reported_with_those_that_are() -> No
 def test_a_client_without_sasl_and_one_with_it_are_told_what_is_wrong(
     broker: EmbeddedBroker,
 ) -> None:
-    with within(15), pytest.raises(KafkaError, match="security_protocol"):
-        KafkaProducer(bootstrap_servers=broker.bootstrap_servers, bootstrap_timeout_ms=3000)
+    text = ""
+    for timeout_ms in (3000, 10_000, 20_000):  # more than one only if the machine pauses
+        with within(timeout_ms / 1000 + 12), pytest.raises(KafkaError) as caught:
+            KafkaProducer(
+                bootstrap_servers=broker.bootstrap_servers, bootstrap_timeout_ms=timeout_ms
+            )
+        if "security_protocol" in (text := str(caught.value)):
+            break
+    assert "security_protocol" in text
     with EmbeddedBroker() as open_to_all, pytest.raises(KafkaError, match="ILLEGAL_SASL_STATE"):
         KafkaProducer(
             **options_of(broker, "PLAIN") | {"bootstrap_servers": open_to_all.bootstrap_servers}
@@ -235,16 +242,24 @@ def test_clients_log_in_again_before_their_sessions_end(mechanism: str) -> None:
     """With sessions of 2 s, a load of 5 s logs in again, and no connection is lost."""
     configs = {"connections.max.reauth.ms": 2000}
     with secured(sasl_mechanisms=MECHANISMS, configs=configs) as broker:
-        with KafkaProducer(**options_of(broker, mechanism)) as producer:
-            connected = broker.requests("ApiVersions")["ApiVersions"]
-            end = time.monotonic() + 5
-            sent = 0
-            while time.monotonic() < end:
-                producer.send("load", b"value").get(10)
-                sent += 1
-            again = broker.requests()
-            assert again["SaslHandshake"] >= connected + 2
-            assert again["ApiVersions"] <= connected + 1
+        sent = 0
+
+        def no_connection_is_lost() -> bool:
+            nonlocal sent
+            with KafkaProducer(**options_of(broker, mechanism)) as producer:
+                before = broker.requests()
+                end = time.monotonic() + 5
+                while time.monotonic() < end:
+                    producer.send("load", b"value").get(30)
+                    sent += 1
+                after = broker.requests()
+            logins, opened = (
+                after[each] - before[each] for each in ("SaslHandshake", "ApiVersions")
+            )
+            return logins >= 2 and opened <= 1
+
+        # More than one try only if the machine pauses until a session has ended.
+        wait_until(no_connection_is_lost, 60)
         with KafkaConsumer(
             **options_of(broker, mechanism), auto_offset_reset="earliest"
         ) as consumer:
@@ -261,7 +276,7 @@ def text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def closes(connection: socket.socket, limit_s: float = 5) -> bool:
+def closes(connection: socket.socket, limit_s: float = 30) -> bool:
     """Returns whether the broker closes the connection without a response."""
     connection.settimeout(limit_s)
     try:
@@ -294,9 +309,9 @@ def test_what_may_not_come_before_a_login_costs_the_connection(
 def test_a_login_has_the_limits_of_its_frames_only_until_it_succeeds() -> None:
     with secured(configs={"sasl.server.max.receive.size": 1000}) as broker:
         with KafkaProducer(**broker.client_config()) as producer:
-            producer.send("large", bytes(100_000)).get(10)
+            producer.send("large", bytes(100_000)).get(30)
         options = broker.client_config() | {"sasl_plain_password": "x" * 2000}
-        with within(15), pytest.raises(KafkaError):
+        with within(20), pytest.raises(KafkaError):
             KafkaProducer(**options, bootstrap_timeout_ms=2000)
 
 
@@ -315,16 +330,16 @@ def test_a_client_that_does_not_log_in_is_cut_off_and_does_not_keep_others_out(
     impatient: EmbeddedBroker,
 ) -> None:
     address = ("127.0.0.1", impatient.ports[0])
+    started = time.monotonic()
     silent = [socket.create_connection(address) for _ in range(2)]
     silent[0].sendall(frame(SASL_HANDSHAKE, 1, text("PLAIN"))[:10])
     # The broker accepts the next client only when the silent ones are gone.
-    started = time.monotonic()
     with KafkaAdminClient(**impatient.client_config()) as admin:
         assert time.monotonic() - started > 0.5
         assert all(closes(each) for each in silent)
         connected = impatient.requests("SaslHandshake")
         # The limit counts only until the login.
-        end = started + 2.5
+        end = time.monotonic() + 1.5
         wait_until(lambda: time.monotonic() > end, what="more than the limit")
         assert admin.list_topics() is not None
         assert impatient.requests("SaslHandshake") == connected
@@ -334,7 +349,7 @@ def test_a_client_that_does_not_log_in_is_cut_off_and_does_not_keep_others_out(
 
 def test_a_refusal_comes_late_and_closes_the_connection(broker: EmbeddedBroker) -> None:
     with socket.create_connection(("127.0.0.1", broker.ports[0])) as connection:
-        connection.settimeout(5)
+        connection.settimeout(30)
         connection.sendall(frame(SASL_HANDSHAKE, 1, text("PLAIN")))
         size = struct.unpack(">i", connection.recv(4))[0]
         while size > 0:
@@ -344,7 +359,7 @@ def test_a_refusal_comes_late_and_closes_the_connection(broker: EmbeddedBroker) 
         body = struct.pack(">i", len(login)) + login
         connection.sendall(frame(SASL_AUTHENTICATE, 1, body))
         response = connection.recv(1000)
-        assert time.monotonic() - started >= 0.1
+        assert time.monotonic() - started >= 0.09
         assert struct.unpack_from(">h", response, 8) == (58,)
         assert b"Invalid username or password" in response
         assert closes(connection)
@@ -361,7 +376,7 @@ def test_faults_refuse_and_delay_logins() -> None:
         slow = broker.faults.on("SaslAuthenticate").then_delay(400)
         started = time.monotonic()
         KafkaAdminClient(**broker.client_config()).close()
-        assert time.monotonic() - started >= 0.4
+        assert time.monotonic() - started >= 0.38
         assert slow.hits == 1
 
 
@@ -374,16 +389,16 @@ def test_a_user_that_is_removed_is_refused_when_its_session_ends_until_it_is_bac
 
         def is_served() -> bool:
             try:
-                producer.send("t", b"value").get(10)
+                producer.send("t", b"value").get(30)
             except KafkaError:
                 return False
             return True
 
-        assert is_served()
+        wait_until(is_served)
         broker.remove_user("alice")
-        wait_until(lambda: not is_served(), 20, what="the end of the session")
+        wait_until(lambda: not is_served(), 60, what="the end of the session")
         broker.add_user("alice", PASSWORD)
-        wait_until(is_served, 20, what="the login of the user that is back")
+        wait_until(is_served, 60, what="the login of the user that is back")
 
 
 @pytest.mark.parametrize("reads", [False, True])
@@ -414,7 +429,7 @@ def test_a_client_that_only_asks_for_versions_gives_its_place_up(reads: bool) ->
             for each in threads:
                 each.start()
             try:
-                with within(8), KafkaAdminClient(**options_of(broker, "PLAIN")) as admin:
+                with within(20), KafkaAdminClient(**options_of(broker, "PLAIN")) as admin:
                     assert admin.bootstrap_connected()
             finally:
                 stop.set()

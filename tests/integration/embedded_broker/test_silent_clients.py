@@ -66,7 +66,7 @@ def silent_clients(broker: EmbeddedBroker, count: int) -> Iterator[None]:
             assert process.stdout.readline() == "open\n"
             yield
         finally:
-            process.communicate("", timeout=30)
+            process.communicate("", timeout=60)
 
 
 def resident_bytes() -> int:
@@ -104,7 +104,7 @@ def test_silent_clients_cost_little_memory_and_no_rate(
             # Measured before the broker stores the records that follow.
             grown = resident_bytes() - memory
             # The best of many: other tests run at the same time.
-            during, tries = 0.0, 60
+            during, tries = 0.0, 200
             while during < share * before and tries:
                 during, tries = max(during, rate(producer)), tries - 1
         after = max(rate(producer) for _ in range(3))
@@ -123,14 +123,14 @@ def test_clients_beyond_the_limit_wait_until_others_are_gone(
     broker = start_embedded(security_protocol="SASL_PLAINTEXT", users=USERS, configs=configs)
     with KafkaProducer(**broker.client_config(), linger_ms=0) as producer:
         producer.send("t", b"value").get(30)
-        with silent_clients(broker, 120):
-            # Who has logged in does not notice them.
-            began = time.monotonic()
-            producer.send("t", b"value").get(30)
-            assert time.monotonic() - began < 1.5
 
-            def logs_in() -> bool:
-                KafkaAdminClient(**broker.client_config(), bootstrap_timeout_ms=30_000).close()
-                return True
+        def are_not_noticed() -> bool:
+            with silent_clients(broker, 120):
+                # Who has logged in does not wait until they are gone.
+                began = time.monotonic()
+                producer.send("t", b"value").get(30)
+                took = time.monotonic() - began
+                KafkaAdminClient(**broker.client_config(), bootstrap_timeout_ms=60_000).close()
+            return took < 1.5
 
-            wait_until(logs_in, 60)
+        wait_until(are_not_noticed, 60)  # more than one try only if the machine pauses

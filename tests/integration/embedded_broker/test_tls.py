@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
@@ -68,14 +69,14 @@ def test_a_client_that_does_not_trust_the_authority_refuses_the_broker(
     broker: EmbeddedBroker, mutual: EmbeddedBroker
 ) -> None:
     options = broker.client_config() | {"ssl_cafile": mutual.ca_pem}
-    with within(15), pytest.raises(KafkaError, match=r"(?i)certificate"):
-        KafkaProducer(**options, bootstrap_timeout_ms=3000)
+    with within(20), pytest.raises(KafkaError, match=r"(?i)certificate"):
+        KafkaProducer(**options)
 
 
 def test_mix_ups_of_protocols_are_errors(broker: EmbeddedBroker) -> None:
-    with within(15), pytest.raises(KafkaError):
+    with within(20), pytest.raises(KafkaError):
         KafkaProducer(bootstrap_servers=broker.bootstrap_servers, bootstrap_timeout_ms=2000)
-    with EmbeddedBroker() as plain, within(15), pytest.raises(KafkaError):
+    with EmbeddedBroker() as plain, within(20), pytest.raises(KafkaError):
         KafkaProducer(
             **broker.client_config() | {"bootstrap_servers": plain.bootstrap_servers},
             bootstrap_timeout_ms=2000,
@@ -92,7 +93,7 @@ def test_a_client_needs_a_certificate_of_the_authority(
     foreign = broker.client_certificate("alice")
     wrong = options | {"ssl_certfile": foreign.certificate, "ssl_keyfile": foreign.key}
     for refused in (without, wrong):
-        with within(15), pytest.raises(KafkaError):
+        with within(20), pytest.raises(KafkaError):
             KafkaProducer(**refused, bootstrap_timeout_ms=3000)
 
 
@@ -178,7 +179,8 @@ def test_a_client_that_does_not_finish_the_handshake_is_cut_off() -> None:
     configs = {"thalweg.authentication.timeout.ms": 500}
     with EmbeddedBroker(security_protocol="SSL", configs=configs) as broker:
         with socket.create_connection(("127.0.0.1", broker.ports[0])) as silent:
-            silent.settimeout(10)
+            silent.settimeout(30)
             silent.sendall(b"\x16\x03\x01\x02\x00")
-            assert silent.recv(1) == b""
+            with contextlib.suppress(ConnectionResetError):  # the broker had not read it
+                assert silent.recv(1) == b""
         KafkaAdminClient(**broker.client_config()).close()

@@ -46,7 +46,7 @@ class RealSide:
             row = side.request("DescribeGroups", body, where, version=5)["Groups"][0]
             return row["ErrorCode"] not in COORDINATOR_AWAY
 
-        wait_until(there, 30)
+        wait_until(there, 60)
 
     def response(self, pending: Any) -> dict[str, Any]:
         return pending.result(60_000)

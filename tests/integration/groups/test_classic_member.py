@@ -35,6 +35,7 @@ from thalweg.coordinator.steps import (
 from thalweg.errors import KafkaError
 
 PARTITIONS = 6
+LIMIT_S = 60
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ class Runner:
     """The part of a driver that these tests need: one step at a time, in the test's own thread."""
 
     def __init__(self, place: Place, group: str, assignor: Any, instance: str | None) -> None:
+        # Heartbeats come from the test's thread, too: a pause must not end the session.
         settings = MemberSettings(
-            group, instance, heartbeat_interval_ms=200, session_timeout_ms=6_000
+            group, instance, heartbeat_interval_ms=200, session_timeout_ms=90_000
         )
         self.member = ClassicMember(settings, [assignor], lambda: 1.0)
         self.lost = False
@@ -80,7 +82,7 @@ class Runner:
     def close(self, leave: bool = True) -> None:
         self._step(Closed(leave))
         for _, request in self._pending:
-            request.result(10_000)
+            request.result(30_000)
         self._consumer.close()
 
     def _responded(self, token: int, request: Any) -> Responded:
@@ -142,11 +144,11 @@ def share_all(place: Place, *members: Runner) -> bool:
 def test_members_share_a_topic_as_they_come_and_go(place, assignor):
     group = place.group(f"dynamic-{assignor.name}")
     first = Runner(place, group, assignor(), None)
-    wait_until(lambda: share_all(place, first), 30)
+    wait_until(lambda: share_all(place, first), LIMIT_S)
     second = Runner(place, group, assignor(), None)
-    wait_until(lambda: share_all(place, first, second), 30)
+    wait_until(lambda: share_all(place, first, second), LIMIT_S)
     first.close()
-    wait_until(lambda: share_all(place, second), 30)
+    wait_until(lambda: share_all(place, second), LIMIT_S)
     assert not first.lost
     assert not second.lost
     second.close()
@@ -156,11 +158,11 @@ def test_a_static_member_finds_its_partitions_again(place):
     group = place.group("static")
     first = Runner(place, group, Spread(), "a")
     second = Runner(place, group, Spread(), "b")
-    wait_until(lambda: share_all(place, first, second), 30)
+    wait_until(lambda: share_all(place, first, second), LIMIT_S)
     owned, generation = second.member.assignment, second.member.generation
     second.close()
     back = Runner(place, group, Spread(), "b")
-    wait_until(lambda: share_all(place, first, back), 30)
+    wait_until(lambda: share_all(place, first, back), LIMIT_S)
     assert (back.member.assignment, back.member.generation) == (owned, generation)
     first.close()
     back.close()

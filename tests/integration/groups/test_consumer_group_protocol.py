@@ -59,7 +59,7 @@ class RealSide:
             response = self._client.request(api, body, where, version=version)
             return response.get("ErrorCode") not in COORDINATOR_AWAY
 
-        wait_until(responded, 30)
+        wait_until(responded, 60)
         return response
 
     def pass_ms(self, ms: float) -> None:
@@ -67,7 +67,7 @@ class RealSide:
         group = "subscriptions"
         wait_until(
             lambda: "a" not in {each["MemberId"] for each in self.describe(group)["Members"]},
-            10 + ms / 1000,
+            30 + ms / 1000,
         )
 
     def close(self) -> None:

@@ -139,8 +139,14 @@ def test_a_coordinator_that_is_nowhere_makes_no_busy_loop(
     with started.faults.on("FindCoordinator").then_fail("COORDINATOR_NOT_AVAILABLE", times=None):
         member = group.join()
         assert _share_of_a_core(lambda: member.poll(500), 3) < 0.3
-        assert 3 <= started.requests("FindCoordinator")["FindCoordinator"] <= 60
+        assert started.requests("FindCoordinator").get("FindCoordinator", 0) <= 60
         assert sum(started.requests().values()) < 200
+        wait_until(  # it continues to try
+            lambda: (
+                member.poll(100) == {}
+                and started.requests("FindCoordinator").get("FindCoordinator", 0) >= 3
+            )
+        )
     assert group.settle() == [set(range(PARTITIONS))]
     started.faults.on("FindCoordinator").then_fail("COORDINATOR_NOT_AVAILABLE", times=None)
     started.faults.on("OffsetCommit").then_fail("NOT_COORDINATOR", times=None)
@@ -174,11 +180,11 @@ def test_a_stale_epoch_is_not_asked_with_over_and_over(
     with started.faults.on("OffsetFetch").then_fail(code, times=None) as fault:
         second = clients.consumer(started, **options)
         second.subscribe([topic])
-        wait_until(lambda: second.poll(20) == {} and fault.hits > 0, 20)
+        wait_until(lambda: second.poll(20) == {} and fault.hits >= 2, 20)
         assert _share_of_a_core(lambda: second.poll(500), 2) < 0.3
         asked = started.requests("OffsetFetch")["OffsetFetch"] - asked
-        assert 2 <= asked <= 60
-    with within(10):
+        assert asked <= 60
+    with within(30):
         assert [each.offset for each in read(second, 3)] == [7, 8, 9]
 
 
@@ -219,7 +225,7 @@ def test_closing_leaves_the_group_whatever_happens_to_its_coordinator(
     started.move_coordinator(group.topic, started.nodes[0])
     first.commit()  # finds the coordinator
     happens(started, group, protocol)
-    with within(10):
+    with within(20):
         group.leave(first)
     assert [each["group_state"] for each in clients.admin(started).list_groups()] == ["Empty"]
 
@@ -282,6 +288,6 @@ def test_heartbeats_and_the_application_do_not_wait_for_each_other(
                 wait_until(lambda fault=fault: fault.hits == 1, 20)  # type: ignore[misc]
             producer.send("beating", b"%d" % number).get(20)
         script.wait_for("read")
-        with within(10):
+        with within(25):
             script.wait_for("closed")
         assert script.end().code == 0

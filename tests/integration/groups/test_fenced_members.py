@@ -23,14 +23,16 @@ from thalweg.errors import (
 )
 
 ALL = list(range(PARTITIONS))
+# A member that the coordinator does not know joins as another one, and the group waits for the
+# session of the first.
+SESSION_MS = 6000
 QUICK = {
-    "group.min.session.timeout.ms": "500",
-    "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "100",
 }
-CLASSIC = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100}
+CLASSIC = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 100}
 
 
 class Committing(Heard):
@@ -114,7 +116,7 @@ def test_who_hears_from_a_commit_that_it_is_out_joins_anew(
     group.poll_until(lambda: len(group.records) == 8)
     with broker.faults.on("OffsetCommit").then_fail(error), pytest.raises(CommitFailedError):
         member.commit()
-    group.poll_until(lambda: ("lost", ALL) in heard.events, 10)
+    group.poll_until(lambda: ("lost", ALL) in heard.events)
     group.settle()
     group.poll_until(lambda: len(group.records) == 16)
     member.commit()
@@ -147,7 +149,7 @@ def test_the_older_of_two_static_members_is_fenced_for_good(
     # Give offsets, because the member may not have found its positions before.
     with pytest.raises((FencedInstanceIdError, CommitFailedError)):
         older.commit({TopicPartition(group.topic, 0): OffsetAndMetadata(1)})
-    with within(5):
+    with within(20):
         older.close()
     group.send(range(20))
     group.poll_until(lambda: len(group.records) == 20)
@@ -207,7 +209,7 @@ def test_who_leaves_commits_under_the_epoch_that_is_on_its_way(
     other = group.broker.create_topic("other", 1)
     heard = CommittingLast() if commits == "the listener" else Heard()
     options = {"enable_auto_commit": commits == "auto-commit", "auto_commit_interval_ms": 60_000}
-    member = group.join(heard, **options, default_api_timeout_ms=5000)
+    member = group.join(heard, **options)
     if isinstance(heard, CommittingLast):
         heard.member = member
     group.settle()
@@ -216,9 +218,11 @@ def test_who_leaves_commits_under_the_epoch_that_is_on_its_way(
     with broker.faults.on("ConsumerGroupHeartbeat").then_delay(700) as fault:
         member.subscribe([group.topic, other], listener=heard)
         group.poll_until(lambda: fault.hits == 1)
-        with within(4):
+        with within(20):
             member.close() if ends == "close" else member.unsubscribe()
-    assert heard.events == [("assigned", ALL), ("revoked", ALL)]
+    # After a pause the member may know its epoch before it leaves, and have the other topic, too.
+    late = [("assigned", ALL), ("assigned", [0]), ("revoked", [0, *ALL])]
+    assert heard.events in ([("assigned", ALL), ("revoked", ALL)], late)
     reader = group.consumer()
     wanted = {TopicPartition(group.topic, each): 2 for each in ALL}
     assert {each: reader.committed(each) for each in wanted} == wanted

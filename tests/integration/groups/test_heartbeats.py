@@ -31,7 +31,10 @@ from thalweg.errors import KafkaConnectionError, WakeupError
 
 GROUP = "by-hand"
 WHERE: Any = ("coordinator", "group", GROUP)
-SESSION_MS = 2500
+# Longer than a machine may pause. What a member survives lasts a little longer than its session.
+SESSION_MS, INTERVAL_MS = 6000, 500
+OVER_S = 1.25 * SESSION_MS / 1000
+LIMIT_S = 60
 HOUR_MS = 3_600_000
 _COORDINATOR_LOADING = 14
 _UNKNOWN_SERVER_ERROR, _REQUEST_TIMED_OUT, _GROUP_AUTHORIZATION_FAILED = -1, 7, 30
@@ -46,7 +49,7 @@ def kafka() -> Iterator[Broker]:
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.session.timeout.ms": str(SESSION_MS),
         "group.consumer.min.session.timeout.ms": "500",
-        "group.consumer.heartbeat.interval.ms": str(SESSION_MS // 5),
+        "group.consumer.heartbeat.interval.ms": str(INTERVAL_MS),
         "group.consumer.min.heartbeat.interval.ms": "100",
     }
     with configured("kafka-4.3", configs) as broker:
@@ -77,7 +80,7 @@ class Member:
     generation: int = -1
 
     def __post_init__(self) -> None:
-        joined: Any = wait_until(self._join, 30)
+        joined: Any = wait_until(self._join, LIMIT_S)
         self.generation = joined["GenerationId"]
         given = [{"MemberId": self.member_id, "Assignment": b"all"}]
         protocol = {"ProtocolType": "by-hand", "ProtocolName": "p"}
@@ -114,8 +117,7 @@ class Member:
         return response if response["ErrorCode"] == 0 else None
 
     def beat(self, **changes: Any) -> None:
-        interval_ms = min(1000, self.session_ms // 5)
-        where = {"body": self.name(), "node": self.where, "interval_ms": interval_ms}
+        where = {"body": self.name(), "node": self.where, "interval_ms": INTERVAL_MS}
         _beat(self.consumer, **{**where, **changes})
 
     def members(self) -> list[str]:
@@ -143,18 +145,18 @@ def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) 
     member = _joined(clients, kafka, "busy")
     consumer = member.consumer
     member.beat()
-    hold_the_gil(2 * SESSION_MS / 1000)
-    _compute(SESSION_MS / 1000)
+    hold_the_gil(OVER_S)
+    _compute(2.5)
     assert member.members() == [member.member_id]
     assert consumer._notable_heartbeats() == []
     figures = consumer.metrics()["consumer-coordinator-metrics"]
-    assert figures["heartbeat-total"] >= 9
+    assert figures["heartbeat-total"] >= 5
     assert figures["heartbeat-rate"] > 0
     assert figures["heartbeat-response-time-max"] > 0
     assert 0 <= figures["last-heartbeat-seconds-ago"] < SESSION_MS / 1000
     # Without heartbeats the group would have removed the member.
     consumer._stop_heartbeat()
-    wait_until(lambda: not member.members(), 20)
+    wait_until(lambda: not member.members(), LIMIT_S)
 
 
 def test_a_member_that_computes_before_it_reads_the_response_to_its_join_stays(
@@ -164,7 +166,7 @@ def test_a_member_that_computes_before_it_reads_the_response_to_its_join_stays(
     group = topics[0]
     options: dict[str, Any] = {
         "session_timeout_ms": SESSION_MS,
-        "heartbeat_interval_ms": SESSION_MS // 5,
+        "heartbeat_interval_ms": INTERVAL_MS,
     }
     consumer = clients.consumer(kafka, group_id=group, enable_auto_commit=False, **options)
 
@@ -173,17 +175,17 @@ def test_a_member_that_computes_before_it_reads_the_response_to_its_join_stays(
         return len(consumer.assignment()) == count
 
     consumer.subscribe(topics)
-    wait_until(lambda: has(4), 30)
+    wait_until(lambda: has(4), LIMIT_S)
     before = consumer.group_metadata()
     consumer.subscribe(topics[:1])
     consumer.poll(0)  # sends JoinGroup, and does not wait
-    hold_the_gil(2 * SESSION_MS / 1000)
+    hold_the_gil(OVER_S)
     (found,) = consumer._core_client.request(
         "DescribeGroups", {"Groups": [group]}, ("coordinator", "group", group)
     )["Groups"]
     assert found["GroupState"] == "CompletingRebalance"
     assert [each["MemberId"] for each in found["Members"]] == [before.member_id]
-    wait_until(lambda: has(2), 30)
+    wait_until(lambda: has(2), LIMIT_S)
     after = consumer.group_metadata()
     assert (after.member_id, after.generation_id) == (before.member_id, before.generation_id + 1)
 
@@ -197,10 +199,10 @@ def test_who_does_not_poll_leaves_the_group_long_before_its_session_ends(
     new = {"GroupId": member.group, "Members": [{"MemberId": member.member_id}]}
     leave = ("LeaveGroup", [(0, old), (3, new)])
     with caplog.at_level(logging.WARNING, "thalweg.consumer"):
-        member.beat(leave=leave, max_poll_interval_ms=1000)
         assert member.members() == [member.member_id]
-        wait_until(lambda: not member.members(), 20)
-        wait_until(lambda: "max_poll_interval_ms (1000 ms)" in caplog.text, 10)
+        member.beat(leave=leave, max_poll_interval_ms=1000)
+        wait_until(lambda: not member.members(), LIMIT_S)
+        wait_until(lambda: "max_poll_interval_ms (1000 ms)" in caplog.text, LIMIT_S)
     assert "max_poll_records" in caplog.text
     assert consumer._poll_expired()
     assert not consumer._poll_expired()
@@ -217,10 +219,10 @@ def test_a_rebalance_is_told_at_once_and_the_member_is_kept(
     asked = second.request("JoinGroup", member.join_body(""), member.where)
     joining = member.join_body(asked["MemberId"])
     waits = second.submit("JoinGroup", joining, member.where, timeout_ms=60_000)
-    with within(10), pytest.raises(WakeupError):
+    with within(30), pytest.raises(WakeupError):
         member.consumer.poll(60_000)
     assert told[0][0]["ErrorCode"] == _REBALANCE_IN_PROGRESS
-    _compute(2 * SESSION_MS / 1000)  # without heartbeats the group would remove the member
+    _compute(OVER_S)  # without heartbeats the group would remove the member
     assert member.member_id in member.members()
     assert not waits.is_done
 
@@ -261,22 +263,26 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
     # A second member, of another topic, increases the epochs of the group and the first member.
     _enter(consumer._core_client, group, "second", kafka.create_topic("two"))
-    _compute(3 * SESSION_MS / 1000)
-    told = consumer._notable_heartbeats()
-    assert [body["ErrorCode"] for body, *_ in told] == [0] * len(told)
-    moved = max(body["MemberEpoch"] for body, *_ in told)
-    assert moved > epoch
-    response = consumer._core_client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
-    members = {row["MemberId"]: row["MemberEpoch"] for row in response["Groups"][0]["Members"]}
-    assert members["first"] == moved
+    _compute(OVER_S)
+    told: list[Any] = []
 
-    def expired() -> bool:
+    def members() -> dict[str, int]:
         response = consumer._core_client.request(
             "ConsumerGroupDescribe", {"GroupIds": [group]}, where
         )
-        return [row["MemberId"] for row in response["Groups"][0]["Members"]] == ["first"]
+        return {row["MemberId"]: row["MemberEpoch"] for row in response["Groups"][0]["Members"]}
 
-    wait_until(expired, what="the end of the second, which sent no heartbeats")
+    def has_moved_on() -> bool:
+        told.extend(consumer._notable_heartbeats())
+        assert [body["ErrorCode"] for body, *_ in told] == [0] * len(told)
+        moved = max((body["MemberEpoch"] for body, *_ in told), default=epoch)
+        return bool(members()["first"] == moved > epoch)
+
+    wait_until(has_moved_on, what="an epoch that the member and the group agree on")
+    wait_until(
+        lambda: members().keys() == {"first"},
+        what="the end of the second, which sent no heartbeats",
+    )
 
 
 def _on_notable(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> None:
@@ -318,7 +324,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
     scripted.respond(HEARTBEAT, lambda _: group_response(_UNKNOWN_MEMBER))
     consumer = _member(clients, scripted)
     _beat(consumer)
-    with within(10), pytest.raises(WakeupError):
+    with within(30), pytest.raises(WakeupError):
         consumer.poll(60_000)
     assert [(body["ErrorCode"], error) for body, error, _ in told] == [(_UNKNOWN_MEMBER, None)]
     _compute(0.5)
@@ -353,7 +359,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
     scripted.respond(HEARTBEAT, close)
     consumer = _member(clients, scripted)
     _beat(consumer)
-    with within(10), pytest.raises(WakeupError):
+    with within(30), pytest.raises(WakeupError):
         consumer.poll(60_000)
     body, error, _ = told[0]
     assert body is None
@@ -406,7 +412,7 @@ def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
     "poll",
     [
         pytest.param(lambda consumer: consumer.poll(0), id="poll"),
-        pytest.param(lambda consumer: consumer.poll(3500), id="a poll longer than the interval"),
+        pytest.param(lambda consumer: consumer.poll(6500), id="a poll longer than the interval"),
         pytest.param(lambda consumer: consumer.poll_arrow(0), id="poll_arrow"),
         pytest.param(lambda consumer: next(consumer, None), id="iteration"),
     ],
@@ -420,13 +426,14 @@ def test_who_polls_does_not_expire_and_who_stops_does(
     )
     consumer.assign([TopicPartition("t", 0)])
     consumer.seek(TopicPartition("t", 0), 0)
-    _beat(consumer, max_poll_interval_ms=3000)
-    end = time.monotonic() + 5
+    # Longer than a machine may pause between two polls.
+    _beat(consumer, max_poll_interval_ms=6000)
+    end = time.monotonic() + 7
     while time.monotonic() < end:
         poll(consumer)
         assert not consumer._poll_expired()
-    wait_until(consumer._poll_expired, 20)
-    wait_until(lambda: _count(scripted, LEAVE_GROUP) == 1, 20)
+    wait_until(consumer._poll_expired, LIMIT_S)
+    wait_until(lambda: _count(scripted, LEAVE_GROUP) == 1, LIMIT_S)
     sent = _count(scripted, HEARTBEAT)
     _compute(0.5)
     assert _count(scripted, HEARTBEAT) == sent
@@ -442,7 +449,7 @@ def test_shutdown_ends_heartbeats_and_leaves_nothing(
     consumer._shutdown(5000)
     sent = _count(scripted, HEARTBEAT)
     _compute(0.5)
-    assert _count(scripted, HEARTBEAT) == sent
+    assert _count(scripted, HEARTBEAT) - sent <= 1  # the server may read the last one late
     assert _count(scripted, LEAVE_GROUP) == 0
 
 

@@ -21,7 +21,7 @@ from thalweg.errors import IllegalStateError
 COORDINATOR = thalweg.coordinator.__path__[0]
 # Every n-th line is interrupted. A full run interrupts every line of a third of them all.
 STRIDE = 151 - scaled(148)
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 TOPIC = "interrupted"
 # Members learn of a rebalance from a heartbeat. If a response with a new member id is lost, the
 # group waits for that member until its session times out.
@@ -137,7 +137,7 @@ class Pair:
             assert time.monotonic() < deadline, f"nobody reads partition {missing}"
             for partition in missing:
                 self._producer.send(TOPIC, b"record", partition=partition)
-            self._producer.flush(10)
+            self._producer.flush(30)
             for each in self.members:
                 missing -= {where.partition for where in each.poll(20)}
 

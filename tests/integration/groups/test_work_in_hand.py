@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, pairwise
 from random import sample
 from typing import Any
 
@@ -145,7 +145,7 @@ def test_a_crash_amid_the_work_of_several_threads_loses_no_record(
             if each is not stuck:
                 workers.submit(consumer.mark, each)
     where = TopicPartition(topic, 0)
-    wait_until(lambda: consumer.poll(20) or consumer.committed(where) == 120, 20)
+    wait_until(lambda: consumer.poll(20) or consumer.committed(where) == 120, 60)
     # As after a crash, another member reads the unfinished records, and some more.
     after = clients.consumer(broker, topic, group_id=topic)
     assert read(after, 80)[0].offset == stuck.offset
@@ -214,7 +214,7 @@ def test_marks_count_after_another_threads_seek_was_refused(
     @alone
     def stay(_: Any) -> None:
         entered.set()
-        leave.wait(20)
+        leave.wait(60)
 
     staying = threading.Thread(target=stay, args=(consumer,))
     staying.start()
@@ -276,7 +276,7 @@ def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
 
 def send_a_batch_each(group: Group) -> None:
     """Sends a thousand records to each partition."""
-    producer = group.clients.producer(group.broker, linger_ms=1_000)
+    producer = group.clients.producer(group.broker, linger_ms=30_000)  # flush() ends it
     for number in range(1_000 * PARTITIONS):
         producer.send(group.topic, b"%d" % number, partition=number % PARTITIONS)
     producer.flush(30)
@@ -291,7 +291,7 @@ def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> 
     end = time.monotonic() + 2
     while time.monotonic() < end:
         next(first)
-        second.poll(20)
+        second.poll(50)
     assert len(first.assignment()) == PARTITIONS
     steps = 0
     while not second.assignment():  # the first member makes no other call
@@ -299,7 +299,7 @@ def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> 
         assert steps < 500, "all of them amid one batch"
         first.allow_rebalance()
         next(first)
-        second.poll(20)
+        second.poll(100)
 
 
 def test_each_step_through_a_batch_counts_as_a_poll(group: Group) -> None:
@@ -307,23 +307,35 @@ def test_each_step_through_a_batch_counts_as_a_poll(group: Group) -> None:
     heard = Heard()
     limits = {"max_poll_interval_ms": 2_500, "enable_auto_commit": False}
     member = group.join(heard, consumer_timeout_ms=30_000, **limits)
+    steps: list[float] = []
     for _ in range(10):
+        steps.append(time.monotonic())
         next(member)
         time.sleep(0.4)
-    assert heard.events == [("assigned", list(range(PARTITIONS)))]
-    time.sleep(4)
-    for _ in range(20):
-        next(member)
-    assert ("lost", list(range(PARTITIONS))) in heard.events
+    if max(later - earlier for earlier, later in pairwise(steps)) < 2:  # the machine did not pause
+        assert heard.events == [("assigned", list(range(PARTITIONS)))]
+
+    def is_lost() -> bool:
+        time.sleep(4)
+        for _ in range(20):
+            next(member)
+        return ("lost", list(range(PARTITIONS))) in heard.events
+
+    wait_until(is_lost)  # once, unless the core slept for as long as the application
 
 
 def test_what_was_lost_goes_though_records_are_in_work(group: Group) -> None:
     heard = Heard()
     group.send(range(8))
     member = group.join(heard, block_rebalance_on_poll=True, max_poll_interval_ms=500)
-    group.poll_until(lambda: len(group.records) == 8)
-    time.sleep(1)
-    group.poll_until(lambda: ("lost", list(range(PARTITIONS))) in heard.events)
+    # If the machine pauses, they are lost sooner, and some records are read again.
+    group.poll_until(lambda: set(group.values()) == set(range(8)))
+
+    def is_lost() -> bool:
+        time.sleep(1)
+        return ("lost", list(range(PARTITIONS))) in heard.events
+
+    group.poll_until(is_lost)
     group.poll_until(lambda: len(member.assignment()) == PARTITIONS)
 
 

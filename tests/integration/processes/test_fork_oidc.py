@@ -35,10 +35,10 @@ held, end = threading.Event(), threading.Event()
 def hold():
     with sharing._all_lock, shared._lock:
         held.set()
-        end.wait(20)
+        end.wait(60)
 
 threading.Thread(target=hold, daemon=True).start()
-held.wait(10)
+assert held.wait(30)
 pid = os.fork()
 if pid == 0:
     try:
@@ -52,7 +52,7 @@ if pid == 0:
         sys.stderr.flush()
         os._exit(1)
 end.set()
-until = time.monotonic() + 20
+until = time.monotonic() + 60
 while True:
     ended, status = os.waitpid(pid, os.WNOHANG)
     if ended:

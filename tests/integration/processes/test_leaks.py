@@ -36,7 +36,7 @@ def memory():
     found = mallinfo()
     return found.uordblks + found.hblkhd
 
-def settle(what, limit, seconds=10):
+def settle(what, limit, seconds=30):
     # Sockets are closed by the I/O thread, a moment after close() returned.
     end = time.monotonic() + seconds
     while what() > limit and time.monotonic() < end:
@@ -109,7 +109,7 @@ grown = settle(memory, half + allowed) - half
 assert grown <= allowed, (grown, half - before[2])
 """
     rounds = scaled(1000, minimum=40)
-    run(source, broker.bootstrap_servers, topic, rounds, limit_s=120, environment=COUNTED)
+    run(source, broker.bootstrap_servers, topic, rounds, limit_s=280, environment=COUNTED)
 
 
 def test_sending_and_polling_for_long_does_not_grow(broker: Broker) -> None:
@@ -137,8 +137,8 @@ for _ in range(20):
 before = threads(), files(), memory()
 for _ in range(rounds):
     one()
-assert threads() <= before[0]
-assert files() <= before[1]
+assert settle(threads, before[0]) <= before[0]
+assert settle(files, before[1]) <= before[1]  # a slow response may have cost a connection
 allowed = rounds * 500 * BYTES_A_RECORD
 grown = settle(memory, before[2] + allowed) - before[2]
 assert grown <= allowed, grown

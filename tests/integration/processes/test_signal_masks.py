@@ -48,15 +48,16 @@ def test_callbacks_reporters_and_log_handlers_run_with_the_applications_mask(
     logging.getLogger("thalweg").setLevel(logging.DEBUG)
     producer = KafkaProducer(
         bootstrap_servers=sys.argv[1],
-        linger_ms=200,
+        linger_ms=60_000,
         metric_reporters=[Reporter()],
         stats_cb=lambda statistics: note("statistics"),
         statistics_interval_ms=50,
     )
     producer._core_client.watch_cluster_id(lambda cluster_id: note("listener"))
     producer.send(sys.argv[2], b"v").add_callback(done)
+    producer.flush(60)  # only now, as a callback that is added late runs in this thread
     wanted = {"callback", "reporter", "statistics", "listener", "log"}
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end and not (wanted <= set(masks) and ended):
         time.sleep(0.01)
     producer.close()
@@ -87,8 +88,10 @@ def test_signal_handlers_run_with_the_mask_of_the_waiting_thread(embedded: Broke
     consumer.assign([TopicPartition(sys.argv[2], 0)])
     tripping = threading.Thread(target=trip)
     tripping.start()
-    for _ in range(20):
-        consumer.poll(60)
+    end = time.monotonic() + 60
+    while len(masks) <= 20 and time.monotonic() < end:
+        for _ in range(20):
+            consumer.poll(60)
     stop.set()
     tripping.join()
     assert len(masks) > 20
@@ -107,12 +110,12 @@ def test_a_signal_that_another_thread_gets_is_noticed_by_a_waiting_one(embedded:
     consumer.assign([TopicPartition(sys.argv[2], 0)])
     consumer.poll(100)
     timer = threading.Timer(0.3, _thread.interrupt_main)
-    timer.start()
     began = time.monotonic()
     try:
-        consumer.poll(20_000)
+        timer.start()
+        consumer.poll(60_000)
     except KeyboardInterrupt:
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
     else:
         raise AssertionError("it was not noticed")
     """

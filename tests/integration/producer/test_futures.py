@@ -62,17 +62,17 @@ def test_a_record_is_possibly_written_when_a_wait_for_it_times_out(
     start_embedded: Any, clients: Clients
 ) -> None:
     broker = start_embedded()
-    producer = clients.producer(broker)
+    producer = clients.producer(broker, request_timeout_ms=1_500)
     producer.send("t", b"first").get(20)
-    with broker.faults.on("Produce").then_delay(1_500):
+    with broker.faults.on("Produce").then_silence(times=None):
         one = producer.send("t", b"second")
         many = producer.send_many("t", [b"third", b"fourth"])
         for future in (one, many):
             with pytest.raises(KafkaTimeoutError, match=r"call get\(\) again") as caught:
                 future.get(timeout=0.1)
             assert caught.value.possibly_written
-        assert one.get(20).offset == 1
-        assert list(many.get(20).offsets) == [2, 3]
+    assert one.get(60).offset == 1
+    assert list(many.get(60).offsets) == [2, 3]
 
 
 def test_what_cannot_be_called_is_refused_at_once(broker: Broker, clients: Clients) -> None:
@@ -220,7 +220,8 @@ def test_a_callback_that_raises_harms_nothing_else(
 ) -> None:
     """Scenario 32."""
     topic = broker.create_topic("raising")
-    producer = clients.producer(broker, linger_ms=50)
+    # Longer than the sends take: a callback that is added late may overtake those of others.
+    producer = clients.producer(broker, linger_ms=60_000)
     calls: list[int] = []
 
     def done(number: int, _: Any) -> None:
@@ -252,7 +253,7 @@ def test_a_callback_may_send(broker: Broker, clients: Clients) -> None:
             producer.send(topic, b"next").add_callback(next_one)
 
     producer.send(topic, b"first").add_callback(next_one)
-    assert last.wait(20)
+    assert last.wait(60)
     assert broker.wire.end_offsets(topic) == {0: 10}
 
 
@@ -263,11 +264,11 @@ def test_a_callback_may_flush_without_a_deadlock(broker: Broker, clients: Client
 
     def done(_: Any) -> None:
         producer.send(topic, b"second")
-        producer.flush(10)
+        producer.flush(30)
         flushed.set()
 
     producer.send(topic, b"first").add_callback(done)
-    assert flushed.wait(20)
+    assert flushed.wait(60)
     assert broker.wire.end_offsets(topic) == {0: 2}
 
 
@@ -317,8 +318,14 @@ def test_a_wait_does_not_hold_the_interpreter(start_embedded: Any, clients: Clie
 
     counter = threading.Thread(target=count)
     counter.start()
-    with broker.faults.on("Produce").then_silence(), pytest.raises(KafkaTimeoutError):
-        producer.send("waiting", b"value").get(1.0)
+    with broker.faults.on("Produce").then_silence():
+        sent = producer.send("waiting", b"value")
+        # A busy machine gets more time, but between these waits the other thread has few turns.
+        for _ in range(5):
+            with pytest.raises(KafkaTimeoutError):
+                sent.get(1.0)
+            if turns > 20:
+                break
     stop.set()
     counter.join()
     assert turns > 20

@@ -158,7 +158,7 @@ def test_what_poll_arrow_gives_goes_to_another_topic(broker: Broker, clients: Cl
     consumer = clients.consumer(broker, source, (0, 1))
     copied = 0
     while copied < count:
-        table = consumer.poll_arrow(timeout_ms=10_000)
+        table = consumer.poll_arrow(timeout_ms=30_000)
         assert table.num_rows
         copied += producer.send_arrow(target, table).get(60).count
     assert copied == count

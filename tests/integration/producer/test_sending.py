@@ -129,10 +129,10 @@ def test_partitions_for_names_all_partitions(broker: Broker, clients: Clients) -
 @one_real_broker
 def test_flush_waits_for_everything_sent_before(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("flush", 4)
-    producer = clients.producer(broker, linger_ms=10_000)
+    producer = clients.producer(broker, linger_ms=60_000)
     sent = [producer.send(topic, b"value", partition=n % 4) for n in range(1000)]
-    with within(8):  # far less than the linger
-        producer.flush(20)
+    with within(30):  # far less than the linger
+        producer.flush(30)
     assert all(each.is_done for each in sent)
     producer.flush(20)  # nothing to do
 
@@ -142,13 +142,16 @@ def test_records_linger(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("linger")
     producer = clients.producer(broker, linger_ms=400)
     producer.partitions_for(topic)
-    with within(10, at_least_s=0.3):
+    with within(30, at_least_s=0.3):
+        began = time.monotonic()
         sent = [producer.send(topic, b"value") for _ in range(10)]
+        took = time.monotonic() - began
         # Reading is_done does not end the linger, as get() or flush() would.
         while not all(each.is_done for each in sent):
             time.sleep(0.01)
     assert [each.get(0).offset for each in sent] == list(range(10))
-    assert len(list(broker.wire.batches(topic, 0))) == 1
+    # If the machine pauses within the sends, the linger may end before the last of them.
+    assert len(list(broker.wire.batches(topic, 0))) == 1 or took > 0.3
 
 
 @one_real_broker
@@ -174,7 +177,7 @@ def test_what_is_no_record_is_refused_at_once(
 ) -> None:
     topic = broker.create_topic("refused")
     producer = clients.producer(broker)
-    with within(5), pytest.raises(error):
+    with within(30), pytest.raises(error):
         producer.send(topic, **arguments)
     assert producer.send(topic, b"good").get(20).offset == 0
 
@@ -203,7 +206,10 @@ def test_an_impossible_topic_name_is_refused_at_once(
 ) -> None:
     producer = clients.producer(broker)
     for call in (lambda: producer.send(topic, b"value"), lambda: producer.partitions_for(topic)):
-        with within(3), pytest.raises(InvalidTopicError, match="must be 1 to 249 of the") as caught:
+        with (
+            within(30),
+            pytest.raises(InvalidTopicError, match="must be 1 to 249 of the") as caught,
+        ):
             call()
         assert isinstance(caught.value, ValueError)
 
@@ -218,21 +224,21 @@ def test_a_topic_must_be_text(embedded: Broker, clients: Clients) -> None:
 def test_a_missing_topic_ends_the_wait_after_max_block_ms(broker: Broker, clients: Clients) -> None:
     producer = clients.producer(broker, max_block_ms=700, allow_auto_create_topics=False)
     for call in (lambda: producer.send("not-there", b"v"), lambda: producer.partitions_for("gone")):
-        with within(5, at_least_s=0.6), pytest.raises(KafkaTimeoutError, match=r"there|gone"):
+        with within(30, at_least_s=0.6), pytest.raises(KafkaTimeoutError, match=r"there|gone"):
             call()
 
 
 def test_a_future_that_is_not_done_times_out(start_embedded: Any, clients: Clients) -> None:
     broker = start_embedded()
     broker.create_topic("pending")
-    broker.faults.on("Produce").then_delay(1500)
-    producer = clients.producer(broker)
-    sent = producer.send("pending", b"value")
-    with within(1.2, at_least_s=0.25), pytest.raises(KafkaTimeoutError):
-        sent.get(timeout=0.3)
-    assert not sent.is_done
-    assert sent.value is None
-    assert sent.get(20).offset == 0
+    producer = clients.producer(broker, request_timeout_ms=1500)
+    with broker.faults.on("Produce").then_silence(times=None):
+        sent = producer.send("pending", b"value")
+        with within(30, at_least_s=0.25), pytest.raises(KafkaTimeoutError):
+            sent.get(timeout=0.3)
+        assert not sent.is_done
+        assert sent.value is None
+    assert sent.get(60).offset == 0
 
 
 @one_real_broker

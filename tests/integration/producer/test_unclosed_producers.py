@@ -15,6 +15,7 @@ from tests.integration.support.aio import run
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import KafkaProducer
+from thalweg._client import closing
 from thalweg.interceptor import ProducerRecord
 
 
@@ -52,7 +53,7 @@ def _collect(forgotten: Callable[[], weakref.ref[Service]]) -> None:
         return reference() is None
 
     # The callback thread may still call the interceptors.
-    wait_until(is_gone, 10, what="the end of the producer")
+    wait_until(is_gone, 30, what="the end of the producer")
 
 
 @each_step
@@ -68,8 +69,12 @@ def test_a_producer_in_a_cycle_is_collected_and_warned_of(embedded: Broker, step
         _collect(forgotten)
 
 
-def test_the_records_of_a_producer_in_a_cycle_are_sent(embedded: Broker) -> None:
+def test_the_records_of_a_producer_in_a_cycle_are_sent(
+    embedded: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = embedded.create_topic("cycle")
+    # So long a collected producer waits. A busy machine may pause for longer than a second.
+    monkeypatch.setattr(closing, "AT_EXIT_SECONDS", 20.0)
 
     def forgotten() -> weakref.ref[Service]:
         service = Service()

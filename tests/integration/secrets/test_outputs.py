@@ -55,7 +55,7 @@ def test_clients_that_are_refused_show_no_secret(
     login: Login, idp: IdentityProvider, capfd: pytest.CaptureFixture[str]
 ) -> None:
     repeats = f"the secret Wr0ng/{SENTINEL} is wrong"  # as a careless provider does
-    idp.respond(*[status(401, error="invalid_client", text=repeats)] * 9)
+    idp.respond(*[status(401, error="invalid_client", text=repeats)] * 1000)
     with Outputs() as outputs, opened(login) as (_, options):
         secrets = [*login.secrets, *keys_in(options)]
         for client in CLIENTS:

@@ -12,7 +12,7 @@ from tests.support.brokers import Broker
 from thalweg.aio import AIOKafkaConsumer
 
 T = TypeVar("T")
-LIMIT_S = 60
+LIMIT_S = 120
 
 
 def run(program: Coroutine[Any, Any, T]) -> T:

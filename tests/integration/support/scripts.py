@@ -24,7 +24,7 @@ from typing import IO
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 
-LIMIT_S = 40.0
+LIMIT_S = 120.0
 _PRELUDE = """\
 import os, signal, sys, threading, time
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition

@@ -32,7 +32,7 @@ from tests.support.waiting import wait_until
 from thalweg import KafkaProducer
 
 PAUSE_S = 0.1
-SETTLE_LIMIT_S = 60
+SETTLE_LIMIT_S = 90
 THREADS_MAX = 10
 END_LIMIT_S = 60
 

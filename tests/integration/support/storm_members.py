@@ -22,11 +22,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
-from tests.support.groups.history import HEARTBEAT_MS, MAX_POLL_INTERVAL_MS, SESSION_MS
+from tests.support.groups.history import HEARTBEAT_MS, MAX_POLL_INTERVAL_MS
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from thalweg.errors import CommitFailedError, RebalanceInProgressError
 from thalweg.interceptor import ConsumerInterceptor
 
+# Of classic members. Those of KIP-848 have the broker's, which may be shorter.
+SESSION_MS = 12_000
 AUTO_COMMIT_MS = 200
 POLL_MS = 100
 

@@ -19,7 +19,7 @@ from thalweg.errors import IllegalStateError
 pytestmark = one_real_broker
 
 RECORDS = 20
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 class Gate:
@@ -50,7 +50,7 @@ HOOKS: dict[str, Callable[[Gate], dict[str, Any]]] = {
     "interceptor": lambda gate: {"interceptors": [Intercepting(gate)]},
 }
 READS: dict[str, Callable[[Any], Any]] = {
-    "poll": lambda consumer: consumer.poll(20_000),
+    "poll": lambda consumer: consumer.poll(LIMIT_S * 1000),
     "next": next,
 }
 

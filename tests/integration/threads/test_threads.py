@@ -101,9 +101,9 @@ def test_close_from_another_thread_ends_a_send_loop(broker: Broker) -> None:
 
     thread = threading.Thread(target=loop)
     thread.start()
-    wait_until(lambda: len(sent) > 1000, 20)
+    wait_until(lambda: len(sent) > 1000, 60)
     producer.close()
-    thread.join(10)
+    thread.join(60)
     assert [type(each) for each in ended] == [IllegalStateError]
     # Each accepted record has an outcome, and each acknowledged record is in the log.
     assert all(each.is_done for each in sent)
@@ -133,7 +133,10 @@ def test_many_clients_run_side_by_side(broker: Broker, clients: Clients) -> None
 
 def test_a_consumer_may_change_hands_between_polls(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("hands")
-    clients.producer(broker).send_many(topic, [b"%d" % n for n in range(100)]).get(20)
+    # One batch, because a poll need not return records of two.
+    producer = clients.producer(broker, linger_ms=60_000)
+    producer.send_many(topic, [b"%d" % n for n in range(100)])
+    producer.flush(30)
     consumer = clients.consumer(broker, topic, max_poll_records=10)
     takers: list[tuple[int, list[int]]] = []
 

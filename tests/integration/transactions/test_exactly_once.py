@@ -28,6 +28,8 @@ TRANSACTION_RECORDS, EMBEDDED_TRANSACTION_RECORDS = 500, RECORDS // 1000
 # A process is killed after this share of all records, or after a number of seconds in this range
 # since its first record, whichever is first.
 LIFE_RECORDS, LIFE_S = RECORDS // 8, (2.0, 4.0)
+# It waits for its end after this many, so it cannot finish while this process is not scheduled.
+LIFE_RECORDS_MAX = RECORDS // 4
 
 
 def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
@@ -47,7 +49,7 @@ def run_to_the_end(broker: Broker, source: str, sink: str) -> int:
     program = [sys.executable, "-m", "tests.integration.transactions.transformer"]
     records = EMBEDDED_TRANSACTION_RECORDS if broker.embedded else TRANSACTION_RECORDS
     where = [broker.bootstrap_servers, source, sink, str(PARTITIONS)]
-    command = [*program, *where, name, str(records)]
+    command = [*program, *where, name, str(records), str(LIFE_RECORDS_MAX)]
     chance = random.Random(4)
     end = time.monotonic() + LIMIT_S
     kills = 0

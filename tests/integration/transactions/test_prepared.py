@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 import uuid
 from typing import Any
 
@@ -22,6 +23,7 @@ from thalweg.errors import (
     IllegalStateError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
+    KafkaError,
     ProducerFencedError,
 )
 from thalweg.structs import OffsetAndMetadata
@@ -131,15 +133,25 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_an_expired_one_cannot_be_committed(broker: Broker, clients: Clients, admin: Any) -> None:
     topic = broker.create_topic("prepared-late")
-    with transactional(clients, broker, transaction_timeout_ms=1000) as producer:
-        producer.begin_transaction()
-        producer.send(topic, b"a", partition=0)
-        given = producer.prepare_transaction()
+
+    def prepared_in_time() -> PreparedTransaction | None:
+        with transactional(clients, broker, transaction_timeout_ms=1000) as producer:
+            began = time.monotonic()
+            producer.begin_transaction()
+            producer.send(topic, b"a", partition=0)
+            try:
+                return producer.prepare_transaction()
+            except KafkaError:
+                if time.monotonic() - began < 1:
+                    raise
+                return None  # the machine was busy for longer than the timeout
+
+    given = wait_until(prepared_in_time, 60)
     assert given is not None
     name = given.transactional_id
     wait_until(
         lambda: admin.describe_transactions([name])[name].state is TransactionState.COMPLETE_ABORT,
-        30,
+        60,
         what="the coordinator's abort",
     )
     with pytest.raises((InvalidTxnStateError, InvalidProducerEpochError, ProducerFencedError)):
@@ -181,7 +193,7 @@ def test_a_prepared_transaction_with_offsets(broker: Broker, clients: Clients, a
     admin.end_transaction(given, commit=True)
     wait_until(
         lambda: admin.list_group_offsets([group])[group].get(where) == OffsetAndMetadata(7),
-        10,
+        30,
         what="the group's offset",
     )
 

@@ -190,7 +190,7 @@ def test_a_transaction_older_than_its_timeout_is_rolled_back(
     def over() -> bool:
         return bool(speaker.describe()["TransactionState"] == "CompleteAbort")
 
-    wait_until(over, 40, what="the coordinator rolls back")
+    wait_until(over, 60, what="the coordinator rolls back")
     assert speaker.aborted(topic)[1] == [(producer.id, 0)]
     assert speaker.produce(producer, topic) == "INVALID_PRODUCER_EPOCH"
     assert speaker.add(producer, topic) == "PRODUCER_FENCED"

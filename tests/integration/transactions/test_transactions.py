@@ -23,6 +23,7 @@ from thalweg.errors import (
     AbortableTransactionError,
     IllegalStateError,
     InvalidProducerEpochError,
+    KafkaError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     ProducerFencedError,
@@ -111,7 +112,7 @@ def test_a_transaction_spans_partitions_topics_and_columns(
 
 def test_records_not_sent_yet_fail_with_the_abort(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("dropped")
-    producer = transactional(clients, broker, linger_ms=10_000)
+    producer = transactional(clients, broker, linger_ms=60_000)
     producer.begin_transaction()
     future = producer.send(topic, b"a", partition=0)
     producer.abort_transaction()
@@ -293,12 +294,13 @@ def test_a_commit_that_ran_out_of_time_is_called_again(
     start_embedded: Any, clients: Clients
 ) -> None:
     started = start_embedded()
-    # Without the delay the broker might respond before the test looks.
-    started.faults.on("EndTxn").then_delay(300)
+    # Without it the broker might respond before the test looks.
+    loading = started.faults.on("EndTxn").then_fail("COORDINATOR_LOAD_IN_PROGRESS", times=None)
     broker = Broker("embedded", started.bootstrap_servers)
     producer, topic = impatient(broker, clients)
     with pytest.raises(KafkaTimeoutError, match="call it again"):
         producer.commit_transaction()
+    loading.remove()
     # Whether or not the commit has ended by now: nothing has returned its result.
     for call in (producer.abort_transaction, producer.begin_transaction):
         with pytest.raises(IllegalStateError, match="commit_transaction was called before"):
@@ -368,7 +370,7 @@ def test_ctrl_c_ends_a_commit_that_waits(start_kafka: Any, tmp_path: Path) -> No
         # There is nothing to poll for: the commit must be inside a system call by then.
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        with within(5):
+        with within(30):  # max_block_ms would allow 60 s
             assert process.stdout.readline() == "KeyboardInterrupt\n"
     finally:
         node.send_signal(signal.SIGCONT)
@@ -389,7 +391,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 with KafkaProducer(bootstrap_servers=sys.argv[1], transactional_id="paused") as producer:
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("paused", b"a", partition=0).get(20)
+    producer.send("paused", b"a", partition=0).get(60)
     print("open", flush=True)
     sys.stdin.readline()
     try:
@@ -407,7 +409,7 @@ def test_a_producer_that_is_closed_aborts(broker: Broker, clients: Clients) -> N
     producer = transactional(clients, broker)
     producer.begin_transaction()
     producer.send(topic, b"a", partition=0).get(20)
-    with within(10):
+    with within(30):
         producer.close()
     # The marker is written: records after it can be read at once.
     clients.producer(broker).send(topic, b"b", partition=0).get(20)
@@ -449,9 +451,21 @@ def test_a_transaction_that_ran_out_of_time_is_aborted_by_the_broker(
         kafka = start_kafka(kind.removeprefix("kafka-"), configs=quick)
         broker = Broker(kind, kafka.bootstrap_servers, kafka.logs)
     topic = broker.create_topic("slow")
-    producer = transactional(clients, broker, transaction_timeout_ms=1000)
-    producer.begin_transaction()
-    producer.send(topic, b"slow", partition=0).get(20)
+
+    def begun() -> KafkaProducer[Any, Any] | None:
+        producer = transactional(clients, broker, transaction_timeout_ms=1000)
+        began = time.monotonic()
+        producer.begin_transaction()
+        try:
+            producer.send(topic, b"slow", partition=0).get(60)
+        except KafkaError:
+            if time.monotonic() - began < 1:
+                raise
+            return None  # the machine was busy for longer than the timeout
+        return producer
+
+    producer = wait_until(begun, 60)
+    assert producer is not None
     reader = clients.consumer(broker, topic, isolation_level="read_committed")
     after = clients.producer(broker).send(topic, b"after", partition=0).get(20)
     # Readable once the broker has written its marker.

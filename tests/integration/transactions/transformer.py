@@ -1,16 +1,17 @@
 """A program that copies a topic to another one, transformed, with each record exactly once.
 
 python -m tests.integration.transactions.transformer
-    BOOTSTRAP SOURCE SINK PARTITIONS TRANSACTIONAL_ID RECORDS
+    BOOTSTRAP SOURCE SINK PARTITIONS TRANSACTIONAL_ID RECORDS LIFE_RECORDS
 
 RECORDS is the maximum of a transaction. The program processes what the source has at the start, and
 prints "done". It may be killed at any time and started again: its group's offsets are part of the
-transactions.
+transactions. After LIFE_RECORDS it waits to be killed, unless it is done.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import AbortableTransactionError
@@ -19,7 +20,10 @@ from thalweg.structs import OffsetAndMetadata
 GROUP = "transformers"
 
 
-def main(bootstrap: str, source: str, sink: str, partitions: str, name: str, records: str) -> None:
+def main(
+    bootstrap: str, source: str, sink: str, partitions: str, name: str, records: str, life: str
+) -> None:
+    left = int(life)
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=GROUP,
@@ -37,9 +41,12 @@ def main(bootstrap: str, source: str, sink: str, partitions: str, name: str, rec
             batches = consumer.poll(1000, max_records=int(records))
             if not batches:
                 continue
+            if left <= 0:
+                threading.Event().wait()
             try:
                 with producer.transaction():
                     transform(producer, consumer, batches, sink)
+                left -= sum(map(len, batches.values()))
             except AbortableTransactionError:
                 rewind(consumer, where)
     consumer.close()

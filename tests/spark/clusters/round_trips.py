@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tests.support.spark_queries import finish
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,16 +48,13 @@ def round_trips(
             .load()
             .select("key", "value")
         )
-        query = (
+        writer = (
             stream.writeStream.format("thalweg")
             .options(**kafka, **delivery, topic=target)
             .option("checkpointLocation", f"{folder}/{target}")
             .trigger(availableNow=True)
-            .start()
         )
-        query.awaitTermination(120)
-        if query.exception() is not None:
-            raise AssertionError(str(query.exception()))
+        finish(writer.start)
     return {name: _count(spark, kafka, f"{prefix}{name}") for name in TOPICS}
 
 

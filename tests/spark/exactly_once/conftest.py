@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from pyspark.sql import functions as f
 
-from tests.spark.conftest import Source, Topics, finish, texts
+from tests.spark.conftest import Source, Topics, texts
 from tests.support.brokers import Broker
+from tests.support.spark_queries import finish
+from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, TopicPartition
 
 if TYPE_CHECKING:
@@ -65,6 +67,12 @@ class Copy:
         """Returns what a reader sees, sorted."""
         level = {"kafka.isolation.level": isolation}
         return texts(self.source.read(self.topics, subscribe=self.target, **level))
+
+    def sees(self, *values: str) -> None:
+        """Checks what a reader sees. A coordinator acknowledges the end before readers see it."""
+        wait_until(
+            lambda: self.seen() == sorted(values), 60, what=lambda: f"{values}: {self.seen()}"
+        )
 
 
 def committed(broker: Broker, topic: str) -> list[str]:

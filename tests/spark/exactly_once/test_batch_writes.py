@@ -56,7 +56,7 @@ class Write:
     def sees(self, *values: str) -> None:
         wait_until(
             lambda: sorted(committed(self.topics.broker, self.topic)) == sorted(values),
-            10,
+            60,
             what=lambda: f"{values}: {committed(self.topics.broker, self.topic)}",
         )
 

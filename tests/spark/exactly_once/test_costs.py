@@ -37,6 +37,7 @@ def test_a_batch_sends_few_requests(source: Source, tmp_path: Path) -> None:
     # Producers of tasks find their coordinators, and tasks that of the driver. So does the driver,
     # until it knows the names.
     assert batch["FindCoordinator"] <= 1 + 3 * TASKS
-    # Producers of tasks connect. The driver has its connections.
-    assert batch["ApiVersions"] <= 3 * TASKS
+    # Producers of tasks connect. The driver has its connections. Spark may start another worker
+    # during the run, which connects, too.
+    assert batch["ApiVersions"] <= 3 * TASKS + 1
     assert batch["Metadata"] <= 3 * TASKS + 2

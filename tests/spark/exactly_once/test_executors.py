@@ -24,6 +24,8 @@ PROGRAM = (
 import json, time
 from pathlib import Path
 from tests.spark.exactly_once.killing import KillingDataSource
+from tests.support.spark_queries import finish
+from thalweg import KafkaProducer
 
 given = json.loads(sys.argv[1])
 spark = session(given["master"], **{
@@ -37,10 +39,10 @@ spark.dataSource.register(KillingDataSource)
 kafka = {"kafka.bootstrap.servers": given["servers"]}
 found = []
 for number, (step, how) in enumerate(given["steps"]):
-    rows = spark.range(given["rows"]).selectExpr(
-        f"concat('{number}-', id) as value", "cast(id % 2 as int) as partition"
-    )
-    rows.write.format("thalweg").mode("append").options(**kafka, topic=given["origin"]).save()
+    # Not with Spark, whose speculative attempts may repeat rows, even after the write.
+    with KafkaProducer(bootstrap_servers=given["servers"]) as producer:
+        for row in range(given["rows"]):
+            producer.send(given["origin"], f"{number}-{row}".encode(), partition=row % 2)
     frame = (
         spark.readStream.format("thalweg")
         .options(**kafka, subscribe=given["origin"], startingOffsets="earliest")
@@ -49,7 +51,7 @@ for number, (step, how) in enumerate(given["steps"]):
     )
     marker = Path(given["folder"]) / f"reached {number}"
     begin = time.monotonic()
-    query = (
+    writer = (
         frame.select("value")
         .writeStream.format("thalweg-killing")
         .options(**kafka, topic=given["target"])
@@ -58,10 +60,9 @@ for number, (step, how) in enumerate(given["steps"]):
         .options(step=step, marker=str(marker), how=how)
         .option("checkpointLocation", given["folder"] + "/checkpoint")
         .trigger(availableNow=True)
-        .start()
     )
     try:
-        query.awaitTermination(200)
+        finish(writer.start)
     except Exception as error:
         print(step, how, error)
     found.append([marker.exists(), time.monotonic() - begin])
@@ -112,10 +113,8 @@ def test_a_stream_survives_executors_that_die_and_speculative_attempts(
     for (step, how), (is_reached, seconds) in zip(STEPS, json.loads(last), strict=True):
         assert is_reached, (step, how)
         assert seconds < PAUSE_S, f"no speculative attempt has finished instead of that {step!r}"
-    # On a busy machine, speculative attempts of a write that is not exact may repeat its rows.
-    expected = sorted(committed(kafka, origin))
-    assert {f"{step}-{row}" for step in range(len(STEPS)) for row in range(ROWS)} == set(expected)
+    expected = sorted(f"{step}-{row}" for step in range(len(STEPS)) for row in range(ROWS))
     wait_until(
-        lambda: len(committed(kafka, target)) >= len(expected), 30, what="the end of transactions"
+        lambda: len(committed(kafka, target)) >= len(expected), 60, what="the end of transactions"
     )
     assert sorted(committed(kafka, target)) == expected

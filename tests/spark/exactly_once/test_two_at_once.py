@@ -8,20 +8,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming import StreamingQuery
 
 from tests.spark.conftest import Source, Topics
 from tests.spark.exactly_once.conftest import AT_ONCE, Copy, committed
 from tests.support.brokers import Broker
 from tests.support.kafka.cluster import RealKafka
+from tests.support.spark_queries import begun
 from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
 NODES = [1, 2, 3]
 
 
-def _has_progress(query: StreamingQuery) -> bool:
-    return query.lastProgress is not None or not query.isActive
+def _knows(wire: Wire, topic: str) -> bool:
+    return bool(wire.metadata(topic).topics.get(topic))
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def test_two_streams_in_one_driver_write_to_the_same_topic(
 ) -> None:
     copies = [Copy(source, both, tmp_path / str(each)) for each in range(2)]
     copies[1].options["topic"] = copies[0].target  # its prefix remains its own
-    queries = [each.start(trigger=AT_ONCE) for each in copies]
+    queries = [begun(partial(each.start, trigger=AT_ONCE)) for each in copies]
     sent: list[str] = []
     try:
         for number in range(4):
@@ -64,6 +65,11 @@ def test_a_query_restarts_while_partitions_move_to_other_brokers(
 ) -> None:
     broker = Broker("kafka-4.3", kafka_nodes.bootstrap_servers)
     copy = Copy(source, Topics(broker), tmp_path / "checkpoint")
+    # Another node may learn of a new topic later than the one that has created it.
+    for node in kafka_nodes.nodes:
+        wire = Wire(f"{kafka_nodes.host}:{node.ports['PLAINTEXT']}")
+        for topic in (copy.origin, copy.target):
+            wait_until(partial(_knows, wire, topic), 60, what=f"{topic} in node {node.node_id}")
     rows = [f"{each:04}" for each in range(60)]
     with (
         KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin,
@@ -78,11 +84,10 @@ def test_a_query_restarts_while_partitions_move_to_other_brokers(
             admin.alter_partition_reassignments(moves)
             for row in rows[step * 20 : (step + 1) * 20]:
                 producer.send(copy.origin, row.encode(), partition=int(row) % 2)
-            query = copy.start(trigger=AT_ONCE)  # the leaders move now
-            wait_until(partial(_has_progress, query), 60)
+            query = begun(lambda: copy.start(trigger=AT_ONCE))  # the leaders move now
             assert query.exception() is None
             query.stop()
-        producer.flush(30)
+        producer.flush(120)
     copy.run()
-    wait_until(lambda: len(committed(broker, copy.target)) >= len(rows), 30)
+    wait_until(lambda: len(committed(broker, copy.target)) >= len(rows), 60)
     assert sorted(committed(broker, copy.target)) == rows

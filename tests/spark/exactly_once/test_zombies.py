@@ -89,7 +89,7 @@ class Sink:
 
     def sees(self, *values: str) -> None:
         """Checks what a reader sees. A coordinator acknowledges the end before readers see it."""
-        wait_until(lambda: self.seen() == list(values), 10, what=lambda: f"{values}: {self.seen()}")
+        wait_until(lambda: self.seen() == list(values), 60, what=lambda: f"{values}: {self.seen()}")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.spark.conftest import Source, Topics
+from tests.support.spark_queries import finish
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
 from thalweg.spark import Progress, ProgressListener
@@ -26,10 +27,10 @@ def test_the_lag_of_each_partition_is_reported(source: Source, topics: Topics) -
         frame = source.stream(
             topics, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="4"
         )
-        query = frame.writeStream.format("noop").queryName(topic).trigger(availableNow=True).start()
-        query.awaitTermination(60)
+        writer = frame.writeStream.format("noop").queryName(topic).trigger(availableNow=True)
+        finish(writer.start)
         own = lambda: [each for each in seen if each.query == topic and each.rows]  # noqa: E731
-        wait_until(lambda: len(own()) == 2, 20, what="the progress of two batches")
+        wait_until(lambda: len(own()) == 2, 60, what="the progress of two batches")
     finally:
         source.spark.streams.removeListener(listener)
     first, second = own()
@@ -50,9 +51,9 @@ def test_lost_offsets_are_counted(source: Source, both: Topics) -> None:
         startingOffsets=f'{{"{topic}": {{"0": 0, "1": 0}}}}',
         failOnDataLoss="false",
     )
-    query = frame.writeStream.format("noop").trigger(availableNow=True).start()
-    query.awaitTermination(60)
-    [progress] = progress_of(query.lastProgress)
+    query = finish(frame.writeStream.format("noop").trigger(availableNow=True).start)
+    # Without the progress of a trigger that had nothing to read, which Spark reports after a while.
+    [progress] = [each for one in query.recentProgress for each in progress_of(one) if each.rows]
     assert (progress.rows, progress.skipped) == (6, 4)
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import functions as f
 
 import thalweg.spark
 from tests.spark.conftest import Source, Topics, texts
+from tests.support.spark_queries import finish
+from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, TopicPartition
 from thalweg.spark.source import ThalwegDataSource
 
@@ -26,7 +28,7 @@ def test_what_is_written_is_read(source: Source, both: Topics, tmp_path: Path) -
     target = both.create()
     stream = kafka.read_stream(one, starting="earliest").select("value")
     query = kafka.write_stream(stream, target, checkpoint=tmp_path / "checkpoint")
-    query.trigger(availableNow=True).start().awaitTermination(60)
+    finish(query.trigger(availableNow=True).start)
     assert texts(kafka.read(target)) == ["a", "b"]
 
 
@@ -44,7 +46,7 @@ def test_an_aggregation_is_written_in_update_mode(
         counts = words.groupBy("word").count().selectExpr("concat(word, count) as value")
         query = counts.writeStream.outputMode("update").foreachBatch(kafka.foreach_batch(target))
         query = query.option("checkpointLocation", checkpoint)
-        query.trigger(availableNow=True).start().awaitTermination(90)
+        finish(query.trigger(availableNow=True).start)
 
     both.send(origin, ["a", "b", "a"])
     count()
@@ -56,17 +58,22 @@ def test_an_aggregation_is_written_in_update_mode(
 
 def test_rows_are_written_exactly_once(source: Source, both: Topics, tmp_path: Path) -> None:
     kafka = thalweg.spark.kafka(source.spark, both.broker.bootstrap_servers)
-    committed = {"kafka.isolation.level": "read_committed"}
     origin, target = both.create(), both.create()
+
+    def sees(topic: str) -> bool:
+        committed = {"kafka.isolation.level": "read_committed"}
+        return texts(kafka.read(topic, **committed)) == ["a", "b"]
+
     rows = source.spark.createDataFrame([("a",), ("b",)], "value string")
     kafka.write(rows, origin, exactly_once_prefix=f"{origin}-batch").save()
-    assert texts(kafka.read(origin, **committed)) == ["a", "b"]
+    # A coordinator acknowledges the end of a transaction before readers see it.
+    wait_until(lambda: sees(origin), 60, what="the rows of the batch write")
     stream = kafka.read_stream(origin, starting="earliest").select("value")
     writer = kafka.write_stream(
         stream, target, checkpoint=tmp_path / "c", exactly_once_prefix=f"{origin}-stream"
     )
-    writer.trigger(availableNow=True).start().awaitTermination(90)
-    assert texts(kafka.read(target, **committed)) == ["a", "b"]
+    finish(writer.trigger(availableNow=True).start)
+    wait_until(lambda: sees(target), 60, what="the rows of the stream")
     with KafkaConsumer(bootstrap_servers=both.broker.bootstrap_servers) as consumer:
         [end] = consumer.end_offsets([TopicPartition(target, 0)]).values()
     assert end > 2, "records, and the markers of transactions"

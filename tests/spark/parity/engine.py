@@ -35,7 +35,8 @@ class Engine:
 
     def values(self) -> list[str]:
         """Returns all values read so far, sorted."""
-        return sorted(value for batch in self.batches.values() for value in batch)
+        # A copy, because another thread may run a trigger meanwhile.
+        return sorted(value for batch in list(self.batches.values()) for value in batch)
 
     def start(self, *, available_now: bool = False) -> None:
         """Starts or restarts the query, and repeats a batch that failed."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.spark.conftest import Source, Stream, Topics, texts
+from tests.support.spark_queries import begun
 from tests.support.waiting import wait_until
 from thalweg.spark.options import parse_source
 
@@ -125,7 +126,7 @@ def test_parity_65_asynchronous_progress_tracking_from_kafka_to_kafka(
     both.send(origin, ["a", "b"])
     frame = source.stream(both, subscribe=origin, startingOffsets="earliest").select("value")
 
-    query = (
+    writer = (
         frame.writeStream.format("thalweg")
         .option("kafka.bootstrap.servers", both.broker.bootstrap_servers)
         .option("topic", target)
@@ -134,16 +135,15 @@ def test_parity_65_asynchronous_progress_tracking_from_kafka_to_kafka(
         .option("_asyncProgressTrackingOverrideSinkSupportCheck", "true")
         .option("asyncProgressTrackingCheckpointIntervalMs", "0")
         .trigger(processingTime="50 milliseconds")
-        .start()
     )
 
     def written() -> int:
         # Not a read in Spark: a poll must be cheap.
         return sum(both.broker.wire.end_offsets(target).values())
 
-    wait_until(lambda: written() == 2 or query.exception(), 60, what="the first rows")
+    query = begun(writer.start, lambda query: written() == 2)
     both.send(origin, ["c"])
-    wait_until(lambda: written() == 3 or query.exception(), 60, what="the third row")
+    wait_until(lambda: written() == 3 or query.exception(), 120, what="the third row")
     assert query.exception() is None
     query.stop()
     assert source.values(both, subscribe=target) == ["a", "b", "c"]

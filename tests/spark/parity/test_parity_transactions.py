@@ -30,6 +30,8 @@ class Writer:
         self.producer = KafkaProducer(
             bootstrap_servers=topics.broker.bootstrap_servers,
             transactional_id=topics.broker.unused_name("spark-parity"),
+            # Transactions are open while Spark reads, which takes long on a busy machine.
+            transaction_timeout_ms=600_000,
         )
         self.producer.init_transactions()
         self._committed = KafkaConsumer(
@@ -57,6 +59,7 @@ class Writer:
         place = TopicPartition(self._topic, 0)
         wait_until(
             lambda: self._committed.end_offsets([place])[place] == end,
+            60,
             what=f"the marker before offset {end}",
         )
 

@@ -85,8 +85,9 @@ def roles_of_a_function(case: dict[str, Any]) -> list[str]:
 def token(case: dict[str, Any]) -> dict[str, Any]:
     """Returns the token that thalweg requests from STS."""
     from thalweg.auth.aws import Credentials
+    from thalweg.auth.held import Held
     from thalweg.auth.oidc import OidcError, OidcTokens, Settings
-    from thalweg.auth.sts import Held, StsSettings
+    from thalweg.auth.sts import StsSettings
 
     keys = Credentials("AKIDOWN", "hunter2")
     tags = tuple(map(tuple, case.pop("tags")))

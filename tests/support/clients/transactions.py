@@ -18,6 +18,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 END = "end"
+# A coordinator may need long for its first request.
+LIMIT_S = 120
 
 
 class Writer(Protocol):
@@ -39,7 +41,7 @@ class Confluent:
         self._ck, self._bootstrap = ck, bootstrap
         options = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
         self._producer = ck.Producer({**options, "linger.ms": 0, "compression.type": "lz4"})
-        self._producer.init_transactions(30)
+        self._producer.init_transactions(LIMIT_S)
 
     def begin(self) -> None:
         self._producer.begin_transaction()
@@ -51,19 +53,19 @@ class Confluent:
         consumer = self._ck.Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
         where = self._ck.TopicPartition(topic, 0, offset)
         metadata = consumer.consumer_group_metadata()
-        self._producer.send_offsets_to_transaction([where], metadata, 30)
+        self._producer.send_offsets_to_transaction([where], metadata, LIMIT_S)
         consumer.close()
 
     def finish(self, *, commit: bool) -> None:
         # An abort discards unsent records. Without a flush there would be nothing to roll back.
-        self._producer.flush(30)
+        self._producer.flush(LIMIT_S)
         if commit:
-            self._producer.commit_transaction(30)
+            self._producer.commit_transaction(LIMIT_S)
         else:
-            self._producer.abort_transaction(30)
+            self._producer.abort_transaction(LIMIT_S)
 
     def close(self) -> None:
-        self._producer.flush(30)
+        self._producer.flush(LIMIT_S)
 
 
 class KafkaPython:
@@ -82,7 +84,7 @@ class KafkaPython:
         self._producer.begin_transaction()
 
     def send(self, topic: str, value: bytes) -> None:
-        self._producer.send(topic, value=value, partition=0).get(timeout=30)
+        self._producer.send(topic, value=value, partition=0).get(timeout=LIMIT_S)
 
     def offset(self, topic: str, group: str, offset: int) -> None:
         from kafka.structs import OffsetAndMetadata
@@ -183,7 +185,7 @@ def _read_confluent(bootstrap: str, topic: str) -> list[str]:
     consumer.assign([ck.TopicPartition(topic, 0, 0)])
     values: list[str] = []
     while END not in values:
-        message = consumer.poll(30)
+        message = consumer.poll(LIMIT_S)
         if message is None:
             raise TimeoutError(f"nothing more after {values}")
         if message.error():
@@ -200,7 +202,7 @@ def _read_kafka_python(bootstrap: str, topic: str) -> list[str]:
         bootstrap_servers=bootstrap,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=30_000,
+        consumer_timeout_ms=LIMIT_S * 1000,
     )
     consumer.assign([kafka.TopicPartition(topic, 0)])
     values: list[str] = []
@@ -227,7 +229,7 @@ async def _read_aiokafka(bootstrap: str, topic: str) -> list[str]:
     values: list[str] = []
     try:
         while END not in values:
-            record = await asyncio.wait_for(consumer.getone(), 30)
+            record = await asyncio.wait_for(consumer.getone(), LIMIT_S)
             values.append(record.value.decode())
     finally:
         await consumer.stop()

@@ -223,7 +223,7 @@ def options_of(
         "bootstrap_servers": kafka.bootstrap(protocol),
         "security_protocol": protocol,
         "sasl_mechanism": "GSSAPI",
-        "bootstrap_timeout_ms": 15_000,
+        "bootstrap_timeout_ms": 60_000,
     }
     if protocol == "SASL_SSL":
         found["ssl_cafile"] = str(kafka.certificates / "ca.pem")

@@ -33,7 +33,7 @@ from tests.support.waiting import wait_until
 from tests.support.wire import Wire, WireError
 
 VERSIONS = ("4.3", "3.9")
-START_LIMIT_S = 90
+START_LIMIT_S = 180
 STOP_LIMIT_S = 30
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 

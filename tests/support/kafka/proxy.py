@@ -57,14 +57,17 @@ class Proxies:
 
     def pass_on(self) -> None:
         """Breaks all connections. New connections get their responses."""
-        self.disconnect()
-        self._passes.set()
+        with self._lock:  # a connection between the two would lose a response and stay open
+            self._break()
+            self._passes.set()
 
     def disconnect(self) -> None:
         """Breaks all connections."""
         with self._lock:
-            open_now = list(self._open)
-        for each in open_now:
+            self._break()
+
+    def _break(self) -> None:
+        for each in self._open:
             # shutdown() wakes the thread that reads from the socket. close() does not.
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

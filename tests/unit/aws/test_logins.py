@@ -43,16 +43,17 @@ class Reply:
 def answer(identity: Identity, host: str = HOST) -> Any:
     reply = Reply()
     Logins(identity).request(reply, host)
-    return reply.answers.get(timeout=10)
+    return reply.answers.get(timeout=60)
 
 
 def test_a_login_has_the_fields_of_amazons_library():
+    began = time.time()
     sent = json.loads(answer(Identity(credentials=KEYS)))
     now = time.time()
     stamp = time.strptime(sent["x-amz-date"], "%Y%m%dT%H%M%SZ")
     day = sent["x-amz-date"][:8]
     assert sent["x-amz-credential"] == f"AKIDEXAMPLE/{day}/eu-west-1/kafka-cluster/aws4_request"
-    assert abs(now - calendar.timegm(stamp)) < 10
+    assert began - 1 <= calendar.timegm(stamp) <= now, "in whole seconds"
     assert len(bytes.fromhex(sent["x-amz-signature"])) == 32
     assert sent["user-agent"].startswith("thalweg/")
     fixed = {
@@ -74,7 +75,9 @@ def test_long_lived_credentials_have_no_session_token():
 
 
 def test_a_token_is_the_url_that_amazons_signer_makes():
+    began = time.time()
     token = MskTokenProvider(region="eu-west-1", credentials=KEYS).token()
+    now = time.time()
     url = base64.urlsafe_b64decode(token.value + "==").decode()
     parts = urlsplit(url)
     assert (parts.scheme, parts.netloc, parts.path) == (
@@ -85,7 +88,8 @@ def test_a_token_is_the_url_that_amazons_signer_makes():
     query = dict(parse_qsl(parts.query, strict_parsing=True))
     assert query["Action"] == "kafka-cluster:Connect"
     assert query["User-Agent"].startswith("thalweg/")
-    assert token.expires_at == pytest.approx(time.time() + 900, abs=5)
+    assert token.expires_at is not None
+    assert began + 899 <= token.expires_at <= now + 901
     assert token.principal == "AKIDEXAMPLE"
     assert "=" not in token.value
 
@@ -190,17 +194,17 @@ def test_a_source_that_hangs_does_not_delay_the_next_login():
     def given() -> Credentials:
         if next(calls) == 0:
             started.set()
-            end.wait(20)
+            end.wait(120)
         return KEYS
 
     logins, first, second = Logins(Identity(credentials=given)), Reply(), Reply()
     logins.request(first, HOST)
-    assert started.wait(10)
+    assert started.wait(60)
     logins.request(second, HOST)
-    assert second.answers.get(timeout=10)
+    assert second.answers.get(timeout=60)
     assert first.answers.empty()
     end.set()
-    assert first.answers.get(timeout=10)
+    assert first.answers.get(timeout=60)
 
 
 def test_a_child_does_not_wait_for_a_lock_that_its_parent_held(monkeypatch):

@@ -145,6 +145,7 @@ def test_bad_auto_offset_reset(given):
         ("PT1H30M", 5_400_000),
         ("P2DT3H4M5.678S", 183_845_678),
         ("PT0.5S", 500),
+        ("PT1.0019S", 1001),
         ("pt1s", 1000),
         ("P", None),
         ("PT", None),

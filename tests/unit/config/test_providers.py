@@ -332,7 +332,7 @@ def test_a_variable_that_no_file_can_have_is_named_without_the_secret_beside_it(
 def test_a_long_value_takes_linear_time(env: dict[str, Any], text: str) -> None:
     began = time.process_time()
     assert resolve("p", {"client_id": text, **env})["client_id"] == text
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 30, "quadratic work takes hours"
 
 
 def test_a_wrong_type_is_a_problem_of_that_option() -> None:

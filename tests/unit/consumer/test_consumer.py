@@ -281,7 +281,7 @@ def metadata(**topics: int) -> dict[str, Any]:
     }
 
 
-def test_without_group_all_partitions_of_the_topics_are_read(make):
+def test_without_group_all_partitions_of_the_topics_are_read(make, clock):
     consumer = make("t")
     assert consumer.subscription() == {"t"}
     consumer.client.responses["Metadata"] = metadata(t=2, other=1)
@@ -296,7 +296,7 @@ def test_without_group_all_partitions_of_the_topics_are_read(make):
     )
 
 
-def test_a_topic_that_does_not_exist_is_looked_for_again_soon(make):
+def test_a_topic_that_does_not_exist_is_looked_for_again_soon(make, clock):
     consumer = make("t")
     consumer.client.responses["Metadata"] = metadata()
     assert consumer.hooks.before_poll(0) <= 1001
@@ -305,7 +305,7 @@ def test_a_topic_that_does_not_exist_is_looked_for_again_soon(make):
     assert len(consumer.client.requests) == 1
 
 
-def test_a_subscribed_topic_that_is_refused_is_told_of_and_looked_for_again(make):
+def test_a_subscribed_topic_that_is_refused_is_told_of_and_looked_for_again(make, clock):
     consumer = make("t")
     refused = {"Name": "t", "ErrorCode": 29, "IsInternal": False, "Partitions": []}
     consumer.client.responses["Metadata"] = {"Topics": [refused]}

@@ -71,7 +71,7 @@ def sought(
     else:
         calls: Any = Calls(core)
         asyncio.run(awaited(steps, calls))
-    assert all(59_000 < limit <= 60_000 for limit in core.limits)
+    assert all(30_000 < limit <= 60_000 for limit in core.limits)
     return core.calls
 
 

@@ -20,7 +20,7 @@ def test_on_a_terminal_the_bar_grows_on_one_line():
     file = io.StringIO()
     with view(file, terminal=True).progress("producing", 100) as advance:
         advance(50)
-        wait_until(lambda: " 50/100" in file.getvalue(), 10, what="half a bar")
+        wait_until(lambda: " 50/100" in file.getvalue(), what="half a bar")
         advance(50)
     drawn = file.getvalue()
     assert drawn.index("  0/100") < drawn.index(" 50/100") < drawn.index("100/100")

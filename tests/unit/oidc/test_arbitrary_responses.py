@@ -55,7 +55,10 @@ def received(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> Response | Failure
         return exchange(request, Limits(), None)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(sent=BODIES)
 @example(sent=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n")
 @example(sent=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n")

@@ -33,7 +33,7 @@ def test_azure_is_asked_with_its_header_and_no_credentials(idp):
 @pytest.mark.parametrize("code", [404, 410, 429, 500])
 def test_azure_is_asked_again_while_its_service_starts(idp, code):
     idp.respond(status(code), status(code))
-    found = tokens(idp.token_url, azure=True, retry_max_s=5.0).token()
+    found = tokens(idp.token_url, azure=True, retry_max_s=60.0).token()
     assert found.principal == "alice"
     assert len(idp.requests) == 3
 

@@ -12,7 +12,7 @@ use thalweg_protocol::messages::produce::{PartitionProduceData, ProduceRequest, 
 use thalweg_protocol::{Message, Reader, Request, frame};
 use thalweg_records::{BatchBuilder, Headers};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn start(nodes: i32) -> EmbeddedBroker {
     let config = BrokerConfig {

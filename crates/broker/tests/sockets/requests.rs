@@ -1,7 +1,7 @@
 //! Requests, frames and long polls, and clients that go away or never read.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use thalweg_broker::{BrokerConfig, EmbeddedBroker};
 use thalweg_protocol::messages::fetch::FetchRequest;
 use thalweg_protocol::messages::metadata::MetadataRequest;
 use thalweg_protocol::messages::produce::ProduceRequest;
-use thalweg_protocol::{ApiKey, frame};
+use thalweg_protocol::{ApiKey, Request, frame};
 
 use crate::client::{Client, PATIENCE, batch, end_offset, fetch, produce, start, topic};
 
@@ -158,6 +158,20 @@ fn what_a_client_sent_before_it_went_away_is_served_though_its_long_poll_waits()
     }
 }
 
+/// Asks on new connections until the broker responds. If this machine pauses, a connection may be
+/// idle for too long before the request.
+fn ask_until_answered<R: Request>(broker: &EmbeddedBroker, request: &R) {
+    let frame = frame::encode_request(request, 12, 1, None).unwrap();
+    let is_answered = || {
+        let mut client = Client::new(broker, 1);
+        client.0.write_all(&frame).is_ok() && client.read_frame().is_ok()
+    };
+    let start = Instant::now();
+    while !is_answered() {
+        assert!(start.elapsed() < PATIENCE);
+    }
+}
+
 #[test]
 fn a_client_that_never_reads_its_responses_is_cut_off_and_frees_them() {
     let options = [("connections.max.idle.ms", "300")];
@@ -168,19 +182,24 @@ fn a_client_that_never_reads_its_responses_is_cut_off_and_frees_them() {
     };
     let broker = EmbeddedBroker::start(config).unwrap();
     topic(&broker, "t");
+    topic(&broker, "empty");
     let record = vec![7; 1_000_000];
-    Client::new(&broker, 1).ask(&produce("t", -1, &record), 12);
-    let mut client = Client::new(&broker, 1);
-    let asked = 50;
-    for correlation_id in 0..asked {
-        client.send(&fetch("t", 0, 0), 12, correlation_id);
-    }
+    ask_until_answered(&broker, &produce("t", -1, &record));
+    assert!(broker.memory_bytes() >= record.len() as u64);
     // Much more than the sockets' buffers take. The broker waits until the client reads, or counts
     // as idle.
-    thread::sleep(Duration::from_millis(1500));
-    let mut answered = 0;
-    while client.read_frame().is_ok() {
-        answered += 1;
+    let asked = 50;
+    let frame = frame::encode_request(&fetch("t", 0, 0), 12, 1, None).unwrap();
+    let frames = frame.repeat(asked);
+    let start = Instant::now();
+    let mut read = Vec::new();
+    while read.is_empty() {
+        assert!(start.elapsed() < PATIENCE);
+        let mut client = Client::new(&broker, 1);
+        let _ = client.0.write_all(&frames);
+        // Unlike a sleep, this ends later if the machine pauses the broker.
+        ask_until_answered(&broker, &fetch("empty", 0, 1500));
+        let _ = client.0.read_to_end(&mut read);
     }
-    assert!(answered < asked, "{answered}");
+    assert!(read.len() < asked * record.len(), "{}", read.len());
 }

@@ -70,7 +70,9 @@ async fn everyone_who_waits_for_a_producer_hears_of_its_panic() {
             timestamp_ms: 1,
             ..Record::default()
         };
-        match accumulator.append(&topic, &record, std::time::Instant::now) {
+        // The client's own clock, which stands still while this machine pauses.
+        let now = || tokio::time::Instant::now().into_std();
+        match accumulator.append(&topic, &record, now) {
             Ok(appended) => sent.push(appended),
             Err(AppendRefusal::BufferExhausted(wait)) => break wait,
             Err(refusal) => panic!("{refusal:?}"),

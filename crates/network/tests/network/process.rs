@@ -1,6 +1,7 @@
 //! Threads, signals and forks: how the runtime affects the process that it runs in.
 
 use std::fs;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::Idle;
@@ -8,7 +9,9 @@ use thalweg_network::admin::AdminClient;
 use thalweg_network::log::{self, Level, Logger};
 use thalweg_network::producer::{MaxBlock, ProducerClient};
 use thalweg_network::sasl::{SaslConfig, Secret};
-use thalweg_network::{Client, ClientConfig, ClientError, Parts, RequestTarget, Runtime};
+use thalweg_network::{
+    Client, ClientConfig, ClientError, Operation as _, Parts, RequestTarget, Runtime,
+};
 use thalweg_producer::{ProducerConfig, ProducerError};
 use thalweg_protocol::Str;
 
@@ -85,10 +88,12 @@ fn waiting_for_a_topic_ends_when_the_client_is_closed() {
     let client = ProducerClient::start(&config(1), ProducerConfig::default(), None);
     let client = client.expect("a good config");
     let max_block = MaxBlock::begin(Duration::from_secs(60));
-    let wait = client.wait_for_partition(&Str::from("t"), None, max_block);
+    let mut wait = client.wait_for_partition(&Str::from("t"), None, max_block);
+    // It waits already, however late its thread starts.
+    assert_eq!(wait.poll(Waker::noop()), None);
     let waiter = std::thread::spawn(move || blocking(wait));
     std::thread::sleep(Duration::from_millis(50));
-    blocking(client.view().close(Some(Duration::from_secs(5)))).expect("it closes");
+    blocking(client.view().close(Some(PATIENCE))).expect("it closes");
     assert_eq!(
         waiter.join().expect("it only waits"),
         Err(ClientError::Producer(ProducerError::Closed))
@@ -102,15 +107,22 @@ fn bootstrapping_in_vain_names_every_address_and_its_cause() {
         .bootstrap_servers
         .push(thalweg_cluster::Address::new("no-such-host.invalid", 9));
     let admin = AdminClient::start(&config).expect("a good config");
-    let start = Instant::now();
-    let timeout = Duration::from_millis(700);
-    let error = blocking(admin.view().bootstrap(timeout)).expect_err("nobody is there");
-    let ClientError::NoBrokersAvailable(causes) = &error else {
-        panic!("{error}")
-    };
-    assert!(causes[0].1.contains("refused"), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(5));
-    assert_eq!(causes.len(), 2);
+    let limit = Instant::now() + 2 * PATIENCE;
+    loop {
+        let start = Instant::now();
+        let timeout = Duration::from_millis(700);
+        let error = blocking(admin.view().bootstrap(timeout)).expect_err("nobody is there");
+        assert!(start.elapsed() < PATIENCE);
+        let ClientError::NoBrokersAvailable(causes) = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(causes.len(), 2);
+        if causes[0].1.contains("refused") {
+            break;
+        }
+        // On a busy machine, the first attempt may take longer than the timeout.
+        assert!(Instant::now() < limit, "{error}");
+    }
 }
 
 /// The threads of this process that are ours, by the kernel's names.
@@ -219,9 +231,9 @@ fn a_runtime_stops_and_fails_its_clients() {
         let Some(runtime) = Runtime::existing() else {
             return false;
         };
-        runtime.shutdown(Duration::from_secs(5))
+        runtime.shutdown(PATIENCE)
             && admin.view().check() == Err(ClientError::Closed)
-            && runtime.shutdown(Duration::from_secs(5))
+            && runtime.shutdown(PATIENCE)
     });
     assert!(stops);
 }
@@ -235,6 +247,8 @@ fn logged(lines: &[log::Event], text: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn why_no_broker_responds_is_told_once_for_all_addresses_and_a_refused_login_by_itself() {
     log::set_level(Logger::Network, Level::Warning as u8);
+    // The other tests write to the same log, which has a limit, and only this one empties it.
+    log::drain(None);
     let broker = Broker::new(|_| Reaction::Usual);
     let mut config = broker.config();
     let named = |n: usize| thalweg_cluster::Address::new(format!("unheard-of-{n}"), 9092);
@@ -251,9 +265,12 @@ async fn why_no_broker_responds_is_told_once_for_all_addresses_and_a_refused_log
     });
     let refused = Client::start_here(strict.parts(&config), Idle);
 
-    tokio::time::sleep(Duration::from_secs(25)).await;
+    let mut lines = Vec::new();
+    for _ in 0..25 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        lines.append(&mut log::drain(None));
+    }
     drop((waiting, refused));
-    let lines = log::drain(None);
     let [line] = &logged(&lines, "unheard-of")[..] else {
         panic!("{lines:?}")
     };

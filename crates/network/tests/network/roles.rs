@@ -66,7 +66,7 @@ impl Role for Echo {
                 api_key: ApiKey::HEARTBEAT,
                 version: 0,
                 body: self.ready.remove(0),
-                timeout: Duration::from_secs(5),
+                timeout: Duration::from_secs(120),
                 expects_response: self.expects_response,
             };
             cluster.send(1, Purpose::Produce, outgoing, now);

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use ring::{digest, hmac, pbkdf2};
 use thalweg_cluster::{ConnectionError, Idle};
 use thalweg_network::sasl::{SaslConfig, ScramConfig, ScramHash, Secret};
-use thalweg_network::{Client, ClientConfig, ClientError, RequestTarget, SecurityProtocol};
+use thalweg_network::{
+    Client, ClientConfig, ClientError, Request, RequestTarget, SecurityProtocol,
+};
 use thalweg_protocol::messages::sasl_authenticate::{
     SaslAuthenticateRequest, SaslAuthenticateResponse,
 };
@@ -22,6 +24,8 @@ use crate::broker::{Broker, Got, Reaction, ranges};
 use crate::handshake::outcome;
 use crate::requests::heartbeat;
 
+/// The limit of a login in real time.
+const PATIENCE: Duration = Duration::from_secs(60);
 const PASSWORD: &str = "s3cret";
 const SALT: &[u8] = b"the salt of alice";
 const REFUSAL: &str = "Authentication failed during authentication due to invalid credentials";
@@ -299,13 +303,25 @@ async fn a_listener_without_sasl_is_named() {
     assert!(text.contains("security_protocol"), "{text}");
 }
 
-/// The time that one derivation of keys with the most iterations takes here, and a broker that
-/// asks for that number.
+/// The time that this thread has worked. Waiting for a CPU core does not count.
+fn worked() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call only writes the time, which is ours.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(failed, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The work of one derivation of keys with the most iterations, and a broker that asks for that
+/// number.
 fn slow_broker() -> (Duration, Broker) {
     let hash = ScramHash::Sha512;
-    let began = std::time::Instant::now();
+    let began = worked();
     let server = Server::new(hash, 131_072);
-    let derivation = began.elapsed();
+    let derivation = worked().saturating_sub(began);
     (derivation, serving(hash, server, String::into_bytes))
 }
 
@@ -331,37 +347,51 @@ async fn a_hundred_reconnects_derive_keys_once() {
     }
     let logins = broker.got(ApiKey::SASL_HANDSHAKE).len();
     assert!(logins > 100, "{logins}");
-    assert!(times[0] > derivation / 2, "{times:?} {derivation:?}");
-    let slow = times.iter().filter(|time| **time > derivation / 2).count();
-    assert!(
-        slow < 10,
-        "the first, and a pause of this machine: {times:?}"
-    );
+    // A busy machine makes any of them slow. If every second one derived keys, half would be slow.
+    let slow = derivation.min(times[0]) / 2;
+    let quick = times.iter().filter(|time| **time < slow).count();
+    assert!(quick > 60, "{quick}: {derivation:?} {times:?}");
 }
 
 /// Scenario 111. The other clients of the process share the thread.
 #[tokio::test]
 async fn the_io_thread_serves_others_while_keys_are_derived() {
     let mut longest = Vec::new();
-    // A busy machine may stop this thread for a while, but not each time.
-    for _ in 0..5 {
+    // A busy machine may stop this thread for a while, and the clock of a virtual machine may count
+    // a pause as work, but not each time.
+    for _ in 0..20 {
         let (derivation, broker) = slow_broker();
-        let config = config(&broker, ScramHash::Sha512, PASSWORD);
-        let mut login = std::pin::pin!(outcome(&broker, &config));
-        let (mut last, mut gap) = (std::time::Instant::now(), Duration::ZERO);
+        let mut config = config(&broker, ScramHash::Sha512, PASSWORD);
+        config.socket_connection_setup_timeout = PATIENCE;
+        config.socket_connection_setup_timeout_max = PATIENCE;
+        let client = Client::start_here(broker.parts(&config), Idle);
+        let request = Request {
+            timeout: Some(PATIENCE),
+            ..heartbeat(RequestTarget::LeastLoaded)
+        };
+        let mut login = std::pin::pin!(client.view().request(request));
+        let (mut last, mut gap) = (worked(), Duration::ZERO);
+        // A step that waits for another thread does no work, but serves nobody.
+        let (mut seen, mut wait) = (std::time::Instant::now(), Duration::ZERO);
         loop {
             tokio::select! {
                 biased;
-                result = &mut login => break result.expect("a right password"),
+                result = &mut login => {
+                    result.expect("a right password");
+                    break;
+                }
                 () = tokio::task::yield_now() => {}
             }
-            gap = gap.max(last.elapsed());
-            last = std::time::Instant::now();
+            let now = worked();
+            gap = gap.max(now.saturating_sub(last));
+            last = now;
+            wait = wait.max(seen.elapsed());
+            seen = std::time::Instant::now();
         }
-        longest.push((gap, derivation));
-        if gap < derivation / 8 {
+        longest.push((gap, wait, derivation));
+        if gap < derivation / 8 && wait < derivation * 3 / 4 {
             return;
         }
     }
-    panic!("steps of the thread, and how long a derivation takes: {longest:?}");
+    panic!("work and time of a step of the thread, and the work of a derivation: {longest:?}");
 }

@@ -1,5 +1,6 @@
 //! How application threads wait: wakes, deadlines, signals.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -29,7 +30,7 @@ fn another_thread_wakes_a_parked_one() {
     let parker = Parker::current();
     let waker = parker.waker().clone();
     let other = thread::spawn(move || waker.wake());
-    assert_eq!(parker.wait(soon(10_000)), Wait::Notified);
+    assert_eq!(parker.wait(soon(60_000)), Wait::Notified);
     other.join().expect("the other thread only wakes");
 }
 
@@ -61,7 +62,7 @@ fn a_deadline_ends_a_wait() {
     assert_eq!(outcome, Err(Blocked::TimedOut));
     let waited = start.elapsed();
     assert!(
-        waited >= Duration::from_millis(60) && waited < Duration::from_secs(5),
+        waited >= Duration::from_millis(60) && waited < Duration::from_secs(30),
         "{waited:?}"
     );
 }
@@ -94,10 +95,10 @@ fn a_signal_ends_a_wait_if_the_caller_says_so() {
                 true
             }
         };
-        let outcome: Result<(), _> = block_until(soon(20_000), &mut interrupted, |_| None);
+        let outcome: Result<(), _> = block_until(soon(60_000), &mut interrupted, |_| None);
         assert_eq!(outcome, Err(Blocked::Interrupted));
         assert!(asked.load(Ordering::SeqCst));
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(30));
         sender.join().expect("the sender only signals");
     }
 }
@@ -119,7 +120,7 @@ fn what_a_signal_raised_is_not_asked_for_twice() {
     let mut raised = true;
     // Like Python's own check, which reports a signal once.
     let mut interrupted = || std::mem::take(&mut raised);
-    let outcome: Result<(), _> = block_until(soon(5_000), &mut interrupted, |_| None);
+    let outcome: Result<(), _> = block_until(soon(60_000), &mut interrupted, |_| None);
     assert_eq!(outcome, Err(Blocked::Interrupted));
 }
 
@@ -144,7 +145,12 @@ fn many_short_sleeps_of_a_wait_ask_as_rarely_as_a_long_one() {
     let mut wait = ThreadWait::begin();
     let (mut sleeps, mut asked) = (0, 0);
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
+    // After a pause of this machine, the first question may come later.
+    let goes_on = |asked| {
+        let elapsed = start.elapsed();
+        elapsed < Duration::from_millis(300) || (asked == 0 && elapsed < Duration::from_secs(30))
+    };
+    while goes_on(asked) {
         sleeps += 1;
         let interrupted = wait.sleep(soon(2), &mut || {
             asked += 1;
@@ -174,12 +180,12 @@ fn a_signal_handler_that_waits_takes_no_wake_up_from_the_wait_that_it_interrupts
             }
             false
         };
-        block_until(soon(20_000), &mut interrupted, |_| {
+        block_until(soon(60_000), &mut interrupted, |_| {
             news.load(Ordering::SeqCst).then_some(())
         })
     };
     assert_eq!(outcome, Ok(()));
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(30));
 }
 
 /// The signals that this thread blocks now, as bits.
@@ -200,14 +206,16 @@ fn blocked() -> u64 {
 #[test]
 fn handlers_run_with_the_threads_own_signal_mask() {
     let own = blocked();
-    let mut masks = Vec::new();
+    let masks = RefCell::new(Vec::new());
     let mut interrupted = || {
-        masks.push(blocked());
+        masks.borrow_mut().push(blocked());
         false
     };
-    let outcome: Result<(), _> = block_until(soon(400), &mut interrupted, |_| None);
-    assert_eq!(outcome, Err(Blocked::TimedOut));
-    assert!(!masks.is_empty(), "a waiting thread is asked now and then");
+    let outcome = block_until(soon(60_000), &mut interrupted, |_| {
+        (masks.borrow().len() == 2).then_some(())
+    });
+    assert_eq!(outcome, Ok(()), "a waiting thread is asked now and then");
+    let masks = masks.into_inner();
     assert!(
         masks.iter().all(|mask| *mask == own),
         "{masks:x?}, not {own:x}"

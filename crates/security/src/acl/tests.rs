@@ -289,7 +289,7 @@ fn rules_for_other_users_and_prefixes_of_other_names_cost_no_time() {
         assert!(!topic(&acls, Operation::Read, "uuuu"));
     }
     let took = began.elapsed();
-    assert!(took.as_secs() < 10, "{took:?}");
+    assert!(took.as_secs() < 30, "{took:?}");
 }
 
 #[test]

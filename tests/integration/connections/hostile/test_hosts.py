@@ -29,7 +29,7 @@ def advertised(start: Start) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", [KafkaProducer, KafkaConsumer, KafkaAdminClient])
 def test_scenario_108_every_client_names_the_host(client: Any, start_embedded: Start) -> None:
-    with within(5), pytest.raises(KafkaError, match=NOT_ALLOWED):
+    with within(20), pytest.raises(KafkaError, match=NOT_ALLOWED):
         client(**advertised(start_embedded), advertised_hosts_allowed="*.example.com")
 
 
@@ -40,17 +40,17 @@ def test_scenario_108_asyncio_clients_name_the_host(start_embedded: Start) -> No
         ):
             pass
 
-    with within(5), pytest.raises(KafkaError, match=NOT_ALLOWED):
+    with within(20), pytest.raises(KafkaError, match=NOT_ALLOWED):
         run(program())
 
 
 @pytest.mark.parametrize("patterns", ["127.*", ["*.example.com", "127.0.0.1"], None])
 def test_hosts_that_a_pattern_allows_work(start_embedded: Start, patterns: Any) -> None:
     with KafkaProducer(**advertised(start_embedded), advertised_hosts_allowed=patterns) as producer:
-        assert producer.send("work", b"value").get(10).offset == 0
+        assert producer.send("work", b"value").get(30).offset == 0
 
 
 def test_the_hosts_of_bootstrap_servers_are_allowed(start_embedded: Start) -> None:
     address = advertised(start_embedded)["bootstrap_servers"].replace("localhost", "127.0.0.1")
     with KafkaProducer(bootstrap_servers=address, advertised_hosts_allowed=[]) as producer:
-        assert producer.send("work", b"value").get(10).offset == 0
+        assert producer.send("work", b"value").get(30).offset == 0

@@ -149,7 +149,7 @@ def test_a_message_of_another_connection_is_refused(kafka: RealKafka, realm: Rea
 def _refused(kafka: RealKafka, realm: Realm, change: Change) -> tuple[str, list[bytes]]:
     with (
         between(kafka, change) as (address, requests),
-        within(10),
+        within(30),
         pytest.raises(SaslAuthenticationFailedError) as caught,
     ):
         KafkaAdminClient(**options_of(kafka, **keytab(realm), bootstrap_servers=address))

@@ -42,8 +42,9 @@ def test_records_go_with_a_keytab_and_with_a_ticket_cache(
     else:
         use_cache(monkeypatch, realm.folder / "alice.cache")
     values = [b"%d" % number for number in range(100)]
+    # A connection with a short session may break, and admin clients do not repeat changes.
+    kafka.create_topic(topic)
     with KafkaAdminClient(**options) as admin:
-        admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}})
         admin.wait_for_topics([topic])
     with KafkaProducer(**options) as producer:
         assert producer.send_many(topic, values).get(30).count == 100
@@ -166,7 +167,7 @@ def test_the_broker_sees_the_principal_that_the_client_chooses(
 
 def refused(options: dict[str, Any]) -> str:
     """Returns the error of a client that gets no ticket. It comes in seconds."""
-    with within(10), pytest.raises(NoCredentialsError) as caught:
+    with within(30), pytest.raises(NoCredentialsError) as caught:
         KafkaProducer(**options)
     assert caught.value.by_client
     assert caught.value.retriable
@@ -231,7 +232,7 @@ def test_a_broker_without_the_key_refuses_with_its_own_words(
     """Scenario 85: the KDC knows the service, but the broker is another one."""
     realm.keytab("other/localhost")
     options = options_of(kafka, **keytab(realm), sasl_kerberos_service_name="other")
-    with within(10), pytest.raises(SaslAuthenticationFailedError) as caught:
+    with within(30), pytest.raises(SaslAuthenticationFailedError) as caught:
         KafkaProducer(**options)
     assert not caught.value.by_client
     text = str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from tests.integration.connections.kerberos.conftest import SESSION_S
 from tests.integration.support.clients import within
+from tests.integration.support.scripts import start
 from tests.support.identity.kerberos import Realm, keytab, options_of, use_cache
 from tests.support.kafka.cluster import RealKafka
 from tests.support.ports import free_port
@@ -43,11 +45,18 @@ def test_sessions_and_tickets_end_without_an_error(
     kafka.create_topic("kerberos-sessions")
     sent = 0
     with KafkaProducer(**options_of(kafka, "SASL_SSL", **keytab(realm)), linger_ms=0) as producer:
-        start = time.monotonic()
-        while time.monotonic() < start + 3 * TICKET_S:
-            assert producer.send("kerberos-sessions", b"%d" % sent).get(20).offset == sent
+
+        def send() -> float:
+            nonlocal sent
+            assert producer.send("kerberos-sessions", b"%d" % sent).get(60).offset == sent
             sent += 1
-        assert renewed(producer) >= TICKET_S / SESSION_S
+            return renewed(producer)
+
+        began = time.monotonic()
+        while time.monotonic() < began + 3 * TICKET_S:
+            send()
+        # After a pause of the machine, a connection is lost and another one logs in.
+        wait_until(lambda: send() >= TICKET_S / SESSION_S, 60, every=0)
 
 
 def test_tickets_of_a_cache_are_replaced_by_another_program(
@@ -56,20 +65,49 @@ def test_tickets_of_a_cache_are_replaced_by_another_program(
     """Scenario 86: the client reads the cache again for each authentication."""
     cache = tmp_path / "cache"
     use_cache(monkeypatch, cache)
-    realm.ticket("alice", cache, lifetime_s=TICKET_S)
     kafka.create_topic("kerberos-cache")
-    sent, renewals = 0, 0
-    with KafkaProducer(**options_of(kafka, "SASL_SSL"), linger_ms=0) as producer:
-        start = time.monotonic()
-        while time.monotonic() < start + 2 * TICKET_S:
-            if time.monotonic() > start + (renewals + 1) * TICKET_S / 4:
-                # As kinit does: the file is always complete.
-                realm.ticket("alice", tmp_path / "new", lifetime_s=TICKET_S)
-                (tmp_path / "new").rename(cache)
-                renewals += 1
-            assert producer.send("kerberos-cache", b"%d" % sent).get(20).offset == sent
-            sent += 1
-        assert renewed(producer) >= TICKET_S / SESSION_S
+    sent, end = 0, threading.Event()
+    failures: list[BaseException] = []
+
+    def replace() -> None:
+        # As kinit does: the file is always complete.
+        realm.ticket("alice", tmp_path / "new", lifetime_s=TICKET_S)
+        (tmp_path / "new").rename(cache)
+
+    def replace_all_the_time() -> None:
+        try:
+            while not end.wait(TICKET_S / 4):
+                replace()
+        except BaseException as error:
+            failures.append(error)
+
+    def connected() -> list[KafkaProducer[Any, Any]]:
+        # After a pause of the machine, the ticket may have expired.
+        with contextlib.suppress(NoCredentialsError):
+            return [KafkaProducer(**options_of(kafka, "SASL_SSL"), linger_ms=0)]
+        return []
+
+    replace()
+    replacing = threading.Thread(target=replace_all_the_time)
+    replacing.start()
+    try:
+        [opened] = wait_until(connected)
+        with opened as producer:
+
+            def send() -> float:
+                nonlocal sent
+                assert producer.send("kerberos-cache", b"%d" % sent).get(60).offset == sent
+                sent += 1
+                return renewed(producer)
+
+            began = time.monotonic()
+            while time.monotonic() < began + 2 * TICKET_S:
+                send()
+            wait_until(lambda: send() >= TICKET_S / SESSION_S, 60, every=0)
+    finally:
+        end.set()
+        replacing.join()
+    assert not failures
 
 
 def test_records_wait_until_the_kdc_is_back(
@@ -88,9 +126,20 @@ def test_records_wait_until_the_kdc_is_back(
             futures.append(producer.send("kerberos-outage", b"%d" % len(futures)))
             return renewed(producer)
 
-        producer.send("kerberos-outage", b"before").get(20)
-        realm.write_conf(conf, lifetime_s=TICKET_S, port=free_port())
-        wait_until(lambda: sessions() > 0, every=0.05, what="a session with the old ticket")
+        def continues_with_the_old_ticket() -> bool:
+            # A pause of the machine may be longer than the life of the ticket.
+            realm.write_conf(conf, lifetime_s=TICKET_S)
+            before = sessions()
+            futures[-1].get(60)
+            realm.write_conf(conf, lifetime_s=TICKET_S, port=free_port())
+            end = time.monotonic() + TICKET_S
+            while time.monotonic() < end:
+                if sessions() > before:
+                    return True
+                time.sleep(0.05)
+            return False
+
+        wait_until(continues_with_the_old_ticket, 60, what="a session with the old ticket")
 
         def stuck() -> bool:
             sessions()
@@ -98,8 +147,8 @@ def test_records_wait_until_the_kdc_is_back(
 
         wait_until(stuck, 40, every=0.05, what="the end of the last session")
         realm.write_conf(conf, lifetime_s=TICKET_S)
-        offsets = [each.get(30).offset for each in futures]
-        assert offsets == list(range(1, len(futures) + 1))
+        offsets = [each.get(60).offset for each in futures]
+        assert offsets == list(range(len(futures)))
 
 
 def test_a_kdc_that_is_gone_is_reported_in_seconds(
@@ -108,7 +157,7 @@ def test_a_kdc_that_is_gone_is_reported_in_seconds(
     """Scenario 86."""
     realm.write_conf(tmp_path / "krb5.conf", port=free_port())
     monkeypatch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
-    with within(10), pytest.raises(NoCredentialsError) as caught:
+    with within(30), pytest.raises(NoCredentialsError) as caught:
         KafkaProducer(**options_of(kafka, **keytab(realm)))
     assert "Cannot contact any KDC for realm" in str(caught.value)
     assert "Check that krb5.conf has the realm and its KDCs" in str(caught.value)
@@ -118,57 +167,56 @@ def test_a_silent_kdc_delays_only_the_clients_that_need_it(kafka: RealKafka, rea
     """Scenario 87: neither the I/O thread nor the interpreter waits for it."""
     kafka.create_topic("kerberos-silent")
     options = options_of(kafka, **keytab(realm), bootstrap_timeout_ms=4000)
-    raised: list[KafkaError] = []
 
-    def connect() -> None:
-        with pytest.raises(NoBrokersAvailable) as caught:
-            KafkaAdminClient(**options)
-        raised.append(caught.value)
+    def is_not_delayed(other: KafkaProducer[Any, Any]) -> bool:
+        raised: list[KafkaError] = []
 
-    waiting = [threading.Thread(target=connect) for _ in range(3)]
-    slowest = 0.0
-    with (
-        KafkaProducer(bootstrap_servers=kafka.bootstrap("PLAINTEXT"), linger_ms=0) as other,
-        realm.silent(),
-    ):
-        for each in waiting:
-            each.start()
-        sends = 0
-        while any(each.is_alive() for each in waiting):
-            start = time.monotonic()
-            other.send("kerberos-silent", b"value").get(10)
-            slowest = max(slowest, time.monotonic() - start)
-            sends += 1
-    assert len(raised) == len(waiting)
-    for error in raised:
-        assert "the Kerberos library has not returned a ticket yet" in str(error)
-    assert sends > 10
-    assert slowest < 2.5  # the clients waited for 4 s
-    with KafkaAdminClient(**options | {"bootstrap_timeout_ms": 30_000}) as admin:
+        def connect() -> None:
+            with pytest.raises(NoBrokersAvailable) as caught:
+                KafkaAdminClient(**options)
+            raised.append(caught.value)
+
+        waiting = [threading.Thread(target=connect) for _ in range(3)]
+        slowest, sends = 0.0, 0
+        with realm.silent():
+            for each in waiting:
+                each.start()
+            while any(each.is_alive() for each in waiting):
+                began = time.monotonic()
+                other.send("kerberos-silent", b"value").get(60)
+                slowest = max(slowest, time.monotonic() - began)
+                sends += 1
+        assert len(raised) == len(waiting)
+        words = "the Kerberos library has not returned a ticket yet"
+        waited = all(words in str(error) for error in raised)
+        return waited and sends > 10 and slowest < 2.5  # the clients waited for 4 s
+
+    with KafkaProducer(bootstrap_servers=kafka.bootstrap("PLAINTEXT"), linger_ms=0) as other:
+        # More than one try only if the machine pauses.
+        wait_until(lambda: is_not_delayed(other), 60, what="a client that continues")
+    with KafkaAdminClient(**options | {"bootstrap_timeout_ms": 60_000}) as admin:
         assert admin.bootstrap_connected()
 
 
 def test_the_interpreter_exits_while_a_kdc_is_silent(kafka: RealKafka, realm: Realm) -> None:
     """Scenario 87."""
+    options = options_of(kafka, **keytab(realm))
+    del options["bootstrap_timeout_ms"]
+    # A slow machine needs more time until the client asks for a ticket.
     program = f"""
-        from thalweg import KafkaProducer
-        from thalweg.errors import NoBrokersAvailable
-
-        try:
-            KafkaProducer(**{options_of(kafka, **keytab(realm), bootstrap_timeout_ms=500)!r})
-        except NoBrokersAvailable as error:
-            print(error)
+        for timeout_ms in (500, 1000, 2000, 4000, 4000):
+            try:
+                KafkaProducer(**{options!r}, bootstrap_timeout_ms=timeout_ms)
+            except errors.NoBrokersAvailable as error:
+                if "the Kerberos library has not returned a ticket yet" in str(error):
+                    print("it waits")
+                    break
     """
-    with realm.silent(), within(20):
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program)],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    assert "the Kerberos library has not returned a ticket yet" in done.stdout
+    with realm.silent(), start(program) as script:
+        script.wait_for("it waits")
+        with within(20):
+            ended = script.end()
+    assert ended.code == 0, ended.err
 
 
 def test_a_wrong_clock_is_reported_as_such(
@@ -178,7 +226,7 @@ def test_a_wrong_clock_is_reported_as_such(
     with Realm(tmp_path / "realm", skew_s=-1) as other:
         other.keytab("kafka/localhost")
         monkeypatch.setenv("KRB5_CONFIG", str(other.conf))
-        with within(10), pytest.raises(NoCredentialsError) as caught:
+        with within(30), pytest.raises(NoCredentialsError) as caught:
             KafkaProducer(**options_of(kafka, **keytab(other)))
     assert "Clock skew too great. Correct this machine's clock" in str(caught.value)
 
@@ -187,7 +235,7 @@ def test_a_wrong_clock_is_reported_as_such(
 def test_many_clients_log_in_at_once(
     kafka: RealKafka, realm: Realm, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    options = options_of(kafka, bootstrap_timeout_ms=60_000)
+    options = options_of(kafka)
     if source == "keytab":
         options |= keytab(realm)
     else:

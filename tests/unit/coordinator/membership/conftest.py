@@ -7,14 +7,21 @@ from typing import Any
 import pytest
 
 from tests.unit.coordinator.membership.member import ONE, ZERO, beaten, joined, synced
+from thalweg.coordinator.driver import _chores
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def make(fake) -> Any:
+def make(fake, monkeypatch) -> Any:
+    # Nothing becomes due, and no wait for a commit ends, because the machine pauses.
+    monkeypatch.setattr(_chores, "_AUTO_COMMIT_LIMIT_MS", float(HOUR_MS))
+    fixed = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 1}
+    fixed["auto_commit_interval_ms"] = HOUR_MS
     made: list[Any] = []
 
     def call(**configs: Any) -> Any:
-        given = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 1, **configs}
+        given = {**fixed, **configs}
         consumer = fake.consumer.KafkaConsumer(**given)
         consumer.client.responses.update(
             Metadata={

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -52,7 +51,7 @@ def test_unsubscribing_commits_as_a_member_and_it_may_join_again(make):
 
 
 def closed(consumer: Any) -> None:
-    consumer.close(timeout_ms=1000)
+    consumer.close(timeout_ms=60_000)
 
 
 def respond_to_leaving(consumer: Any, *responses: Any) -> None:
@@ -82,13 +81,12 @@ def test_leaving_is_tried_again_until_the_group_has_heard_it(make, protocol, fai
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_leaving_is_given_up_with_a_warning_when_the_time_is_over(make, caplog, protocol):
+def test_leaving_is_given_up_with_a_warning_when_the_time_is_over(make, clock, caplog, protocol):
     consumer = make(group_protocol=protocol)
     polled(consumer)
     respond_to_leaving(consumer, _LOST)
-    began = time.monotonic()
     consumer.close(timeout_ms=500)
-    assert 0.4 < time.monotonic() - began < 5
+    assert 0.4 < clock.seconds < 0.6
     assert leaves(consumer) > 2
     assert "could not leave the group: KafkaConnectionError" in caplog.text
 
@@ -120,7 +118,7 @@ def test_polls_try_to_leave_again_where_a_listener_has_unsubscribed(make, protoc
         polled(consumer, 1)
         return leaves(consumer) == 3
 
-    wait_until(has_left, 5)
+    wait_until(has_left)
     polled(consumer)
     assert leaves(consumer) == 3
 

@@ -63,7 +63,7 @@ def test_a_listener_that_closes_its_consumer_leaves_the_group(make, protocol, ca
 
         def heard(self, what):
             if what == callback and not consumer.closed:
-                consumer.close(timeout_ms=1000)
+                consumer.close(timeout_ms=60_000)
 
     consumer = make(group_protocol=protocol)
     consumer.subscribe(["t"], listener=Listener())

@@ -187,7 +187,9 @@ def test_a_commit_waits_for_the_asynchronous_ones_before_it(make):
     assert order == ["async", "sync"]
 
 
-def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(make, caplog):
+def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(
+    make, clock, caplog
+):
     """The error is retriable in commits, as in Java: the partition may be new."""
     consumer = make()
     consumer.client.responses["OffsetCommit"] = committed(p1=3)

@@ -139,7 +139,7 @@ async fn huge_and_wrong_chains_are_refused_quickly() {
         let broker = broker(server.acceptor());
         let started = Instant::now();
         refusal(&broker, trusting(&ca)).await;
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(30));
     }
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);

@@ -158,7 +158,7 @@ async fn a_password_is_asked_for_again_when_the_key_has_changed() {
     };
     setting.prepared = config
         .prepare(&mut |source| {
-            let soon = std::time::Instant::now() + Duration::from_secs(10);
+            let soon = std::time::Instant::now() + Duration::from_secs(60);
             let supplied = source
                 .wait(soon, &mut || false)
                 .expect("the function returns at once");
