@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import queue
 import subprocess
@@ -319,6 +320,30 @@ def test_a_call_that_hangs_does_not_delay_the_next_one():
     assert first.answers.empty()
     end.set()
     assert first.answers.get(timeout=60)[0] == "late"
+
+
+def test_a_call_does_not_wait_behind_one_that_a_failed_answer_has_started():
+    """The core may start the next call while it takes an answer, and then refuse the answer."""
+    end, numbers = threading.Event(), itertools.count(1)
+
+    def provide(config: str | None) -> str:
+        number = next(numbers)
+        if number == 2:
+            end.wait(120)
+        return f"t{number}"
+
+    class Refusing(Reply):
+        def token(self, *_: Any) -> None:
+            source.request(second)
+            raise ValueError("refused")
+
+    source, first, second, third = TokenSource(provide), Refusing(), Reply(), Reply()
+    source.request(first)
+    assert isinstance(first.answers.get(timeout=60)[1], ValueError)
+    source.request(third)
+    assert third.answers.get(timeout=30)[0] == "t3"
+    end.set()
+    assert second.answers.get(timeout=60)[0] == "t2"
 
 
 def test_a_coroutine_that_hangs_is_cancelled_by_the_next_call():

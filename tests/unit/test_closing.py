@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 from tests.support.closing import watch_nothing
@@ -38,6 +40,23 @@ def test_a_client_that_is_gone_is_not_kept(monkeypatch):
     watch_nothing(closing, monkeypatch)
     closing.watch(Client(), Client.close)
     assert len(closing._open) == 0
+
+
+def test_errors_of_daemon_threads_are_quiet_before_the_core_makes_them_raise(monkeypatch):
+    watch_nothing(closing, monkeypatch)
+    before, hooks = threading.excepthook, []
+    monkeypatch.setattr(threading, "excepthook", before)  # undone afterwards
+
+    def begin_exit() -> None:
+        hooks.append(threading.excepthook)
+
+    core = SimpleNamespace(begin_exit=begin_exit, stop_threads=lambda limit_s: 0)
+    monkeypatch.setitem(sys.modules, "thalweg._core", core)
+    closing.watch(client := Client(), Client.close)
+    closing._close_all()
+    assert client.closed
+    assert len(hooks) == 1
+    assert hooks[0] is not before
 
 
 def test_it_happens_at_exit_and_not_in_a_forked_child():
