@@ -35,7 +35,9 @@ def test_a_full_buffer_suspends_the_send_and_not_the_loop(
     async def program() -> None:
         options = {"buffer_memory": MEMORY, "batch_size": 20_000, "linger_ms": 0}
         async with made(broker, **options) as producer, Ticks() as ticks:
-            figures = lambda: producer.metrics()["producer-metrics"]  # noqa: E731
+
+            def figures() -> Any:
+                return producer.metrics()["producer-metrics"]
 
             async def send_all() -> None:
                 for _ in range(4000):
