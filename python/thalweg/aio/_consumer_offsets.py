@@ -92,6 +92,7 @@ class ConsumerOffsets:
         await self._seek_to(consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
+        self._check_loop()  # before a position moves
         self._driver.seek_to(partitions, where)
         for each in partitions:
             await self.position(each)
@@ -118,6 +119,7 @@ class ConsumerOffsets:
                 `auto_offset_reset` is 'none'. Then no position has changed.
         """
         chosen = consuming.chosen(self._consumer, partitions)
+        self._check_loop()
         steps = self._driver.seek_to_committed(chosen, self._limit(), self.seek, is_eager=True)
         found = await awaited(steps, self._calls)
         return {where: None if at is None else at.offset for where, at in found.items()}
@@ -264,6 +266,7 @@ class ConsumerOffsets:
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         self._check_open()
+        self._check_loop()  # before anything is committed
         given = None if offsets is None else offsets_given(offsets)
         asked_at = self._driver.departures
         wanted = self._driver.to_commit(marked=False) if given is None else given.keys()
@@ -291,6 +294,7 @@ class ConsumerOffsets:
             KafkaError: As in `commit`.
         """
         self._check_open()
+        self._check_loop()
         asked_at, wanted = self._driver.departures, self._driver.to_commit(marked=True)
         async with self._committing:
             self._driver.refuse_departed(wanted, asked_at)

@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 import weakref
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -262,6 +263,40 @@ def test_a_loop_that_ends_in_the_middle_of_a_wait_leaves_nothing_behind(
         return reference() is None
 
     wait_until(gone, 10, what="the consumer's end")
+
+
+def test_another_loop_commits_nothing_and_moves_no_position(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = filled(embedded, clients, 2)
+    where = TopicPartition(topic, 0)
+    calls: list[Callable[[Any], Awaitable[Any]]] = [
+        lambda consumer: consumer.commit(),
+        lambda consumer: consumer.commit({where: 1}),
+        lambda consumer: consumer.commit_marked(),
+        lambda consumer: consumer.seek_to_beginning(),
+        lambda consumer: consumer.seek_to_end(where),
+        lambda consumer: consumer.seek_to_committed(),
+    ]
+    consumer = made(embedded, topic, group_id=topic, enable_auto_commit=False)
+
+    async def elsewhere(call: Callable[[Any], Awaitable[Any]]) -> None:
+        await call(consumer)
+
+    with asyncio.Runner() as runner:
+        runner.run(consumer.start())
+        try:
+            record = runner.run(consumer.getone())
+            consumer.mark(record)
+            for call in calls:
+                with pytest.raises(IllegalStateError, match="another event loop"):
+                    asyncio.run(elsewhere(call))
+            assert runner.run(consumer.position(where)) == 1
+            assert runner.run(consumer.committed(where)) is None
+            runner.run(consumer.commit())
+            assert runner.run(consumer.committed(where)) == 1
+        finally:
+            runner.run(consumer.stop())
 
 
 @one_real_broker
