@@ -4,6 +4,7 @@ position, seek* ──> the core      beginning_offsets ... ──> leaders     
 """
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ class ConsumerOffsets:
     _driver: Driver
     _ended: bool
     _loop: asyncio.AbstractEventLoop | None
+    _pid: int
     _started: bool
     _stopping: asyncio.Task[None] | None
 
@@ -338,6 +340,15 @@ class ConsumerOffsets:
         return int(self.config["default_api_timeout_ms"])
 
     def _check_loop(self) -> None:
+        """Raises in another event loop, and in a forked child.
+
+        Call it before you wait for a lock: in a forked child, the lock may be taken for ever.
+        """
+        if self._pid != os.getpid():
+            raise IllegalStateError(
+                "this client was created before fork(), in the parent process. Create a new one in"
+                " this process"
+            )
         if asyncio.get_running_loop() is not self._loop:
             raise IllegalStateError(
                 "this client was started in another event loop. Call it in the loop in which"

@@ -15,8 +15,10 @@ import pytest
 from tests.integration.aio.producers import WithoutReaders, made
 from tests.integration.support.aio import LIMIT_S, run
 from tests.integration.support.scripts import run as run_program
+from tests.integration.support.scripts import start as start_program
 from tests.support.brokers import Broker
 from tests.support.runs.selection import one_real_broker
+from thalweg import EmbeddedBroker
 from thalweg.errors import IllegalStateError
 
 
@@ -224,6 +226,45 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(embedded: Broker) -> None
     ended = run_program(source, embedded.bootstrap_servers, topic)
     assert (ended.code, ended.out.strip()) == (0, "child 0"), ended.err
     assert embedded.wire.end_offsets(topic) == {0: 2}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_commit_in_a_child_that_was_forked_during_a_commit_raises(start_embedded: Any) -> None:
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("t")
+    loading = broker.faults.on("OffsetCommit").then_fail("COORDINATOR_LOAD_IN_PROGRESS", times=None)
+    source = """
+    import asyncio, warnings
+    from thalweg.aio import AIOKafkaConsumer
+    warnings.simplefilter("ignore")
+
+    async def again(consumer, offsets):
+        await asyncio.wait_for(consumer.commit(offsets), 30)
+
+    async def main():
+        consumer = AIOKafkaConsumer("t", bootstrap_servers=sys.argv[1], group_id="g")
+        await consumer.start()
+        offsets = {TopicPartition("t", 0): 1}
+        commit = asyncio.create_task(consumer.commit(offsets))
+        await asyncio.sleep(0)  # it has begun
+        pid = os.fork()
+        if pid == 0:
+            try:
+                asyncio.run(again(consumer, offsets))  # no loop runs in a forked child
+            except errors.IllegalStateError as told:
+                os._exit(0 if "fork" in str(told) else 2)
+            os._exit(1)
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        await commit  # ends when the broker accepts commits again
+        await consumer.stop()
+
+    asyncio.run(main())
+    """
+    with start_program(source, broker.bootstrap_servers) as program:
+        program.wait_for("child 0")
+        loading.remove()
+        ended = program.end()
+    assert ended.code == 0, ended.err
 
 
 def test_a_call_that_nobody_awaits_does_nothing_and_is_told(embedded: Broker) -> None:
