@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/run_with_pauses.py .venv/bin/pytest -n 6 tests/integration
 
-A busy virtual machine does this, too. It shows tests, and code, that rely on a time that is too
+A busy virtual machine has such pauses, too. The tool finds tests and code whose time limits are too
 short. It needs Linux.
 """
 
@@ -28,14 +28,18 @@ def main() -> int:
     parser.add_argument(
         "--every", type=float, default=45, help="seconds between pauses, on average"
     )
-    parser.add_argument("--longest", type=float, default=4, help="seconds, of the longest pause")
+    parser.add_argument(
+        "--longest", type=float, default=4, help="length of the longest pause, in seconds"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1000))
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
+    if arguments.command[:1] == ["--"]:
+        del arguments.command[0]
     if not arguments.command:
-        parser.error("which command?")
+        parser.error("no command is given. Add it after the options")
     if not Path("/proc/self/stat").exists():
-        parser.error("it finds the processes in /proc, which this system does not have")
+        parser.error("this tool needs /proc, which this system does not have. Run it on Linux")
     print(f"--seed {arguments.seed}", file=sys.stderr)
     return run(arguments)
 
@@ -44,15 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command, and returns its exit status."""
     source = random.Random(arguments.seed)
     with subprocess.Popen(arguments.command) as process:
-        while True:
-            try:
-                return process.wait(source.uniform(0.3, 1.7) * arguments.every)
-            except subprocess.TimeoutExpired:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.wait(source.uniform(0.3, 1.7) * arguments.every)
                 seconds = source.uniform(min(SHORTEST_S, arguments.longest), arguments.longest)
                 count = pause(process.pid, seconds)
                 print(f"paused {count} processes for {seconds:.1f} s", file=sys.stderr)
-            except KeyboardInterrupt:  # the terminal has sent it to the command, too
-                return process.wait()
+        except KeyboardInterrupt:  # the terminal has sent it to the command, too
+            return process.wait()
 
 
 def pause(root: int, seconds: float) -> int:

@@ -17,7 +17,7 @@ from tools.run_with_pauses import pause, running
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 PAUSE_S = 0.6
-# Ticks until a pause was long, or too many have passed. Its child does the same.
+# Ticks until one tick took PAUSE_S, or for 60 s at most. Its child does the same.
 TICKS = f"""
 import os, subprocess, sys, time
 child = None if "child" in sys.argv else subprocess.Popen([*sys.orig_argv, "child"])

@@ -322,13 +322,14 @@ def test_a_call_that_hangs_does_not_delay_the_next_one():
     assert first.answers.get(timeout=60)[0] == "late"
 
 
-def test_a_call_does_not_wait_behind_one_that_a_failed_answer_has_started():
+def test_a_call_does_not_wait_for_one_that_a_failed_answer_has_started():
     """The core may start the next call while it takes an answer, and then refuse the answer."""
-    end, numbers = threading.Event(), itertools.count(1)
+    end, hangs, numbers = threading.Event(), threading.Event(), itertools.count(1)
 
     def provide(config: str | None) -> str:
         number = next(numbers)
         if number == 2:
+            hangs.set()
             end.wait(120)
         return f"t{number}"
 
@@ -340,6 +341,7 @@ def test_a_call_does_not_wait_behind_one_that_a_failed_answer_has_started():
     source, first, second, third = TokenSource(provide), Refusing(), Reply(), Reply()
     source.request(first)
     assert isinstance(first.answers.get(timeout=60)[1], ValueError)
+    assert hangs.wait(60)
     source.request(third)
     assert third.answers.get(timeout=30)[0] == "t3"
     end.set()

@@ -78,8 +78,8 @@ def _close(each: Any, close: Callable[[Any], None]) -> None:
 def _close_all() -> None:
     core = sys.modules.get("thalweg._core")
     if _open:
-        # First: from begin_exit() on, daemon threads that use a client raise. Keep the current
-        # hook: it may be the application's own.
+        # Do this before begin_exit(), because after it daemon threads that use a client raise.
+        # Keep the current hook: it may be the application's own.
         threading.excepthook = functools.partial(_end_quietly, threading.excepthook)
     if core is not None:
         core.begin_exit()

@@ -202,11 +202,12 @@ def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
 def duration_ms(text: str) -> int | None:
     """Returns the milliseconds of an ISO 8601 duration, or None if it is not valid.
 
-    The syntax is that of `java.time.Duration.parse`. A negative duration is not valid, and neither
-    is one of 2**63 ms or more.
+    The syntax is that of `java.time.Duration.parse`, but without signs, and with a point before the
+    fraction. A duration of 2**63 ms or more is not valid.
     """
-    # The limit of the length is far above that of the value. int() refuses 4,300 digits.
-    match = None if len(text) > 200 else re.fullmatch(_DURATION, text.strip(), re.IGNORECASE)
+    if len(text) > 200:
+        return None  # int() raises for more than 4,300 digits
+    match = re.fullmatch(_DURATION, text.strip(), re.IGNORECASE | re.ASCII)
     if match is None or not any(match[part] for part in ("days", "hours", "minutes", "seconds")):
         return None
     if match["sign"]:

@@ -342,7 +342,7 @@ class ConsumerOffsets:
     def _check_loop(self) -> None:
         """Raises in another event loop, and in a forked child.
 
-        Call it before you wait for a lock: in a forked child, the lock may be taken for ever.
+        Call it before you wait for a lock. In a forked child, no task may ever release the lock.
         """
         if self._pid != os.getpid():
             raise IllegalStateError(

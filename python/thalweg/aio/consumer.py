@@ -217,6 +217,7 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
         if self._loop is not None and self._loop is not loop:
             raise IllegalStateError("the consumer was created for another event loop (loop=...)")
         _logging.refresh()
+        self._pid = os.getpid()  # the constructor may have run before a fork
         self._completions = completions = _completions.attach(loop)
         try:
             core = await core_options(self.config, loop)

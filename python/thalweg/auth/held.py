@@ -1,4 +1,4 @@
-"""`Held`: an object of the application within settings that are compared and hashed."""
+"""`Held`, which lets settings with an object of the application be compared and hashed."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ __all__ = ["Held"]
 
 
 class Held:
-    """An object of the application, such as its credentials. Two are equal if they hold the same.
+    """Holds an object of the application, such as its credentials.
 
-    The object itself may have no hash, or methods that raise an error with a secret in its frames.
+    Two `Held` are equal if they hold the same object. They never call its `__eq__` or `__hash__`:
+    it may have no hash, or raise an error whose frames contain a secret.
 
     Attributes:
         value: The object.

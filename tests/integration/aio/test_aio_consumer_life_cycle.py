@@ -70,7 +70,7 @@ def test_a_call_that_begins_while_the_consumer_stops_says_so(start_embedded: Any
         end = time.monotonic() + LIMIT_S / 4
         for _ in range(300):
             if time.monotonic() > end:
-                break  # a slow machine has had fewer attempts
+                break  # a slow machine makes fewer attempts
             consumer = made(broker)
             await consumer.start()
             consumer.assign([partition])
@@ -164,7 +164,7 @@ def test_one_that_was_not_stopped_is_told_of(broker: Broker, clients: Clients) -
 
 
 def _threads() -> set[threading.Thread]:
-    """Returns Python's own threads. A native one looks like one of them once it has logged."""
+    """Returns the threads that Python started. enumerate() lists native ones that have logged."""
     dummy = threading._DummyThread
     return {each for each in threading.enumerate() if not isinstance(each, dummy)}
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.integration.aio.producers import WithoutReaders, made
-from tests.integration.support.aio import LIMIT_S, run
+from tests.integration.support.aio import LIMIT_S, filled, run
+from tests.integration.support.clients import Clients
 from tests.integration.support.scripts import run as run_program
 from tests.integration.support.scripts import start as start_program
 from tests.support.brokers import Broker
@@ -226,6 +227,36 @@ def test_a_forked_child_is_told_and_the_parent_goes_on(embedded: Broker) -> None
     ended = run_program(source, embedded.bootstrap_servers, topic)
     assert (ended.code, ended.out.strip()) == (0, "child 0"), ended.err
     assert embedded.wire.end_offsets(topic) == {0: 2}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_consumer_that_was_created_before_a_fork_starts_in_the_child(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = filled(embedded, clients, 1)
+    source = """
+    import asyncio
+    from thalweg.aio import AIOKafkaConsumer
+
+    options = {"group_id": sys.argv[2], "auto_offset_reset": "earliest"}
+    consumer = AIOKafkaConsumer(sys.argv[2], bootstrap_servers=sys.argv[1], **options)
+
+    async def main():
+        async with consumer:
+            record = await consumer.getone()
+            where = TopicPartition(record.topic, record.partition)
+            await consumer.commit({where: 1})
+            assert await consumer.committed(where) == 1
+        assert consumer.closed
+
+    pid = os.fork()
+    if pid == 0:
+        asyncio.run(main())
+    else:
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """
+    ended = run_program(source, embedded.bootstrap_servers, topic)
+    assert (ended.code, ended.lines) == (0, ["child 0"]), ended.err
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -152,6 +152,7 @@ def test_bad_auto_offset_reset(given):
         ("1D", None),
         ("P1Y", None),
         ("", None),
+        ("PT\u0661S", None),  # another script's digit
         ("PT9223372036854775S", 9_223_372_036_854_775_000),
         ("PT9223372036854776S", None),
         (f"PT{'9' * 20}H", None),

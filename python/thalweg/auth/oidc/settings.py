@@ -22,7 +22,7 @@ class Hidden(Protocol):
         ...
 
 
-# A secret, or a function that supplies it. `hashable` makes a Held of a function without a hash.
+# A secret, or a function that supplies it. `hashable` wraps a function without a hash.
 Supplied: TypeAlias = Hidden | Callable[[], Any] | Held
 
 

@@ -93,10 +93,10 @@ def commit_batch(options: SinkOptions, messages: Sequence[Any], batch: int) -> N
 
 
 def _complete_without_tasks(options: SinkOptions, batch: int) -> None:
-    """Commits what is decided of a batch that has no tasks when it is repeated.
+    """Commits the stored decision of a repeated batch that has no tasks.
 
-    A decision is stored once every attempt in it is written whole, so this loses no row and adds
-    none, whichever driver took it.
+    A driver stores a decision only after all rows of its attempts are written. So this neither
+    loses nor adds a row, even if another driver stored the decision.
     """
     with cluster_of(options) as cluster:
         last = cluster.decision()
