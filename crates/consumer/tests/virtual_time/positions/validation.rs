@@ -197,6 +197,34 @@ fn a_recreated_topic_is_not_read_from_the_old_position() {
     );
 }
 
+/// Groups keep offsets by the topic's name. If the old position were committed, a member that gets the
+/// partition in a rebalance would start there, in the middle of the new log or at its end.
+#[test]
+fn a_position_in_a_recreated_topic_is_not_committed() {
+    let mut world = World::with_topic(config(), 1, ten);
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    let committed = |world: &World| {
+        let consumed = world.consumer.partitions().all_consumed();
+        consumed.first().map(|(_, at)| at.offset)
+    };
+    assert_eq!(committed(&world), Some(10));
+    world.broker.create("t", 1, 1);
+    world.broker.topic_ids.insert("t".into(), Uuid([99; 16]));
+    // The leader is not ready for a fetch with the new ID yet.
+    let refusals = &mut world.broker.log("t", 0).errors;
+    refusals.extend([ErrorCode::KAFKA_STORAGE_ERROR; 50]);
+    world.broker.held.clear();
+    world.disconnect();
+    world.refresh_metadata();
+    assert_eq!(committed(&world), None);
+    assert_eq!(world.position(0), 10);
+    world.broker.log("t", 0).errors.clear();
+    world.broker.append("t", 0, 20, plain(0, 20));
+    world.advance(Duration::from_secs(5));
+    assert_eq!(world.drain(5).expect("records").offsets(0).len(), 5);
+    assert_eq!(committed(&world), Some(5));
+}
+
 /// Without a policy, only the application knows where to start in the new log. Nothing is read
 /// before it seeks, however long the log is. Scenario 20.
 #[test]
