@@ -214,8 +214,12 @@ class Commits:
         yield from self.commit(self.new_marks(), timeout_ms)
 
     def new_marks(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Returns what `commit_marked` would write now."""
-        return self._not_committed(self._marks.of(self._consumer.assignment()))
+        """Returns what `commit_marked` would write now.
+
+        Like a commit of positions, it leaves out partitions without a valid position. One that was
+        read in a topic that was deleted and created again is not valid.
+        """
+        return self._not_committed(self._marks.of(self._consumer._positions()))
 
     # ------------------------------------------------------------------ committing
 

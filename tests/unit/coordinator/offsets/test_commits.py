@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.coordinator.offsets.responses import ONE, ZERO, committed
+from tests.unit.coordinator.test_marks import record
 from thalweg.errors import (
     CommitFailedError,
     KafkaConnectionError,
@@ -51,6 +52,21 @@ def test_a_close_without_time_fails_commits_in_flight(make):
     consumer.commit_async({ZERO: 5}, lambda _, result: told.append(result))
     consumer.close(timeout_ms=0)
     assert [type(each) for each in told] == [KafkaTimeoutError]
+
+
+def test_marks_in_a_topic_that_was_created_again_are_not_committed(make):
+    """The core has no position to commit there. Groups keep offsets by the topic's name."""
+    consumer = make()
+    consumer.client.responses["OffsetCommit"] = committed()
+    consumer.assign([ZERO])
+    consumer.returned = {ZERO: (1, 0, 5, 5)}
+    consumer.mark([record(offset) for offset in range(5)])
+    consumer.commit_marked()
+    assert [api for api, *_ in consumer.client.requests if api == "OffsetCommit"] == []
+    consumer.known = {ZERO: OffsetAndMetadata(5)}  # the old topic ID came from an old response
+    consumer.commit_marked()
+    row = consumer.client.requests[-1][1]["Topics"][0]["Partitions"][0]
+    assert row["CommittedOffset"] == 5
 
 
 def test_a_commit_sends_positions_or_what_it_is_given(make):
