@@ -50,8 +50,8 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build build-release venv peers compat kafka-python-suite kafka kerby msk spark-kafka $(SPARKS) wheel sdist fuzz \
-        audit clean \
+        build build-release venv peers compat kafka-python-suite kafka late-brokers kerby msk spark-kafka $(SPARKS) wheel \
+        sdist fuzz audit clean \
         doctor-build doctor-demo doctor-test
 
 help:
@@ -202,11 +202,16 @@ $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kafka-$*/libs)
 	@touch $@
 
+# Only for a search of tests that do not wait until a broker knows a change (CONTRIBUTING.md, "Tests").
+late-brokers: kafka $(STAMPS)/byteman
+	$(PY) -m tests.support.kafka.late
+
+WHAT_byteman := Byteman, which makes brokers late
 WHAT_kerby := a Kerberos KDC (Apache Kerby)
 WHAT_msk := AWS_MSK_IAM for the Java client
 kerby msk: %: $(STAMPS)/%
-$(STAMPS)/kerby $(STAMPS)/msk: $(STAMPS)/%: tools/kafka/pom-%.xml
-	$(say) "$(WHAT_$*) into .cache/$* (about 15 MB)"
+$(STAMPS)/byteman $(STAMPS)/kerby $(STAMPS)/msk: $(STAMPS)/%: tools/kafka/pom-%.xml
+	$(say) "$(WHAT_$*) into .cache/$* (15 MB at most)"
 	@mkdir -p $(STAMPS) && rm -rf .cache/$*
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/$*/libs)
 	@touch $@

@@ -90,6 +90,17 @@ def log_options(version: str = "4.3") -> list[str]:
     return [f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"]
 
 
+def late_brokers() -> list[str]:
+    """Returns JVM options for a broker that applies every change late, if tests want it.
+
+    `tests.support.kafka.late` explains it.
+    """
+    if not os.environ.get("THALWEG_TEST_LATE_BROKERS"):
+        return []
+    (jar,) = made(CACHE / "byteman" / "libs", "late-brokers").glob("byteman-*.jar")
+    return [f"-javaagent:{jar}=script:{ROOT / 'tools' / 'kafka' / 'late.btm'}"]
+
+
 def compiled(source: str, version: str = "4.3", *, jars: str | None = None) -> Path:
     """Returns the classes of `tests/support/java/<source>.java`, compiled once per content.
 

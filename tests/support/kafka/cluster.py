@@ -307,6 +307,7 @@ class RealKafka:
             f"-Xmx{self.heap}",
             f"-Xms{self.heap}",
             *self.jvm_options,
+            *java.late_brokers(),
             *java.log_options(self.version),
             "-cp",
             java.class_path(self.version),
