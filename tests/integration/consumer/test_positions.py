@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -305,7 +306,10 @@ def test_a_topic_that_is_created_by_the_asking_is_no_reason_to_warn(
     broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "thalweg"):
+        begin = time.monotonic()
         consumer = clients.consumer(broker, f"created-{uuid.uuid4().hex}")
         (where,) = consumer.assignment()
         assert consumer.position(where, timeout_ms=60_000) == 0
-    assert warned(caplog) == []
+        took = time.monotonic() - begin
+    # A topic that is still missing after a second deserves a warning. A busy broker needs as long.
+    assert took >= 1 or warned(caplog) == []

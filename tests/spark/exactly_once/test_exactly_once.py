@@ -133,11 +133,10 @@ def test_a_query_whose_decision_topic_has_changed_fails(copy: Copy, admin: Any) 
     copy.topics.send(copy.origin, ["a"])
     copy.run()
     earlier = f"topic '{copy.target}', .* under '{copy.origin}'.*decisionTopic='{copy.target}'"
-    with (
-        Cluster(config, copy.target, copy.origin) as cluster,
-        pytest.raises(ValueError, match=earlier),
-    ):
-        cluster.decision()
+    with Cluster(config, copy.target, copy.origin) as cluster:
+        cluster.become_driver(60_000)  # waits until the transaction with the decision has ended
+        with pytest.raises(ValueError, match=earlier):
+            cluster.decision()
     copy.topics.send(copy.origin, ["b"])
     copy.options["delivery.decisionTopic"] = copy.origin
     with pytest.raises(StreamingQueryException, match="a new checkpoint and a new prefix"):

@@ -1,7 +1,5 @@
 //! `DeleteRecords`, configurations, and the other admin calls.
 
-use std::time::Duration;
-
 use thalweg_protocol::messages::{
     alter_configs, create_partitions, delete_records, delete_topics, describe_configs,
     describe_topic_partitions, elect_leaders, incremental_alter_configs, list_config_resources,
@@ -125,7 +123,7 @@ pub(crate) fn ask(client: &mut Client) {
     let keys: &[&str] = &["retention.ms", "cleanup.policy"];
     for (what, request) in cases {
         client.ask(&format!("alter {what}"), &request, 1);
-        std::thread::sleep(Duration::from_millis(100));
+        client.settle();
         sorted(client, "configs", describe(2, "admin", Some(keys)), 4);
     }
     let replace = alter_configs::AlterConfigsRequest {
@@ -140,7 +138,7 @@ pub(crate) fn ask(client: &mut Client) {
         validate_only: false,
     };
     client.ask("alter, old", &replace, 2);
-    std::thread::sleep(Duration::from_millis(100));
+    client.settle();
     let keys: &[&str] = &["retention.ms", "retention.bytes", "cleanup.policy"];
     sorted(client, "configs", describe(2, "admin", Some(keys)), 4);
 
@@ -163,7 +161,7 @@ pub(crate) fn ask(client: &mut Client) {
         }
     };
     client.ask("partitions", &more("admin", 3, None), 3);
-    std::thread::sleep(Duration::from_millis(200));
+    client.settle();
     client.ask("partitions, same", &more("admin", 3, None), 3);
     client.ask("partitions, fewer", &more("admin", 1, None), 3);
     client.ask("partitions, zero", &more("admin", 0, None), 3);

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use thalweg_protocol::messages::create_topics;
-use thalweg_protocol::{Message, Reader, Request, Uuid, frame};
+use thalweg_protocol::messages::{alter_client_quotas, create_topics, describe_client_quotas};
+use thalweg_protocol::{Message, Reader, Request, Str, Uuid, frame};
 
-use crate::bodies::{metadata_of, topic};
+use crate::bodies::topic;
 
 pub(crate) struct Client {
     address: String,
     stream: TcpStream,
     correlation_id: i32,
     pub(crate) words: BTreeMap<String, String>,
+    changes: u32,
 }
 
 impl Client {
@@ -32,6 +33,7 @@ impl Client {
             stream,
             correlation_id: 0,
             words,
+            changes: 0,
         }
     }
 
@@ -44,6 +46,7 @@ impl Client {
         if self.stream.read_exact(&mut length).is_err() {
             *self = Self {
                 words: std::mem::take(&mut self.words),
+                changes: self.changes,
                 ..Self::new(&self.address)
             };
             return None;
@@ -100,15 +103,60 @@ impl Client {
         let response = self.quietly(&request, 7).expect("responds");
         let id = response.topics[0].topic_id;
         self.words.insert(id.to_string(), format!("ID-{name}"));
-        // A real broker may need a moment until it serves the topic.
-        for _ in 0..100 {
-            let found = self.quietly(&metadata_of(&[name]), 12).expect("responds");
-            if found.topics[0].error_code == 0 {
-                break;
+        self.settle();
+        id
+    }
+
+    /// Returns when the broker has applied all changes of topics and configs so far. A real broker
+    /// may acknowledge them earlier, when its controller knows them.
+    pub(crate) fn settle(&mut self) {
+        // A broker applies one change after the other, and shows it while it applies it. So when the
+        // second change shows, everything before is applied.
+        for _ in 0..2 {
+            self.change_quota();
+        }
+    }
+
+    /// Changes the quota of a user whom nothing else needs, and returns when the change shows.
+    fn change_quota(&mut self) {
+        self.changes += 1;
+        let wanted = f64::from(self.changes);
+        let (kind, user) = (Str::from("user"), Some(Str::from("nobody")));
+        let entry = alter_client_quotas::EntryData {
+            entity: vec![alter_client_quotas::EntityData {
+                entity_type: kind.clone(),
+                entity_name: user.clone(),
+            }],
+            ops: vec![alter_client_quotas::OpData {
+                key: "producer_byte_rate".into(),
+                value: wanted,
+                remove: false,
+            }],
+        };
+        let change = alter_client_quotas::AlterClientQuotasRequest {
+            entries: vec![entry],
+            validate_only: false,
+        };
+        let response = self.quietly(&change, 1).expect("responds");
+        assert_eq!(response.entries[0].error_code, 0, "{response:?}");
+        let describe = describe_client_quotas::DescribeClientQuotasRequest {
+            components: vec![describe_client_quotas::ComponentData {
+                entity_type: kind,
+                match_type: 0,
+                match_: user,
+            }],
+            strict: true,
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let response = self.quietly(&describe, 1).expect("responds");
+            let entries = response.entries.iter().flatten();
+            let mut values = entries.flat_map(|entry| &entry.values);
+            if values.any(|each| (each.value - wanted).abs() < 0.5) {
+                return;
             }
+            assert!(Instant::now() < deadline, "no change after 60 s");
             std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(Duration::from_millis(150));
-        id
     }
 }

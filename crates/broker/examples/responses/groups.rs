@@ -18,7 +18,7 @@ pub(crate) fn ask(client: &mut Client) {
         ..Default::default()
     };
     // The first request makes a real broker create __consumer_offsets.
-    for _ in 0..200 {
+    for _ in 0..1200 {
         let found = client.quietly(&find(&["g"], 0), 4).expect("responds");
         if found.coordinators[0].error_code == 0 {
             break;
@@ -61,7 +61,7 @@ pub(crate) fn ask(client: &mut Client) {
         ..Default::default()
     };
     // The coordinator may still be loading for a moment.
-    for _ in 0..200 {
+    for _ in 0..1200 {
         let found = client
             .quietly(&fetch_old("g", "grouped"), 5)
             .expect("responds");

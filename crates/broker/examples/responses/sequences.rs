@@ -20,7 +20,7 @@ pub(crate) fn ask(client: &mut Client) {
     );
     let mut response = client.quietly(&init, 4).expect("responds");
     // A real broker needs a moment to get its first block of ids.
-    for _ in 0..100 {
+    for _ in 0..1200 {
         if response.error_code == 0 {
             break;
         }
