@@ -195,18 +195,18 @@ $(STAMPS)/kafka-python-suite: requirements/kafka-python-suite.txt $(STAMPS)/venv
 COPY_JARS := dependency:copy-dependencies -DincludeScope=runtime
 # The archives belong to the Java that is installed now, so it is not a stamp that decides.
 kafka: venv $(STAMPS)/kafka-4.3 $(STAMPS)/kafka-3.9
-	$(PY) -m tests.support.kafka.class_archives
+	THALWEG_TEST_LATE_BROKERS= $(PY) -m tests.support.kafka.class_archives
 $(STAMPS)/kafka-%: tools/kafka/pom-%.xml
 	$(say) "Kafka $* into .cache/kafka-$* (about 120 MB)"
 	@mkdir -p $(STAMPS) && rm -rf .cache/kafka-$*
 	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kafka-$*/libs)
 	@touch $@
 
-# Only for a search of tests that do not wait until a broker knows a change (CONTRIBUTING.md, "Tests").
-late-brokers: kafka $(STAMPS)/byteman
+# Needed only to find tests that do not wait until a broker has applied a change (CONTRIBUTING.md, "Tests").
+late-brokers: build kafka $(STAMPS)/byteman
 	$(PY) -m tests.support.kafka.late
 
-WHAT_byteman := Byteman, which makes brokers late
+WHAT_byteman := Byteman, which makes brokers apply changes late
 WHAT_kerby := a Kerberos KDC (Apache Kerby)
 WHAT_msk := AWS_MSK_IAM for the Java client
 kerby msk: %: $(STAMPS)/%

@@ -136,7 +136,7 @@ def test_options_of_groups_and_metrics_are_set_listed_and_set_back(
     given = ConfigResource(kind, name, {option: value})
     assert admin.alter_configs([given]) == {kind: {name: "OK"}}
     _wait_set(admin, kind, name, {option: value})
-    # A broker lists the resource a moment after it describes it.
+    # A broker may list the resource a moment after it describes it.
     wait_until(lambda: name in admin.list_config_resources().get(kind, []), 30)
     assert list(admin.list_config_resources([kind])) == [kind]
     assert admin.reset_configs([ConfigResource(kind, name)]) == {kind: {name: "OK"}}

@@ -91,11 +91,11 @@ def log_options(version: str = "4.3") -> list[str]:
 
 
 def late_brokers() -> list[str]:
-    """Returns JVM options for a broker that applies every change late, if tests want it.
+    """Returns the JVM options that make a broker apply changes late, or none.
 
-    `tests.support.kafka.late` explains it.
+    `THALWEG_TEST_LATE_BROKERS=1` requests them. See `tests.support.kafka.late`.
     """
-    if not os.environ.get("THALWEG_TEST_LATE_BROKERS"):
+    if os.environ.get("THALWEG_TEST_LATE_BROKERS", "") in ("", "0"):
         return []
     (jar,) = made(CACHE / "byteman" / "libs", "late-brokers").glob("byteman-*.jar")
     return [f"-javaagent:{jar}=script:{ROOT / 'tools' / 'kafka' / 'late.btm'}"]

@@ -134,7 +134,7 @@ def test_a_query_whose_decision_topic_has_changed_fails(copy: Copy, admin: Any) 
     copy.run()
     earlier = f"topic '{copy.target}', .* under '{copy.origin}'.*decisionTopic='{copy.target}'"
     with Cluster(config, copy.target, copy.origin) as cluster:
-        cluster.become_driver(60_000)  # waits until the transaction with the decision has ended
+        cluster.become_driver(60_000)  # waits until that transaction has ended
         with pytest.raises(ValueError, match=earlier):
             cluster.decision()
     copy.topics.send(copy.origin, ["b"])

@@ -107,17 +107,18 @@ impl Client {
         id
     }
 
-    /// Returns when the broker has applied all changes of topics and configs so far. A real broker
-    /// may acknowledge them earlier, when its controller knows them.
+    /// Waits until the broker has applied all earlier changes of topics and configs. A real broker
+    /// may acknowledge a change earlier, as soon as its controller has stored it.
     pub(crate) fn settle(&mut self) {
-        // A broker applies one change after the other, and shows it while it applies it. So when the
-        // second change shows, everything before is applied.
+        // A broker applies one change after the other, and shows a change before it has applied all
+        // of it. So the first quota may show too early. When the second one shows, the broker has
+        // applied everything before the first.
         for _ in 0..2 {
             self.change_quota();
         }
     }
 
-    /// Changes the quota of a user whom nothing else needs, and returns when the change shows.
+    /// Changes the quota of a user that nothing else uses, and waits until the broker shows it.
     fn change_quota(&mut self) {
         self.changes += 1;
         let wanted = f64::from(self.changes);
@@ -155,7 +156,7 @@ impl Client {
             if values.any(|each| (each.value - wanted).abs() < 0.5) {
                 return;
             }
-            assert!(Instant::now() < deadline, "no change after 60 s");
+            assert!(Instant::now() < deadline, "the broker did not show the changed quota within 60 s");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
