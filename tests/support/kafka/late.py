@@ -4,8 +4,9 @@
     THALWEG_TEST_LATE_BROKERS=1 .venv/bin/pytest tests/admin
 
 The first command runs this module. The second command finds tests that do not wait until a broker
-has applied a change. Byteman adds waits to methods of the brokers. If a new version of Kafka renames
-a class, Byteman ignores the rule for it without an error. So this module measures two of the waits.
+has applied a change. Byteman adds waits to methods of the brokers. If a new version of Kafka
+renames one of their classes, Byteman ignores its rule without an error. So this module measures two
+waits.
 """
 
 from __future__ import annotations

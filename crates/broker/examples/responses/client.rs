@@ -156,7 +156,10 @@ impl Client {
             if values.any(|each| (each.value - wanted).abs() < 0.5) {
                 return;
             }
-            assert!(Instant::now() < deadline, "the broker did not show the changed quota within 60 s");
+            assert!(
+                Instant::now() < deadline,
+                "the broker did not show the changed quota within 60 s"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
