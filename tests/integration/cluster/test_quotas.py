@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from tests.support.brokers import Broker
@@ -18,12 +19,16 @@ RECORDS = [bytes(5_000)] * 160  # 800 KB
 @contextmanager
 def quota(broker: Broker, client_id: str, key: str) -> Iterator[dict[str, Any]]:
     """Sets a quota while the block runs. Returns the options of the client that has it."""
-    entity = {"client-id": client_id}
+    # A broker shows a quota before it applies it, and applies one change after the other. So when
+    # the second quota shows, the first is applied.
+    entities = [{"client-id": each} for each in (client_id, f"{client_id}-later")]
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.alter_client_quotas(entity, {key: RATE})
-        wait_until(lambda: admin.describe_client_quotas(entity), 20)
+        for entity in entities:
+            admin.alter_client_quotas(entity, {key: RATE})
+            wait_until(partial(admin.describe_client_quotas, entity), 30)
         yield {"bootstrap_servers": broker.bootstrap_servers, "client_id": client_id}
-        admin.alter_client_quotas(entity, {key: None})
+        for entity in entities:
+            admin.alter_client_quotas(entity, {key: None})
 
 
 def check(took: float) -> None:
