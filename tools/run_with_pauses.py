@@ -1,9 +1,11 @@
-"""Runs a command, and stops all its processes for some seconds, again and again.
+"""Runs a command, and stops its processes for some seconds, again and again.
 
     .venv/bin/python tools/run_with_pauses.py .venv/bin/pytest -n 6 tests/integration
+    .venv/bin/python tools/run_with_pauses.py --single --every 0.5 .venv/bin/pytest -n 6 tests/admin
 
-A busy virtual machine has such pauses, too. The tool finds tests and code whose time limits are too
-short. It needs Linux.
+A busy virtual machine has such pauses, too. If all processes stop, the tool finds time limits that
+are too short. If a single one stops while the others run, it finds races between them. It needs
+Linux.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ def main() -> int:
     parser.add_argument(
         "--longest", type=float, default=4, help="length of the longest pause, in seconds"
     )
+    parser.add_argument(
+        "--single", action="store_true", help="stop one process at a time, chosen at random"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1000))
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
@@ -53,21 +58,28 @@ def run(arguments: argparse.Namespace) -> int:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return process.wait(source.uniform(0.3, 1.7) * arguments.every)
                 seconds = source.uniform(min(SHORTEST_S, arguments.longest), arguments.longest)
-                count = pause(process.pid, seconds)
+                count = pause(process.pid, seconds, source if arguments.single else None)
                 print(f"paused {count} processes for {seconds:.1f} s", file=sys.stderr)
         except KeyboardInterrupt:  # the terminal has sent it to the command, too
             return process.wait()
 
 
-def pause(root: int, seconds: float) -> int:
-    """Stops a process and its descendants for this time. Returns their number."""
+def pause(root: int, seconds: float, source: random.Random | None = None) -> int:
+    """Stops a process and its descendants for this time. Returns their number.
+
+    If `source` is given, it chooses one of them, and only this one stops.
+    """
     stopped: set[int] = set()
     try:
         while new := running(root) - stopped:  # a process may start others until it is stopped
+            if source is not None:
+                new = {source.choice(sorted(new))}
             for pid in new:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
             stopped |= new
+            if source is not None:
+                break
         time.sleep(seconds)
     finally:
         for pid in stopped:

@@ -1,8 +1,9 @@
-"""A command runs with pauses of all its processes."""
+"""A command runs with pauses of its processes."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 from tools.run_with_pauses import pause, running
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -31,12 +33,25 @@ sys.exit(7 if passed else 1)
 """
 
 
-def test_a_command_and_its_child_are_paused_and_its_status_is_returned() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "run_with_pauses.py"), "--every", "0.5"]
-    command += ["--longest", str(PAUSE_S + 0.2), "--seed", "1", sys.executable, "-c", TICKS]
+@pytest.mark.parametrize("options", [[], ["--single"]])
+def test_a_command_and_its_child_are_paused_and_its_status_is_returned(options: list[str]) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "run_with_pauses.py"), *options]
+    command += ["--every", "0.5", "--longest", str(PAUSE_S + 0.2), "--seed", "1"]
+    command += [sys.executable, "-c", TICKS]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 7, ended.stderr
     assert "--seed 1" in ended.stderr
+
+
+def test_a_source_of_chance_chooses_the_one_process_that_stops() -> None:
+    with subprocess.Popen([sys.executable, "-c", TICKS]) as process:
+        try:
+            wait_until(lambda: len(running(process.pid)) == 2)
+            assert pause(process.pid, 0.0, random.Random(1)) == 1
+            assert pause(process.pid, 0.0) == 2
+        finally:
+            for pid in running(process.pid):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_a_process_that_was_stopped_before_stays_stopped() -> None:
