@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
                     return process.wait(source.uniform(0.3, 1.7) * arguments.every)
                 seconds = source.uniform(min(SHORTEST_S, arguments.longest), arguments.longest)
                 count = pause(process.pid, seconds, source if arguments.single else None)
-                print(f"paused {count} processes for {seconds:.1f} s", file=sys.stderr)
+                print(f"processes paused for {seconds:.1f} s: {count}", file=sys.stderr)
         except KeyboardInterrupt:  # the terminal has sent it to the command, too
             return process.wait()
 

@@ -95,12 +95,7 @@ class Topics:
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Adds partitions to a topic."""
-        with closing(self._admin()) as admin:
-            admin.create_partitions({topic: total})
-        wait_until(
-            lambda: len(self.broker.wire.metadata(topic).topics.get(topic, ())) == total,
-            what=f"{total} partitions of {topic}",
-        )
+        self.broker.add_partitions(topic, total)
 
     def delete(self, topic: str) -> None:
         """Deletes a topic, and waits until the broker does not report it any more."""

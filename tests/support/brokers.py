@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.support.kafka.cluster import RealKafka, log_tail
 from tests.support.runs.sharing import Sharing, Started
+from tests.support.waiting import wait_until
 from tests.support.wire import Wire, WireError
 
 KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
@@ -77,6 +78,17 @@ class Broker:
         )
         self.topics.append(name)
         return name
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Adds partitions to a topic, and waits until the broker knows them."""
+        from thalweg import KafkaAdminClient
+
+        with KafkaAdminClient(bootstrap_servers=self.bootstrap_servers) as admin:
+            admin.create_partitions({topic: total})
+        wait_until(
+            lambda: len(self.wire.metadata(topic).topics.get(topic, ())) == total,
+            what=f"{total} partitions of {topic}",
+        )
 
 
 @contextmanager

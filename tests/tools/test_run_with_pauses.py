@@ -31,6 +31,8 @@ while longest < {PAUSE_S} and last < ends:
 passed = longest >= {PAUSE_S} and (child is None or child.wait() == 7)
 sys.exit(7 if passed else 1)
 """
+SLEEP = "import time; time.sleep(600)"
+SLEEPS = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{SLEEP}']); {SLEEP}"
 
 
 @pytest.mark.parametrize("options", [[], ["--single"]])
@@ -44,7 +46,7 @@ def test_a_command_and_its_child_are_paused_and_its_status_is_returned(options: 
 
 
 def test_a_source_of_chance_chooses_the_one_process_that_stops() -> None:
-    with subprocess.Popen([sys.executable, "-c", TICKS]) as process:
+    with subprocess.Popen([sys.executable, "-c", SLEEPS]) as process:
         try:
             wait_until(lambda: len(running(process.pid)) == 2)
             assert pause(process.pid, 0.0, random.Random(1)) == 1
@@ -55,7 +57,7 @@ def test_a_source_of_chance_chooses_the_one_process_that_stops() -> None:
 
 
 def test_a_process_that_was_stopped_before_stays_stopped() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+    with subprocess.Popen([sys.executable, "-c", SLEEP]) as process:
         try:
             assert running(process.pid) == {process.pid}
             os.kill(process.pid, signal.SIGSTOP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.support.clients import Clients, fill, grow, read, within
+from tests.integration.support.clients import Clients, fill, read, within
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
@@ -15,7 +15,7 @@ def test_new_partitions_are_found(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("growing")
     producer = clients.producer(broker, metadata_max_age_ms=500)
     assert producer.partitions_for(topic) == {0}
-    grow(clients, broker, topic, 3)
+    broker.add_partitions(topic, 3)
     with within(30):
         assert producer.send(topic, b"value", partition=2).get(30).partition == 2
     assert producer.partitions_for(topic) == {0, 1, 2}
@@ -26,7 +26,7 @@ def test_a_subscription_reads_new_partitions(broker: Broker, clients: Clients) -
     consumer = clients.consumer(broker, metadata_max_age_ms=300)
     consumer.subscribe([topic])
     wait_until(lambda: consumer.poll(50) == {} and len(consumer.assignment()) == 1, 20)
-    grow(clients, broker, topic, 2)
+    broker.add_partitions(topic, 2)
     wait_until(lambda: consumer.poll(50) == {} and len(consumer.assignment()) == 2, 30)
     fill(clients, broker, topic, 3, partition=1)
     assert {each.partition for each in read(consumer, 3)} == {1}

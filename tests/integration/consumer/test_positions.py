@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.support.clients import Clients, by_partition, fill, grow, read, within
+from tests.integration.support.clients import Clients, by_partition, fill, read, within
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import (
@@ -296,7 +296,7 @@ def test_a_partition_that_comes_later_is_read(broker: Broker, clients: Clients) 
     topic = broker.create_topic("grows", 1)
     consumer = clients.consumer(broker, topic, (1,))
     assert consumer.poll(1500) == {}
-    grow(clients, broker, topic, 2)
+    broker.add_partitions(topic, 2)
     fill(clients, broker, topic, 5, partition=1)
     with within(40):
         assert [each.offset for each in read(consumer, 5)] == list(range(5))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -122,15 +121,6 @@ def fill(
     values = [b"value-%d" % number for number in range(count)]
     producer.send_many(topic, values, partition=partition).get(READ_LIMIT_S)
     return values
-
-
-def grow(clients: Clients, broker: Broker, topic: str, total: int) -> None:
-    """Adds partitions to a topic. The controller responds before the brokers know them."""
-    clients.admin(broker).create_partitions({topic: total})
-    wait_until(
-        lambda: len(broker.wire.metadata(topic).topics.get(topic, ())) == total,
-        what=f"{total} partitions of {topic}",
-    )
 
 
 @contextmanager

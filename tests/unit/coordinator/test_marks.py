@@ -16,8 +16,8 @@ from thalweg.structs import OffsetAndMetadata, TopicPartition
 ZERO = TopicPartition("t", 0)
 
 
-def record(offset: int, epoch: int | None = None) -> Any:
-    return SimpleNamespace(topic="t", partition=0, offset=offset, leader_epoch=epoch)
+def record(offset: int, epoch: int | None = None, partition: int = 0) -> Any:
+    return SimpleNamespace(topic="t", partition=partition, offset=offset, leader_epoch=epoch)
 
 
 class Log:

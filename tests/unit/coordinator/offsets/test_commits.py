@@ -58,15 +58,22 @@ def test_marks_in_a_topic_that_was_created_again_are_not_committed(make):
     """The core has no position to commit there. Groups keep offsets by the topic's name."""
     consumer = make()
     consumer.client.responses["OffsetCommit"] = committed()
-    consumer.assign([ZERO])
-    consumer.returned = {ZERO: (1, 0, 5, 5)}
-    consumer.mark([record(offset) for offset in range(5)])
-    consumer.commit_marked()
-    assert [api for api, *_ in consumer.client.requests if api == "OffsetCommit"] == []
-    consumer.known = {ZERO: OffsetAndMetadata(5)}  # the old topic ID came from an old response
-    consumer.commit_marked()
-    row = consumer.client.requests[-1][1]["Topics"][0]["Partitions"][0]
-    assert row["CommittedOffset"] == 5
+    consumer.assign([ZERO, ONE])
+    consumer.returned = dict.fromkeys((ZERO, ONE), (1, 0, 5, 5))
+    consumer.mark([record(offset, partition=each) for offset in range(5) for each in (0, 1)])
+
+    def sent():
+        before = len(consumer.client.requests)
+        consumer.commit_marked()
+        bodies = [body for _, body, *_ in consumer.client.requests[before:]]
+        rows = [row for body in bodies for row in body["Topics"][0]["Partitions"]]
+        return [(row["PartitionIndex"], row["CommittedOffset"]) for row in rows]
+
+    assert sent() == []
+    consumer.known = {ONE: OffsetAndMetadata(5)}
+    assert sent() == [(1, 5)]
+    consumer.known[ZERO] = OffsetAndMetadata(5)  # the old topic ID came from an old response
+    assert sent() == [(0, 5)]
 
 
 def test_a_commit_sends_positions_or_what_it_is_given(make):
