@@ -33,9 +33,10 @@ KINDS = {
     "token_provider": "Any",
     "url": "str | Secret",
 }
-# Types that the native core gets, where they differ from those in `KINDS`.
 # Of a Literal, without ": TypeAlias = ".
 LINE_MAX = 86
+# Types that the native core gets, where they differ from those in `KINDS`.
+
 CORE_TYPES = {
     "acks": "int",
     "advertised_hosts_allowed": "list[str] | None",
@@ -109,8 +110,8 @@ kafka-python's. In the column "meaning", *None: ...* says what None means. It al
   place of the str, so that your own variables do not show the value either.
 - **Ignored**: the option has no effect. If you set it to a value other than its default, you get
   an `IgnoredOptionWarning`.
-- **Deprecated**: the option still works only where its row says so. If you set it, you get a
-  `DeprecationWarning`.
+- **Deprecated**: the option has no effect, unless its row says that it still works. If you set it,
+  you get a `DeprecationWarning`.
 - **Refused**: if you set the option, the constructor raises an error.
 
 To see what the clients log, configure Python's `logging` ([see below](#logging)).
@@ -175,9 +176,9 @@ The client reads these entries from `sasl_jaas_config`:
 
 A broker can limit how long an authentication is valid (KIP-368). Its option
 `connections.max.reauth.ms` sets this time. If the client's token expires earlier, the session ends
-with the token. After 85 to 95% of this time, the client waits for the responses of the requests in
-flight. Then it authenticates again on the same connection, with the current password or token.
-Meanwhile, it holds back further requests. Your calls raise no error. An idle connection
+with the token. After 85 to 95% of the session's lifetime, the client waits for the responses of the
+requests in flight. Then it authenticates again on the same connection, with the current password or
+token. Meanwhile, it holds back further requests. Your calls raise no error. An idle connection
 authenticates again only when the client uses it again.
 
 If the broker refuses the client, or does not respond within `request_timeout_ms`, the client logs a
@@ -222,7 +223,7 @@ Use `"module:name"` for the command line and for Spark. Spark's executors must b
 module.
 
 A provider returns the token as a str, as a `thalweg.auth.Token`, or as a tuple
-`(token, expiry, principal, extensions)`. The tuple may end after the expiry or the principal.
+`(token, expiry, principal, extensions)`. You may omit the last one or two of these.
 `token()` and the function may be `async`. The expiry is in seconds since 1970. If you do not give
 the expiry and the token is a JWT, the client reads the expiry from the token.
 
@@ -250,8 +251,8 @@ the expiry and the token is a JWT, the client reads the expiry from the token.
   expiry. If the token was not new, the client first requests a new one and tries once more. If
   brokers refuse two tokens within 10 seconds, the client does not call the provider again until the
   10 seconds are over. Connections that open in this time send the refused token.
-- **At exit**, the client perhaps has to open a connection to send its last records. If it then has
-  no valid token, it calls the provider.
+- **At exit**, the client may have to open a connection to send its last records. If it has no
+  valid token at that moment, it calls the provider.
 - **Tests.** With `enable_sasl_oauthbearer_unsecure_jwt=True`, the client creates tokens without a
   signature. Brokers accept these tokens only with Kafka's default validator.
 
@@ -302,7 +303,7 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 |---|---|
 | `thalweg.producer` | a producer closed and lost records, a callback raised |
 | `thalweg.consumer` | a partition is missing, a consumer left because it polled too late |
-| `thalweg.coordinator` | a topic is missing, a commit failed, a listener raised. INFO: joins |
+| `thalweg.coordinator` | a commit failed, a listener raised, a member joined (INFO) |
 | `thalweg.network` | a connection failed or was lost, with client ID, node ID and address |
 
 The other loggers are `thalweg.admin`, `thalweg.broker`, `thalweg.closing`, `thalweg.interceptor`,

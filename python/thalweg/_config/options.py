@@ -206,7 +206,8 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "Name of bootstrap_timeout_ms in kafka-python 2.",
         kafka=None,
-        deprecated="use the new name, bootstrap_timeout_ms. The client uses your value for it",
+        deprecated="use the new name, bootstrap_timeout_ms. If you set only the old one, the client"
+        " uses its value",
     ),
     _ms(
         "request_timeout_ms",
@@ -824,7 +825,7 @@ _OIDC: tuple[Option, ...] = (
         "pca",
         "What the client sends to get a token. 'client_credentials': its secret or an assertion."
         " 'jwt-bearer', or the long form: only an assertion, without a client ID and secret"
-        " (KIP-1139). RFC 7523 calls this the grant.",
+        " (KIP-1139). RFC 7523 calls this assertion the grant.",
         kafka=None,
         core=False,
     ),
@@ -1142,8 +1143,8 @@ _SENDING: tuple[Option, ...] = (
         "partitioner_availability_timeout_ms",
         0,
         "p",
-        "How long a broker may accept no batch. After that it counts as slow: records without a key"
-        " go to the partitions of other brokers. 0: no broker counts as slow.",
+        "If a broker accepts no batch for this long, it counts as slow: records without a key go to"
+        " the partitions of other brokers. 0: no broker counts as slow.",
     ),
 )
 
@@ -1165,7 +1166,8 @@ _DELIVERY: tuple[Option, ...] = (
         "Whether brokers drop the duplicates that retries cause (KIP-98). Idempotence needs"
         " acks=all, retries above 0 and at most 5 requests in flight. If you set one of these"
         " options to another value, the producer warns and switches idempotence off (KIP-679). If"
-        " you also set enable_idempotence=True, the constructor raises an error.",
+        " you also set enable_idempotence=True or a transactional_id, the constructor raises an"
+        " error.",
     ),
     _ms(
         "delivery_timeout_ms",
@@ -1184,8 +1186,8 @@ _DELIVERY: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="p",
         aliases=("message.send.max.retries",),
-        doc="How often the producer retries a batch. Keep the default, and set delivery_timeout_ms"
-        " to limit the retries.",
+        doc="How many times the producer retries a batch. Keep the default, and set"
+        " delivery_timeout_ms to limit the retries.",
         annotation="float",
     ),
     _text(
@@ -1217,7 +1219,7 @@ _BATCHES: tuple[Option, ...] = (
         5,
         "p",
         "How long a batch that is not full waits for more records. A batch does not wait if a"
-        " thread or task waits for one of its records.",
+        " thread or task waits for the result of one of its records, as send(...).get() does.",
         aliases=("queue.buffering.max.ms",),
     ),
     Option(
@@ -1427,7 +1429,8 @@ _GROUP: tuple[Option, ...] = (
         core=False,
         doc="Assignors in order of preference. They are 'range', 'roundrobin', 'sticky',"
         " 'cooperative-sticky', Java's names for these, or classes or instances of"
-        " AbstractPartitionAssignor.",
+        " AbstractPartitionAssignor. Do not set it with group_protocol='consumer', where the broker"
+        " decides.",
         annotation="str | Sequence[Any]",
         differs="Kafka has the same two assignors, under the names of their classes.",
     ),
@@ -1435,7 +1438,8 @@ _GROUP: tuple[Option, ...] = (
         "session_timeout_ms",
         45000,
         "c",
-        "Longest time between two heartbeats. After that the coordinator removes the member.",
+        "Longest time between two heartbeats. After that the coordinator removes the member. Do not"
+        " set it with group_protocol='consumer', where the broker decides.",
         high=INT32_MAX,
         core=False,
     ),
@@ -1443,7 +1447,8 @@ _GROUP: tuple[Option, ...] = (
         "heartbeat_interval_ms",
         3000,
         "c",
-        "How often a member sends a heartbeat. Must be less than session_timeout_ms.",
+        "How often a member sends a heartbeat. Must be less than session_timeout_ms. Do not set it"
+        " with group_protocol='consumer', where the broker decides.",
         high=INT32_MAX,
         core=False,
     ),
@@ -1709,14 +1714,14 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "Java's algorithm for keys.",
         ignored=_JVM,
-        differs="thalweg has no such default.",
+        differs="Kafka's default is an algorithm of Java. thalweg uses none.",
     ),
     _object(
         "ssl_trustmanager_algorithm",
         "pca",
         "Java's algorithm for trust.",
         ignored=_JVM,
-        differs="thalweg has no such default.",
+        differs="Kafka's default is an algorithm of Java. thalweg uses none.",
     ),
     _object(
         "ssl_secure_random_implementation",
