@@ -301,7 +301,8 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 
 | logger | examples of messages |
 |---|---|
-| `thalweg.producer` | a producer closed and lost records, a callback raised |
+| `thalweg.callbacks` | a callback of your program raised |
+| `thalweg.producer` | a producer closed and lost records |
 | `thalweg.consumer` | a partition is missing, a consumer left because it polled too late |
 | `thalweg.coordinator` | a commit failed, a listener raised, a member joined (INFO) |
 | `thalweg.network` | a connection failed or was lost, with client ID, node ID and address |

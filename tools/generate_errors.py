@@ -182,14 +182,13 @@ def render(rows: list[Row]) -> str:
     ]
     for row in made:
         lines += ["", "", f"class {row.class_name}({row.bases}):"]
-        about = f"Code {row.code}, {row.name}."
+        summary = row.message.partition(". ")[0].removesuffix(".")
+        lines += [f'    """{summary}.', "", f"    Code {row.code}, {row.name}."]
         fields = FIELDS.get(row.class_name)
         if fields:
-            lines += [f'    """{about}', "", "    Attributes:"]
+            lines += ["", "    Attributes:"]
             lines += [f"        {field}: {text}" for field, _, _, text in fields]
-            lines += ['    """']
-        else:
-            lines += [f'    """{about}"""']
+        lines += ['    """']
         lines += ["", f"    errno = {row.code}", f'    message = "{row.name}"']
         lines += wrap("    description = ", row.message)
         lines += fields_of(row.class_name)

@@ -2,9 +2,9 @@
 
     Rust event ── level checked in Rust ──> bounded queue ──> callback thread ──> emit()
 
-The loggers are `thalweg.producer`, `.consumer`, `.network`, `.coordinator` and `.spark`. `thalweg`
-has a NullHandler. The core reads the levels when a client is created. If you change a level while
-clients run, call `refresh()`.
+The loggers of the core are `thalweg.producer`, `.consumer` and `.network`. docs/configuration.md
+lists all loggers. `thalweg` has a NullHandler. The core reads the levels when a client is created.
+If you change a level while clients run, call `refresh()`.
 """
 
 import logging
@@ -15,6 +15,7 @@ __all__ = ["NATIVE_LOGGERS", "callback_failed", "emit", "refresh", "undelivered"
 NATIVE_LOGGERS: Final = ("producer", "consumer", "network")
 
 logging.getLogger("thalweg").addHandler(logging.NullHandler())
+_callbacks = logging.getLogger("thalweg.callbacks")
 
 
 def emit(logger: str, level: int, message: str) -> None:
@@ -24,12 +25,12 @@ def emit(logger: str, level: int, message: str) -> None:
 
 def callback_failed(what: str, error: BaseException) -> None:
     """Logs that a callback of the application raised. The core calls it, then runs the others."""
-    logging.getLogger("thalweg.producer").error("%s raised", what, exc_info=error)
+    _callbacks.error("%s raised", what, exc_info=error)
 
 
 def undelivered(error: BaseException) -> None:
     """Logs that a result cannot reach its asyncio future, because the loop is closed."""
-    logging.getLogger("thalweg.producer").debug("a result was not delivered: %s", error)
+    _callbacks.debug("a result was not delivered: %s", error)
 
 
 def refresh() -> None:

@@ -64,7 +64,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Result of `offsets_for_times`: the first record at or after a time (ms since 1970)."""
+    """Result of `offsets_for_times`: the first record at or after a time (Unix ms)."""
 
     offset: int
     timestamp: int
@@ -97,7 +97,7 @@ class RecordMetadata(NamedTuple):
         topic_partition: Topic and partition.
         offset: The record's offset. -1 if the broker did not send it: with acks=0, or for a
             duplicate whose offset the broker no longer knows.
-        timestamp: Milliseconds since 1970. With LogAppendTime it is the broker's time.
+        timestamp: Unix ms. With LogAppendTime it is the broker's time.
         checksum: Always None: records have no checksum since version 2 of the batch format.
         serialized_key_size: Bytes of the key. -1 without a key.
         serialized_value_size: Bytes of the value. -1 for a null.

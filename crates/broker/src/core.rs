@@ -81,7 +81,7 @@ pub struct Connection {
     /// The client's address as `DescribeGroups` shows it, in Java's form: `/127.0.0.1`.
     pub(crate) client_host: String,
     pub(crate) authentication: Authentication,
-    /// Of the last request.
+    /// The client ID of the last request.
     client_id: Option<Str>,
     /// Until when nothing is read, because the client has exceeded a quota.
     pub(crate) mute_until: Option<Instant>,

@@ -23,7 +23,7 @@ pub enum ConsumerError {
 
     /// The position is outside the log, and `auto.offset.reset` is `none`.
     #[error(
-        "offset {offset} of {partition} is out of range (log start {}), and no reset policy is set",
+        "offset {offset} of {partition} is out of range (log start {}), and auto_offset_reset is 'none': call seek() to choose where to continue",
         shown(*.log_start_offset)
     )]
     OffsetOutOfRange {
@@ -35,7 +35,7 @@ pub enum ConsumerError {
     /// The log was truncated below the position (KIP-320), and there is no reset policy.
     #[error(
         "{partition} was truncated: position {offset} (leader epoch {leader_epoch}), the log \
-         diverges at {}",
+         diverges at {}. To continue, seek to an offset in the log",
         shown(diverging.map(|at| at.offset))
     )]
     LogTruncation {
@@ -61,33 +61,15 @@ pub enum ConsumerError {
     #[error("{message}")]
     TopicAuthorizationFailed { topics: Vec<Str>, message: Str },
 
-    #[error("not authorized to access group {group_id}")]
-    GroupAuthorizationFailed { group_id: Str },
-
-    #[error("partition {partition} is not assigned to this consumer")]
+    #[error(
+        "partition {partition} is not assigned to this consumer: assignment() returns the partitions that are"
+    )]
     NotAssigned { partition: TopicPartition },
 
-    #[error("Consumer is not subscribed to any topics or assigned any partitions")]
-    NotSubscribed,
-
-    #[error("a group id is needed to commit or to read committed offsets")]
-    NoGroupId,
-
-    /// The group has members, or this commit comes from an older generation.
     #[error(
-        "commit refused ({}): the group has rebalanced or has active members; partitions may \
-         belong to another consumer now. Poll more often or handle fewer records a poll, and \
-         commit only what this consumer still owns",
-        code.name()
+        "Consumer is not subscribed to any topics or assigned any partitions: call subscribe() or assign() first"
     )]
-    CommitFailed { code: ErrorCode },
-
-    /// Offsets could not be committed for some partitions.
-    #[error("offset of {partition} was not committed: {}", code.name())]
-    PartitionCommitFailed {
-        partition: TopicPartition,
-        code: ErrorCode,
-    },
+    NotSubscribed,
 
     /// No connection to a node that leads assigned partitions is possible with these settings.
     #[error("node {node}: {cause}")]
@@ -104,10 +86,21 @@ pub enum ConsumerError {
         context: String,
     },
 
-    #[error("{what} did not finish in time; last problem: {}", last.as_deref().unwrap_or("none"))]
+    #[error("{what} did not finish in time. Last error: {}", last.as_deref().unwrap_or("none"))]
     Timeout {
         what: &'static str,
         last: Option<String>,
+    },
+
+    /// No record of a range arrived within the timeout (Spark reader).
+    #[error(
+        "no records of {partition} from offset {position} arrived in time (the range ends at {end}). \
+         Raise the timeout (Spark: kafkaConsumer.pollTimeoutMs), or check the partition's leader"
+    )]
+    RangeTimeout {
+        partition: TopicPartition,
+        position: i64,
+        end: i64,
     },
 
     #[error(
@@ -142,10 +135,11 @@ impl ConsumerError {
     /// Whether the same call can succeed later.
     pub fn is_retriable(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::PositionTimeout { .. } | Self::CorruptBatch { .. } => true,
-            Self::PartitionCommitFailed { code, .. } | Self::Broker { code, .. } => {
-                code.is_retriable()
-            }
+            Self::Timeout { .. }
+            | Self::RangeTimeout { .. }
+            | Self::PositionTimeout { .. }
+            | Self::CorruptBatch { .. } => true,
+            Self::Broker { code, .. } => code.is_retriable(),
             _ => false,
         }
     }

@@ -390,12 +390,10 @@ impl RangeReader {
     }
 
     fn timed_out(&self) -> ConsumerError {
-        ConsumerError::Timeout {
-            what: "reading a range",
-            last: Some(format!(
-                "{} is at offset {}",
-                self.range.partition, self.position
-            )),
+        ConsumerError::RangeTimeout {
+            partition: self.range.partition.clone(),
+            position: self.position,
+            end: self.range.end,
         }
     }
 

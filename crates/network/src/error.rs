@@ -34,18 +34,23 @@ pub enum ClientError {
     #[error("{context}: {}", code.name())]
     Broker { code: ErrorCode, context: String },
     /// Fresh metadata of the topic does not have the partition.
-    #[error("partition {partition} of topic {topic} does not exist: it has {partitions}")]
+    #[error(
+        "partition {partition} of topic {topic} does not exist: the topic has {partitions} partitions"
+    )]
     UnknownPartition {
         topic: Str,
         partition: i32,
         partitions: i32,
     },
-    #[error("the cluster has no node {0}")]
+    #[error("the cluster has no node {0}: describe_cluster() returns its nodes")]
     UnknownNode(i32),
     #[error("{0}")]
     Configuration(String),
     /// The system has no more threads or descriptors.
-    #[error("the system has no thread or file descriptor left for the client: {0}")]
+    #[error(
+        "the system has no thread or file descriptor left for the client: {0}. Close other clients, or raise \
+         the limits of the process (ulimit -n, ulimit -u)"
+    )]
     System(String),
     #[error(transparent)]
     Producer(#[from] ProducerError),

@@ -59,7 +59,9 @@ pub enum ProducerError {
         "{topic}-{partition}: the log has lost earlier records of this producer, so the record cannot be sent again (possibly written)"
     )]
     SequenceGap { topic: Str, partition: i32 },
-    #[error("the record has {size} bytes, more than {option} ({limit})")]
+    #[error(
+        "the record has {size} bytes, more than {option} ({limit}). Raise {option}, or send a smaller record"
+    )]
     RecordTooLarge {
         size: usize,
         limit: usize,
@@ -127,7 +129,7 @@ pub struct TransactionFailure {
 pub enum FailureKind {
     /// A newer producer with the same transactional id has taken over.
     Fenced,
-    /// The producer has no right to use the transactional id.
+    /// The producer has no permission to use the transactional ID.
     NotAuthorized,
     /// The broker asked for the abort (KIP-890, KIP-1050).
     ToldToAbort,
@@ -204,7 +206,7 @@ fn outcome(possibly_written: bool) -> &'static str {
 }
 
 fn because(cause: Option<&str>) -> String {
-    cause.map_or_else(String::new, |cause| format!("; last error: {cause}"))
+    cause.map_or_else(String::new, |cause| format!(". Last error: {cause}"))
 }
 
 impl ProducerError {

@@ -131,10 +131,14 @@ class ResourcePattern(ResourcePatternFilter):
         """Raises IllegalArgumentError if the value of a field is allowed only in filters."""
         super().validate()
         if self.resource_type == ResourceType.ANY:
-            raise IllegalArgumentError("resource_type cannot be ANY")
+            raise IllegalArgumentError(
+                "resource_type cannot be ANY in a ResourcePattern: name the type, or use a"
+                " ResourcePatternFilter"
+            )
         if self.pattern_type in (ACLResourcePatternType.ANY, ACLResourcePatternType.MATCH):
             raise IllegalArgumentError(
-                f"pattern_type cannot be {self.pattern_type.name} on a concrete ResourcePattern"
+                f"pattern_type cannot be {self.pattern_type.name} in a ResourcePattern: use"
+                " LITERAL or PREFIXED, or a ResourcePatternFilter"
             )
 
 
@@ -186,9 +190,13 @@ class ACL(ACLFilter):
         """Raises IllegalArgumentError if the value of a field is allowed only in filters."""
         super().validate()
         if self.operation == ACLOperation.ANY:
-            raise IllegalArgumentError("operation cannot be ANY")
+            raise IllegalArgumentError(
+                "operation cannot be ANY in an ACL: name the operation, or use an ACLFilter"
+            )
         if self.permission_type == ACLPermissionType.ANY:
-            raise IllegalArgumentError("permission_type cannot be ANY")
+            raise IllegalArgumentError(
+                "permission_type cannot be ANY in an ACL: use ALLOW or DENY, or an ACLFilter"
+            )
         if not isinstance(self.resource_pattern, ResourcePattern):
             raise IllegalArgumentError("resource_pattern must be a ResourcePattern object")
 

@@ -229,7 +229,7 @@ class ConfigRequests(Requests):
                     node = int(each.name)
                 except ValueError:
                     raise ValueError(
-                        f"the name of a broker must be its node id, got {each.name!r}"
+                        f"the name of a broker must be its node ID, got {each.name!r}"
                     ) from None
             found[node].append(each)
         return found
@@ -426,7 +426,9 @@ class ConfigRequests(Requests):
                 raise TypeError(f"configs of {about} must be a dict of {{name: value}}, or names")
             unknown = names - known
             if unknown:
-                raise ValueError(f"Unrecognized configs: {sorted(unknown)} of {about}")
+                raise ValueError(
+                    f"Unrecognized configs: {sorted(unknown)} of {about}. Check the names"
+                )
 
     def _known_names(self, resource: ConfigResource) -> set[str] | None:
         """Returns the option names that a resource may have, or None if the broker does not say."""

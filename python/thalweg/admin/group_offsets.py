@@ -138,8 +138,8 @@ class GroupOffsetRequests(PartitionRequests):
         for where, spec in offset_specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"Unsupported reset target for {where}: {spec!r}, expected an OffsetSpec,"
-                    " OffsetTimestamp or int"
+                    f"Unsupported reset target for {where[0]}-{where[1]}: {spec!r}, expected an"
+                    " OffsetSpec, OffsetTimestamp or int"
                 )
             # A negative int may be Kafka's -1 or -2, which mean opposite ends of the log.
             if spec < 0 and not isinstance(spec, OffsetSpec):

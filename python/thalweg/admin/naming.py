@@ -49,7 +49,10 @@ class FlexibleEnum:
             try:
                 found = members[str(value).strip().upper().replace("-", "_")]
             except KeyError:
-                raise ValueError(f"Unrecognized {cls.__name__}: {value}") from None
+                names = ", ".join(each.name for each in members)
+                raise ValueError(
+                    f"Unrecognized {cls.__name__}: {value}. Use one of {names}"
+                ) from None
         return found
 
     @classmethod

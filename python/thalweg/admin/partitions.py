@@ -171,7 +171,8 @@ class PartitionRequests(Requests):
         for where, spec in topic_partition_specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"the value of {where} must be an OffsetSpec or an int, got {shown(spec)}"
+                    f"the value of {where[0]}-{where[1]} must be an OffsetSpec or an int, got"
+                    f" {shown(spec)}"
                 )
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
@@ -314,6 +315,8 @@ class PartitionRequests(Requests):
 
         Raises:
             IllegalArgumentError: If `election_type` is neither 0 nor 1.
+            UnknownTopicOrPartitionError: If a topic that you name does not exist.
+            BrokerResponseError: The first other error, unless raise_errors is False.
         """
         if election_type not in (0, 1):
             raise IllegalArgumentError(
@@ -373,8 +376,8 @@ class PartitionRequests(Requests):
         for where, nodes in reassignments.items():
             if nodes is not None and not (nodes and all(isinstance(each, int) for each in nodes)):
                 raise ValueError(
-                    f"the replicas of {where} must be a list of at least one node id. To cancel"
-                    " the reassignment, give None"
+                    f"the replicas of {where[0]}-{where[1]} must be a list of at least one node"
+                    " ID. To cancel the reassignment, give None"
                 )
             topics[where[0]].append(
                 {"PartitionIndex": where[1], "Replicas": None if nodes is None else list(nodes)}

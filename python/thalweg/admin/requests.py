@@ -158,7 +158,7 @@ class Requests:
         error = first_error(rows, ignored)
         if error is not None and raise_errors:
             if isinstance(error, AuthorizationError) and error.errno is not None:
-                raise type(error)(self._with_right(str(error.args[0]), api, error.errno))
+                raise type(error)(self._with_permission(str(error.args[0]), api, error.errno))
             raise error
         return response
 
@@ -166,10 +166,10 @@ class Requests:
         """Returns the text of an item's error, which brokers may send without one."""
         if message is None or message.startswith(_JAVA_REQUEST):
             message = str(for_code(code).description)
-        return self._with_right(message, api, code)
+        return self._with_permission(message, api, code)
 
-    def _with_right(self, text: str, api: str, code: int) -> str:
-        """Adds the missing right to the text of an error, if the error is about rights."""
+    def _with_permission(self, text: str, api: str, code: int) -> str:
+        """Adds the missing permission to the text of an error about permissions."""
         return self._client.explained(text, api, code, "")
 
     def _metadata(

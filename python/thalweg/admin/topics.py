@@ -278,6 +278,7 @@ class TopicRequests(Requests):
             UnknownTopicOrPartitionError: If a topic does not exist.
             BrokerResponseError: Any other error of DeleteTopics.
             TypeError: If `topics` is one str.
+            UnsupportedVersionError: If you give IDs, and the brokers are older than Kafka 2.8.
         """
         names = names_given(topics, "topics", (str, uuid.UUID))
         body: dict[str, Any] = {"TimeoutMs": self._timeout(timeout_ms)}

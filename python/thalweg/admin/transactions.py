@@ -305,6 +305,8 @@ class TransactionRequests(ClusterRequests):
 
         Raises:
             BrokerResponseError: If the partition's leader refuses the request.
+            KafkaTimeoutError, KafkaConnectionError: The marker may have been written. Before you
+                repeat the call, check with `describe_producers`.
         """
         where = TopicPartition(*spec.topic_partition)
         marker = {

@@ -86,9 +86,12 @@ class BatchBuilder:
             key, value = self._serialize("", pairs, key, value)  # type: ignore[arg-type]
         if key is None and value is None:
             raise ValueError("Need at least one: key or value")
-        for data in (key, value):
+        for what, data in (("key", key), ("value", value)):
             if data is not None and not isinstance(data, bytes | bytearray | memoryview):
-                raise TypeError(f"keys and values must be bytes, not {type(data).__name__}")
+                raise TypeError(
+                    f"the {what} must be bytes, not {type(data).__name__}. To send other types, set"
+                    f" {what}_serializer"
+                )
         stamp = int(time.time() * 1000) if timestamp is None else int(timestamp)
         size = self._record_bytes(stamp, key, value, pairs)
         if self.values and self._size + size > self._limit:

@@ -208,14 +208,18 @@ class AIOKafkaConsumer(ConsumerSubscription, Generic[K, V]):
             NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`. You
                 may then await `start` again. You may also do this if `start` was cancelled before
                 it had connected.
-            IllegalStateError: If the consumer was already started.
+            IllegalStateError: If the consumer was already started, or was created for another event
+                loop.
             KafkaError: If the brokers refuse the group or the topics. This stops the consumer.
         """
         loop = asyncio.get_running_loop()
         if self._completions is not None:
-            raise IllegalStateError("the consumer is started already")
+            raise IllegalStateError("the consumer was already started: await start() only once")
         if self._loop is not None and self._loop is not loop:
-            raise IllegalStateError("the consumer was created for another event loop (loop=...)")
+            raise IllegalStateError(
+                "the consumer was created for another event loop (loop=...): await start() in that"
+                " loop"
+            )
         _logging.refresh()
         self._pid = os.getpid()  # the constructor may have run before a fork
         self._completions = completions = _completions.attach(loop)

@@ -1,7 +1,7 @@
 """Every error under aiokafka's names, for `from thalweg.aio.errors import ...`.
 
 The classes are those of `thalweg.errors`, so an `except` clause works with either name. Where
-aiokafka divides errors differently, its name stands for the class that this client raises.
+aiokafka divides errors differently, its name is an alias of the class that this client raises.
 """
 
 from thalweg.errors import (

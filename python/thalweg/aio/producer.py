@@ -153,7 +153,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
             NoBrokersAvailable: If no bootstrap server responds within `bootstrap_timeout_ms`. You
                 may then await `start` again. You may also do this if `start` was cancelled before
                 it had connected.
-            IllegalStateError: If the producer was already started.
+            IllegalStateError: If the producer was already started, or was created for another event
+                loop.
             KafkaTimeoutError: If transactions are not ready within max_block_ms. This stops the
                 producer.
             FatalTransactionError: If the brokers refuse the transactional_id. This stops the
@@ -161,9 +162,12 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         """
         loop = asyncio.get_running_loop()
         if self._completions is not None:
-            raise IllegalStateError("the producer is started already")
+            raise IllegalStateError("the producer was already started: await start() only once")
         if self._loop is not None and self._loop is not loop:
-            raise IllegalStateError("the producer was created for another event loop (loop=...)")
+            raise IllegalStateError(
+                "the producer was created for another event loop (loop=...): await start() in that"
+                " loop"
+            )
         _logging.refresh()
         self._pid = os.getpid()
         self._completions = completions = _completions.attach(loop)
@@ -296,8 +300,10 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
             some rows were not written.
 
         Raises:
-            ValueError: If the sequences differ in length.
+            ValueError: If the sequences differ in length, or a timestamp is negative.
             TypeError: If an element is not bytes.
+            IllegalStateError: After `stop`, outside a transaction of a transactional producer, or
+                in another event loop.
         """
         return await self._send_many(topic, values, keys, headers, partition, timestamps_ms)
 
@@ -314,6 +320,11 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
 
         Returns:
             A future, as in `send_many`.
+
+        Raises:
+            ValueError: For an unknown column, a timestamp before 1970 or a negative partition.
+            IllegalStateError: As in `send_many`. Also if the producer has a serializer, a Python
+                partitioner or an interceptor.
         """
         return await self._send_arrow(topic, data, partition)
 

@@ -15,9 +15,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
+from thalweg.auth.password import Reply
 from thalweg.auth.sigv4 import EXPIRES_S, Credentials, presigned
 from thalweg.auth.token import Token, TokenProviderError, is_encodable
 from thalweg.auth.worker import Workers, escaped
@@ -37,14 +38,6 @@ class AwsError(TokenProviderError):
 
     The text contains no secret.
     """
-
-
-class Reply(Protocol):
-    """What takes an answer: `_core.PasswordReply`."""
-
-    def password(self, value: str) -> None: ...
-
-    def failed(self, reason: str, error: BaseException) -> None: ...
 
 
 class Identity:

@@ -15,7 +15,7 @@ __all__ = ["PasswordSource"]
 
 
 class Reply(Protocol):
-    """What takes an answer: `_core.PasswordReply`."""
+    """Takes the password, or the reason why there is none: `_core.PasswordReply`."""
 
     def password(self, value: str) -> None: ...
 

@@ -21,7 +21,7 @@ __all__ = ["AbstractTokenProvider", "TokenSource"]
 
 
 class Reply(Protocol):
-    """What takes an answer: `_core.TokenReply`."""
+    """Takes the token, or the reason why there is none: `_core.TokenReply`."""
 
     def token(
         self,

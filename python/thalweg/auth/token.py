@@ -26,7 +26,7 @@ class Token:
 
     Attributes:
         value: The token that the client sends to the broker.
-        expires_at: When the token expires, in seconds since 1970. None: the client reads the time
+        expires_at: When the token expires, in Unix seconds. None: the client reads the time
             from `value`, if this is a JWT. If the time is unknown, the client calls the provider
             for each authentication.
         principal: The user that the token identifies, for error messages. None: the subject of the

@@ -22,7 +22,7 @@ _HANGING_MAX: Final = 8
 
 
 class Reply(Protocol):
-    """What takes an answer: `_core.TokenReply`, `_core.PasswordReply`."""
+    """Takes the result of a call: `_core.TokenReply` or `_core.PasswordReply`."""
 
     def failed(self, reason: str, error: BaseException) -> None: ...
 

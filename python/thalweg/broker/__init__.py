@@ -272,6 +272,7 @@ class EmbeddedBroker(Access):
 
         Raises:
             ValueError: If there is no such node.
+            IllegalStateError: If the broker is not running.
         """
         self._native.move_coordinator(key, node)
 
@@ -280,6 +281,7 @@ class EmbeddedBroker(Access):
 
         Raises:
             ValueError: If there is no such node.
+            IllegalStateError: If the broker is not running.
         """
         self._native.stop_node(node)
 
@@ -288,6 +290,8 @@ class EmbeddedBroker(Access):
 
         Raises:
             ValueError: If there is no such node.
+            OSError: If another program uses the port now.
+            IllegalStateError: If the broker is not running.
         """
         self._native.start_node(node)
 

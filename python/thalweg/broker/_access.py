@@ -201,7 +201,7 @@ class Access:
             topic: The name of a topic, or "*" for all topics.
             group: The name of a group, or "*" for all groups.
             transactional_id: A transactional ID, or "*" for all of them.
-            cluster: The cluster.
+            cluster: True: the resource is the cluster.
             prefixed: Whether the ACL applies to all names that begin with the given name.
             host: The address of the client, or "*" for all addresses.
 

@@ -1,4 +1,4 @@
-"""Every error that thalweg raises, under kafka-python's names.
+"""Every error that thalweg raises, and the other names of kafka-python's errors.
 
     KafkaError (a RuntimeError, as in kafka-python 2.x)
     ├── RetriableError ── InvalidMetadataError       a retry may succeed

@@ -158,7 +158,9 @@ __all__ = [
 
 
 class OffsetOutOfRangeError(BrokerResponseError):
-    """Code 1, OFFSET_OUT_OF_RANGE.
+    """The requested offset is not within the range of offsets maintained by the server.
+
+    Code 1, OFFSET_OUT_OF_RANGE.
 
     Attributes:
         offsets: {TopicPartition: the requested offset}.
@@ -180,7 +182,9 @@ class OffsetOutOfRangeError(BrokerResponseError):
 
 
 class CorruptRecordError(RetriableError, BrokerResponseError):
-    """Code 2, CORRUPT_MESSAGE.
+    """This message has failed its CRC checksum, exceeds the valid size, has a null key for a compacted topic, or is otherwise corrupt.
+
+    Code 2, CORRUPT_MESSAGE.
 
     Attributes:
         topic_partition: The partition of the batch.
@@ -204,7 +208,10 @@ class CorruptRecordError(RetriableError, BrokerResponseError):
 
 
 class UnknownTopicOrPartitionError(InvalidMetadataError, BrokerResponseError):
-    """Code 3, UNKNOWN_TOPIC_OR_PARTITION."""
+    """This server does not host this topic-partition.
+
+    Code 3, UNKNOWN_TOPIC_OR_PARTITION.
+    """
 
     errno = 3
     message = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -212,7 +219,10 @@ class UnknownTopicOrPartitionError(InvalidMetadataError, BrokerResponseError):
 
 
 class InvalidFetchRequestError(BrokerResponseError):
-    """Code 4, INVALID_FETCH_SIZE."""
+    """The requested fetch size is invalid.
+
+    Code 4, INVALID_FETCH_SIZE.
+    """
 
     errno = 4
     message = "INVALID_FETCH_SIZE"
@@ -220,7 +230,10 @@ class InvalidFetchRequestError(BrokerResponseError):
 
 
 class LeaderNotAvailableError(InvalidMetadataError, BrokerResponseError):
-    """Code 5, LEADER_NOT_AVAILABLE."""
+    """There is no leader for this topic-partition as we are in the middle of a leadership election.
+
+    Code 5, LEADER_NOT_AVAILABLE.
+    """
 
     errno = 5
     message = "LEADER_NOT_AVAILABLE"
@@ -231,7 +244,10 @@ class LeaderNotAvailableError(InvalidMetadataError, BrokerResponseError):
 
 
 class NotLeaderForPartitionError(InvalidMetadataError, BrokerResponseError):
-    """Code 6, NOT_LEADER_OR_FOLLOWER."""
+    """For requests intended only for the leader, this error indicates that the broker is not the current leader.
+
+    Code 6, NOT_LEADER_OR_FOLLOWER.
+    """
 
     errno = 6
     message = "NOT_LEADER_OR_FOLLOWER"
@@ -243,7 +259,10 @@ class NotLeaderForPartitionError(InvalidMetadataError, BrokerResponseError):
 
 
 class RequestTimedOutError(RetriableError, BrokerResponseError):
-    """Code 7, REQUEST_TIMED_OUT."""
+    """The request timed out.
+
+    Code 7, REQUEST_TIMED_OUT.
+    """
 
     errno = 7
     message = "REQUEST_TIMED_OUT"
@@ -251,7 +270,10 @@ class RequestTimedOutError(RetriableError, BrokerResponseError):
 
 
 class BrokerNotAvailableError(BrokerResponseError):
-    """Code 8, BROKER_NOT_AVAILABLE."""
+    """The broker is not available.
+
+    Code 8, BROKER_NOT_AVAILABLE.
+    """
 
     errno = 8
     message = "BROKER_NOT_AVAILABLE"
@@ -259,7 +281,10 @@ class BrokerNotAvailableError(BrokerResponseError):
 
 
 class ReplicaNotAvailableError(InvalidMetadataError, BrokerResponseError):
-    """Code 9, REPLICA_NOT_AVAILABLE."""
+    """The replica is not available for the requested topic-partition.
+
+    Code 9, REPLICA_NOT_AVAILABLE.
+    """
 
     errno = 9
     message = "REPLICA_NOT_AVAILABLE"
@@ -271,7 +296,10 @@ class ReplicaNotAvailableError(InvalidMetadataError, BrokerResponseError):
 
 
 class MessageSizeTooLargeError(BrokerResponseError):
-    """Code 10, MESSAGE_TOO_LARGE."""
+    """The request included a message larger than the max message size the server will accept.
+
+    Code 10, MESSAGE_TOO_LARGE.
+    """
 
     errno = 10
     message = "MESSAGE_TOO_LARGE"
@@ -282,7 +310,10 @@ class MessageSizeTooLargeError(BrokerResponseError):
 
 
 class StaleControllerEpochError(BrokerResponseError):
-    """Code 11, STALE_CONTROLLER_EPOCH."""
+    """The controller moved to another broker.
+
+    Code 11, STALE_CONTROLLER_EPOCH.
+    """
 
     errno = 11
     message = "STALE_CONTROLLER_EPOCH"
@@ -290,7 +321,10 @@ class StaleControllerEpochError(BrokerResponseError):
 
 
 class OffsetMetadataTooLargeError(BrokerResponseError):
-    """Code 12, OFFSET_METADATA_TOO_LARGE."""
+    """The metadata field of the offset request was too large.
+
+    Code 12, OFFSET_METADATA_TOO_LARGE.
+    """
 
     errno = 12
     message = "OFFSET_METADATA_TOO_LARGE"
@@ -298,7 +332,10 @@ class OffsetMetadataTooLargeError(BrokerResponseError):
 
 
 class NetworkExceptionError(InvalidMetadataError, BrokerResponseError):
-    """Code 13, NETWORK_EXCEPTION."""
+    """The server disconnected before a response was received.
+
+    Code 13, NETWORK_EXCEPTION.
+    """
 
     errno = 13
     message = "NETWORK_EXCEPTION"
@@ -306,7 +343,10 @@ class NetworkExceptionError(InvalidMetadataError, BrokerResponseError):
 
 
 class CoordinatorLoadInProgressError(RetriableError, BrokerResponseError):
-    """Code 14, COORDINATOR_LOAD_IN_PROGRESS."""
+    """The coordinator is loading and hence can't process requests.
+
+    Code 14, COORDINATOR_LOAD_IN_PROGRESS.
+    """
 
     errno = 14
     message = "COORDINATOR_LOAD_IN_PROGRESS"
@@ -314,7 +354,10 @@ class CoordinatorLoadInProgressError(RetriableError, BrokerResponseError):
 
 
 class CoordinatorNotAvailableError(RetriableError, BrokerResponseError):
-    """Code 15, COORDINATOR_NOT_AVAILABLE."""
+    """The coordinator is not available.
+
+    Code 15, COORDINATOR_NOT_AVAILABLE.
+    """
 
     errno = 15
     message = "COORDINATOR_NOT_AVAILABLE"
@@ -322,7 +365,10 @@ class CoordinatorNotAvailableError(RetriableError, BrokerResponseError):
 
 
 class NotCoordinatorError(RetriableError, BrokerResponseError):
-    """Code 16, NOT_COORDINATOR."""
+    """This is not the correct coordinator.
+
+    Code 16, NOT_COORDINATOR.
+    """
 
     errno = 16
     message = "NOT_COORDINATOR"
@@ -330,7 +376,10 @@ class NotCoordinatorError(RetriableError, BrokerResponseError):
 
 
 class InvalidTopicError(BrokerResponseError, ValueError):
-    """Code 17, INVALID_TOPIC_EXCEPTION."""
+    """The request attempted to perform an operation on an invalid topic.
+
+    Code 17, INVALID_TOPIC_EXCEPTION.
+    """
 
     errno = 17
     message = "INVALID_TOPIC_EXCEPTION"
@@ -338,7 +387,10 @@ class InvalidTopicError(BrokerResponseError, ValueError):
 
 
 class RecordListTooLargeError(BrokerResponseError):
-    """Code 18, RECORD_LIST_TOO_LARGE."""
+    """The request included message batch larger than the configured segment size on the server.
+
+    Code 18, RECORD_LIST_TOO_LARGE.
+    """
 
     errno = 18
     message = "RECORD_LIST_TOO_LARGE"
@@ -349,7 +401,10 @@ class RecordListTooLargeError(BrokerResponseError):
 
 
 class NotEnoughReplicasError(RetriableError, BrokerResponseError):
-    """Code 19, NOT_ENOUGH_REPLICAS."""
+    """Messages are rejected since there are fewer in-sync replicas than required.
+
+    Code 19, NOT_ENOUGH_REPLICAS.
+    """
 
     errno = 19
     message = "NOT_ENOUGH_REPLICAS"
@@ -357,7 +412,10 @@ class NotEnoughReplicasError(RetriableError, BrokerResponseError):
 
 
 class NotEnoughReplicasAfterAppendError(RetriableError, BrokerResponseError):
-    """Code 20, NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+    """Messages are written to the log, but to fewer in-sync replicas than required.
+
+    Code 20, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+    """
 
     errno = 20
     message = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
@@ -365,7 +423,10 @@ class NotEnoughReplicasAfterAppendError(RetriableError, BrokerResponseError):
 
 
 class InvalidRequiredAcksError(BrokerResponseError):
-    """Code 21, INVALID_REQUIRED_ACKS."""
+    """Produce request specified an invalid value for required acks.
+
+    Code 21, INVALID_REQUIRED_ACKS.
+    """
 
     errno = 21
     message = "INVALID_REQUIRED_ACKS"
@@ -373,7 +434,10 @@ class InvalidRequiredAcksError(BrokerResponseError):
 
 
 class IllegalGenerationError(BrokerResponseError):
-    """Code 22, ILLEGAL_GENERATION."""
+    """Specified group generation id is not valid.
+
+    Code 22, ILLEGAL_GENERATION.
+    """
 
     errno = 22
     message = "ILLEGAL_GENERATION"
@@ -381,7 +445,10 @@ class IllegalGenerationError(BrokerResponseError):
 
 
 class InconsistentGroupProtocolError(BrokerResponseError):
-    """Code 23, INCONSISTENT_GROUP_PROTOCOL."""
+    """The group member's supported protocols are incompatible with those of existing members or first group member tried to join with empty protocol type or empty protocol list.
+
+    Code 23, INCONSISTENT_GROUP_PROTOCOL.
+    """
 
     errno = 23
     message = "INCONSISTENT_GROUP_PROTOCOL"
@@ -393,7 +460,10 @@ class InconsistentGroupProtocolError(BrokerResponseError):
 
 
 class InvalidGroupIdError(BrokerResponseError):
-    """Code 24, INVALID_GROUP_ID."""
+    """The group id is invalid.
+
+    Code 24, INVALID_GROUP_ID.
+    """
 
     errno = 24
     message = "INVALID_GROUP_ID"
@@ -401,7 +471,10 @@ class InvalidGroupIdError(BrokerResponseError):
 
 
 class UnknownMemberIdError(BrokerResponseError):
-    """Code 25, UNKNOWN_MEMBER_ID."""
+    """The coordinator is not aware of this member.
+
+    Code 25, UNKNOWN_MEMBER_ID.
+    """
 
     errno = 25
     message = "UNKNOWN_MEMBER_ID"
@@ -409,7 +482,10 @@ class UnknownMemberIdError(BrokerResponseError):
 
 
 class InvalidSessionTimeoutError(BrokerResponseError):
-    """Code 26, INVALID_SESSION_TIMEOUT."""
+    """The session timeout is not within the range allowed by the broker (as configured by group.min.session.timeout.ms and group.max.session.timeout.ms).
+
+    Code 26, INVALID_SESSION_TIMEOUT.
+    """
 
     errno = 26
     message = "INVALID_SESSION_TIMEOUT"
@@ -420,7 +496,10 @@ class InvalidSessionTimeoutError(BrokerResponseError):
 
 
 class RebalanceInProgressError(BrokerResponseError):
-    """Code 27, REBALANCE_IN_PROGRESS."""
+    """The group is rebalancing, so a rejoin is needed.
+
+    Code 27, REBALANCE_IN_PROGRESS.
+    """
 
     errno = 27
     message = "REBALANCE_IN_PROGRESS"
@@ -428,7 +507,10 @@ class RebalanceInProgressError(BrokerResponseError):
 
 
 class InvalidCommitOffsetSizeError(BrokerResponseError):
-    """Code 28, INVALID_COMMIT_OFFSET_SIZE."""
+    """The committing offset data size is not valid.
+
+    Code 28, INVALID_COMMIT_OFFSET_SIZE.
+    """
 
     errno = 28
     message = "INVALID_COMMIT_OFFSET_SIZE"
@@ -436,7 +518,10 @@ class InvalidCommitOffsetSizeError(BrokerResponseError):
 
 
 class TopicAuthorizationFailedError(AuthorizationError):
-    """Code 29, TOPIC_AUTHORIZATION_FAILED."""
+    """Topic authorization failed.
+
+    Code 29, TOPIC_AUTHORIZATION_FAILED.
+    """
 
     errno = 29
     message = "TOPIC_AUTHORIZATION_FAILED"
@@ -444,7 +529,10 @@ class TopicAuthorizationFailedError(AuthorizationError):
 
 
 class GroupAuthorizationFailedError(AuthorizationError):
-    """Code 30, GROUP_AUTHORIZATION_FAILED."""
+    """Group authorization failed.
+
+    Code 30, GROUP_AUTHORIZATION_FAILED.
+    """
 
     errno = 30
     message = "GROUP_AUTHORIZATION_FAILED"
@@ -452,7 +540,10 @@ class GroupAuthorizationFailedError(AuthorizationError):
 
 
 class ClusterAuthorizationFailedError(AuthorizationError):
-    """Code 31, CLUSTER_AUTHORIZATION_FAILED."""
+    """Cluster authorization failed.
+
+    Code 31, CLUSTER_AUTHORIZATION_FAILED.
+    """
 
     errno = 31
     message = "CLUSTER_AUTHORIZATION_FAILED"
@@ -460,7 +551,10 @@ class ClusterAuthorizationFailedError(AuthorizationError):
 
 
 class InvalidTimestampError(BrokerResponseError):
-    """Code 32, INVALID_TIMESTAMP."""
+    """The timestamp of the message is out of acceptable range.
+
+    Code 32, INVALID_TIMESTAMP.
+    """
 
     errno = 32
     message = "INVALID_TIMESTAMP"
@@ -468,7 +562,10 @@ class InvalidTimestampError(BrokerResponseError):
 
 
 class UnsupportedSaslMechanismError(BrokerResponseError):
-    """Code 33, UNSUPPORTED_SASL_MECHANISM."""
+    """The broker does not support the requested SASL mechanism.
+
+    Code 33, UNSUPPORTED_SASL_MECHANISM.
+    """
 
     errno = 33
     message = "UNSUPPORTED_SASL_MECHANISM"
@@ -476,7 +573,10 @@ class UnsupportedSaslMechanismError(BrokerResponseError):
 
 
 class IllegalSaslStateError(BrokerResponseError):
-    """Code 34, ILLEGAL_SASL_STATE."""
+    """Request is not valid given the current SASL state.
+
+    Code 34, ILLEGAL_SASL_STATE.
+    """
 
     errno = 34
     message = "ILLEGAL_SASL_STATE"
@@ -484,7 +584,10 @@ class IllegalSaslStateError(BrokerResponseError):
 
 
 class UnsupportedVersionError(BrokerResponseError):
-    """Code 35, UNSUPPORTED_VERSION."""
+    """The version of API is not supported.
+
+    Code 35, UNSUPPORTED_VERSION.
+    """
 
     errno = 35
     message = "UNSUPPORTED_VERSION"
@@ -492,7 +595,10 @@ class UnsupportedVersionError(BrokerResponseError):
 
 
 class TopicAlreadyExistsError(BrokerResponseError):
-    """Code 36, TOPIC_ALREADY_EXISTS."""
+    """Topic with this name already exists.
+
+    Code 36, TOPIC_ALREADY_EXISTS.
+    """
 
     errno = 36
     message = "TOPIC_ALREADY_EXISTS"
@@ -500,7 +606,10 @@ class TopicAlreadyExistsError(BrokerResponseError):
 
 
 class InvalidPartitionsError(BrokerResponseError):
-    """Code 37, INVALID_PARTITIONS."""
+    """Number of partitions is below 1.
+
+    Code 37, INVALID_PARTITIONS.
+    """
 
     errno = 37
     message = "INVALID_PARTITIONS"
@@ -508,7 +617,10 @@ class InvalidPartitionsError(BrokerResponseError):
 
 
 class InvalidReplicationFactorError(BrokerResponseError):
-    """Code 38, INVALID_REPLICATION_FACTOR."""
+    """Replication factor is below 1 or larger than the number of available brokers.
+
+    Code 38, INVALID_REPLICATION_FACTOR.
+    """
 
     errno = 38
     message = "INVALID_REPLICATION_FACTOR"
@@ -516,7 +628,10 @@ class InvalidReplicationFactorError(BrokerResponseError):
 
 
 class InvalidReplicationAssignmentError(BrokerResponseError):
-    """Code 39, INVALID_REPLICA_ASSIGNMENT."""
+    """Replica assignment is invalid.
+
+    Code 39, INVALID_REPLICA_ASSIGNMENT.
+    """
 
     errno = 39
     message = "INVALID_REPLICA_ASSIGNMENT"
@@ -524,7 +639,10 @@ class InvalidReplicationAssignmentError(BrokerResponseError):
 
 
 class InvalidConfigurationError(BrokerResponseError):
-    """Code 40, INVALID_CONFIG."""
+    """Configuration is invalid.
+
+    Code 40, INVALID_CONFIG.
+    """
 
     errno = 40
     message = "INVALID_CONFIG"
@@ -532,7 +650,10 @@ class InvalidConfigurationError(BrokerResponseError):
 
 
 class NotControllerError(RetriableError, BrokerResponseError):
-    """Code 41, NOT_CONTROLLER."""
+    """This is not the correct controller for this cluster.
+
+    Code 41, NOT_CONTROLLER.
+    """
 
     errno = 41
     message = "NOT_CONTROLLER"
@@ -540,7 +661,10 @@ class NotControllerError(RetriableError, BrokerResponseError):
 
 
 class InvalidRequestError(BrokerResponseError):
-    """Code 42, INVALID_REQUEST."""
+    """This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker.
+
+    Code 42, INVALID_REQUEST.
+    """
 
     errno = 42
     message = "INVALID_REQUEST"
@@ -552,7 +676,10 @@ class InvalidRequestError(BrokerResponseError):
 
 
 class UnsupportedForMessageFormatError(BrokerResponseError):
-    """Code 43, UNSUPPORTED_FOR_MESSAGE_FORMAT."""
+    """The message format version on the broker does not support the request.
+
+    Code 43, UNSUPPORTED_FOR_MESSAGE_FORMAT.
+    """
 
     errno = 43
     message = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
@@ -560,7 +687,10 @@ class UnsupportedForMessageFormatError(BrokerResponseError):
 
 
 class PolicyViolationError(BrokerResponseError):
-    """Code 44, POLICY_VIOLATION."""
+    """Request parameters do not satisfy the configured policy.
+
+    Code 44, POLICY_VIOLATION.
+    """
 
     errno = 44
     message = "POLICY_VIOLATION"
@@ -568,7 +698,10 @@ class PolicyViolationError(BrokerResponseError):
 
 
 class OutOfOrderSequenceNumberError(BrokerResponseError):
-    """Code 45, OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """The broker received an out of order sequence number.
+
+    Code 45, OUT_OF_ORDER_SEQUENCE_NUMBER.
+    """
 
     errno = 45
     message = "OUT_OF_ORDER_SEQUENCE_NUMBER"
@@ -576,7 +709,10 @@ class OutOfOrderSequenceNumberError(BrokerResponseError):
 
 
 class DuplicateSequenceNumberError(BrokerResponseError):
-    """Code 46, DUPLICATE_SEQUENCE_NUMBER."""
+    """The broker received a duplicate sequence number.
+
+    Code 46, DUPLICATE_SEQUENCE_NUMBER.
+    """
 
     errno = 46
     message = "DUPLICATE_SEQUENCE_NUMBER"
@@ -584,7 +720,10 @@ class DuplicateSequenceNumberError(BrokerResponseError):
 
 
 class InvalidProducerEpochError(BrokerResponseError):
-    """Code 47, INVALID_PRODUCER_EPOCH."""
+    """Producer attempted to produce with an old epoch.
+
+    Code 47, INVALID_PRODUCER_EPOCH.
+    """
 
     errno = 47
     message = "INVALID_PRODUCER_EPOCH"
@@ -592,7 +731,10 @@ class InvalidProducerEpochError(BrokerResponseError):
 
 
 class InvalidTxnStateError(BrokerResponseError):
-    """Code 48, INVALID_TXN_STATE."""
+    """The producer attempted a transactional operation in an invalid state.
+
+    Code 48, INVALID_TXN_STATE.
+    """
 
     errno = 48
     message = "INVALID_TXN_STATE"
@@ -600,7 +742,10 @@ class InvalidTxnStateError(BrokerResponseError):
 
 
 class InvalidProducerIdMappingError(BrokerResponseError):
-    """Code 49, INVALID_PRODUCER_ID_MAPPING."""
+    """The producer attempted to use a producer id which is not currently assigned to its transactional id.
+
+    Code 49, INVALID_PRODUCER_ID_MAPPING.
+    """
 
     errno = 49
     message = "INVALID_PRODUCER_ID_MAPPING"
@@ -611,7 +756,10 @@ class InvalidProducerIdMappingError(BrokerResponseError):
 
 
 class InvalidTransactionTimeoutError(BrokerResponseError):
-    """Code 50, INVALID_TRANSACTION_TIMEOUT."""
+    """The transaction timeout is larger than the maximum value allowed by the broker (as configured by transaction.max.timeout.ms).
+
+    Code 50, INVALID_TRANSACTION_TIMEOUT.
+    """
 
     errno = 50
     message = "INVALID_TRANSACTION_TIMEOUT"
@@ -622,7 +770,10 @@ class InvalidTransactionTimeoutError(BrokerResponseError):
 
 
 class ConcurrentTransactionsError(RetriableError, BrokerResponseError):
-    """Code 51, CONCURRENT_TRANSACTIONS."""
+    """The producer attempted to update a transaction while another concurrent operation on the same transaction was ongoing.
+
+    Code 51, CONCURRENT_TRANSACTIONS.
+    """
 
     errno = 51
     message = "CONCURRENT_TRANSACTIONS"
@@ -633,7 +784,10 @@ class ConcurrentTransactionsError(RetriableError, BrokerResponseError):
 
 
 class TransactionCoordinatorFencedError(BrokerResponseError):
-    """Code 52, TRANSACTION_COORDINATOR_FENCED."""
+    """Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator for a given producer.
+
+    Code 52, TRANSACTION_COORDINATOR_FENCED.
+    """
 
     errno = 52
     message = "TRANSACTION_COORDINATOR_FENCED"
@@ -644,7 +798,10 @@ class TransactionCoordinatorFencedError(BrokerResponseError):
 
 
 class TransactionalIdAuthorizationFailedError(FatalTransactionError, AuthorizationError):
-    """Code 53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+    """Transactional Id authorization failed.
+
+    Code 53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    """
 
     errno = 53
     message = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
@@ -652,7 +809,10 @@ class TransactionalIdAuthorizationFailedError(FatalTransactionError, Authorizati
 
 
 class SecurityDisabledError(BrokerResponseError):
-    """Code 54, SECURITY_DISABLED."""
+    """Security features are disabled.
+
+    Code 54, SECURITY_DISABLED.
+    """
 
     errno = 54
     message = "SECURITY_DISABLED"
@@ -660,7 +820,10 @@ class SecurityDisabledError(BrokerResponseError):
 
 
 class OperationNotAttemptedError(BrokerResponseError):
-    """Code 55, OPERATION_NOT_ATTEMPTED."""
+    """The broker did not attempt to execute this operation.
+
+    Code 55, OPERATION_NOT_ATTEMPTED.
+    """
 
     errno = 55
     message = "OPERATION_NOT_ATTEMPTED"
@@ -672,7 +835,10 @@ class OperationNotAttemptedError(BrokerResponseError):
 
 
 class KafkaStorageError(InvalidMetadataError, BrokerResponseError):
-    """Code 56, KAFKA_STORAGE_ERROR."""
+    """Disk error when trying to access log file on the disk.
+
+    Code 56, KAFKA_STORAGE_ERROR.
+    """
 
     errno = 56
     message = "KAFKA_STORAGE_ERROR"
@@ -680,7 +846,10 @@ class KafkaStorageError(InvalidMetadataError, BrokerResponseError):
 
 
 class LogDirNotFoundError(BrokerResponseError):
-    """Code 57, LOG_DIR_NOT_FOUND."""
+    """The user-specified log directory is not found in the broker config.
+
+    Code 57, LOG_DIR_NOT_FOUND.
+    """
 
     errno = 57
     message = "LOG_DIR_NOT_FOUND"
@@ -688,7 +857,9 @@ class LogDirNotFoundError(BrokerResponseError):
 
 
 class SaslAuthenticationFailedError(BrokerResponseError):
-    """Code 58, SASL_AUTHENTICATION_FAILED.
+    """SASL Authentication failed.
+
+    Code 58, SASL_AUTHENTICATION_FAILED.
 
     Attributes:
         by_client: Whether the client refused the broker, or had no token.
@@ -707,7 +878,10 @@ class SaslAuthenticationFailedError(BrokerResponseError):
 
 
 class UnknownProducerIdError(BrokerResponseError):
-    """Code 59, UNKNOWN_PRODUCER_ID."""
+    """This exception is raised by the broker if it could not locate the producer metadata associated with the producerId in question.
+
+    Code 59, UNKNOWN_PRODUCER_ID.
+    """
 
     errno = 59
     message = "UNKNOWN_PRODUCER_ID"
@@ -722,7 +896,10 @@ class UnknownProducerIdError(BrokerResponseError):
 
 
 class ReassignmentInProgressError(BrokerResponseError):
-    """Code 60, REASSIGNMENT_IN_PROGRESS."""
+    """A partition reassignment is in progress.
+
+    Code 60, REASSIGNMENT_IN_PROGRESS.
+    """
 
     errno = 60
     message = "REASSIGNMENT_IN_PROGRESS"
@@ -730,7 +907,10 @@ class ReassignmentInProgressError(BrokerResponseError):
 
 
 class DelegationTokenAuthDisabledError(BrokerResponseError):
-    """Code 61, DELEGATION_TOKEN_AUTH_DISABLED."""
+    """Delegation Token feature is not enabled.
+
+    Code 61, DELEGATION_TOKEN_AUTH_DISABLED.
+    """
 
     errno = 61
     message = "DELEGATION_TOKEN_AUTH_DISABLED"
@@ -738,7 +918,10 @@ class DelegationTokenAuthDisabledError(BrokerResponseError):
 
 
 class DelegationTokenNotFoundError(BrokerResponseError):
-    """Code 62, DELEGATION_TOKEN_NOT_FOUND."""
+    """Delegation Token is not found on server.
+
+    Code 62, DELEGATION_TOKEN_NOT_FOUND.
+    """
 
     errno = 62
     message = "DELEGATION_TOKEN_NOT_FOUND"
@@ -746,7 +929,10 @@ class DelegationTokenNotFoundError(BrokerResponseError):
 
 
 class DelegationTokenOwnerMismatchError(BrokerResponseError):
-    """Code 63, DELEGATION_TOKEN_OWNER_MISMATCH."""
+    """Specified Principal is not valid Owner/Renewer.
+
+    Code 63, DELEGATION_TOKEN_OWNER_MISMATCH.
+    """
 
     errno = 63
     message = "DELEGATION_TOKEN_OWNER_MISMATCH"
@@ -754,7 +940,10 @@ class DelegationTokenOwnerMismatchError(BrokerResponseError):
 
 
 class DelegationTokenRequestNotAllowedError(BrokerResponseError):
-    """Code 64, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    """Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token authenticated channels.
+
+    Code 64, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+    """
 
     errno = 64
     message = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
@@ -765,7 +954,10 @@ class DelegationTokenRequestNotAllowedError(BrokerResponseError):
 
 
 class DelegationTokenAuthorizationFailedError(AuthorizationError):
-    """Code 65, DELEGATION_TOKEN_AUTHORIZATION_FAILED."""
+    """Delegation Token authorization failed.
+
+    Code 65, DELEGATION_TOKEN_AUTHORIZATION_FAILED.
+    """
 
     errno = 65
     message = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
@@ -773,7 +965,10 @@ class DelegationTokenAuthorizationFailedError(AuthorizationError):
 
 
 class DelegationTokenExpiredError(BrokerResponseError):
-    """Code 66, DELEGATION_TOKEN_EXPIRED."""
+    """Delegation Token is expired.
+
+    Code 66, DELEGATION_TOKEN_EXPIRED.
+    """
 
     errno = 66
     message = "DELEGATION_TOKEN_EXPIRED"
@@ -781,7 +976,10 @@ class DelegationTokenExpiredError(BrokerResponseError):
 
 
 class InvalidPrincipalTypeError(BrokerResponseError):
-    """Code 67, INVALID_PRINCIPAL_TYPE."""
+    """Supplied principalType is not supported.
+
+    Code 67, INVALID_PRINCIPAL_TYPE.
+    """
 
     errno = 67
     message = "INVALID_PRINCIPAL_TYPE"
@@ -789,7 +987,10 @@ class InvalidPrincipalTypeError(BrokerResponseError):
 
 
 class NonEmptyGroupError(BrokerResponseError):
-    """Code 68, NON_EMPTY_GROUP."""
+    """The group is not empty.
+
+    Code 68, NON_EMPTY_GROUP.
+    """
 
     errno = 68
     message = "NON_EMPTY_GROUP"
@@ -797,7 +998,10 @@ class NonEmptyGroupError(BrokerResponseError):
 
 
 class GroupIdNotFoundError(BrokerResponseError):
-    """Code 69, GROUP_ID_NOT_FOUND."""
+    """The group id does not exist.
+
+    Code 69, GROUP_ID_NOT_FOUND.
+    """
 
     errno = 69
     message = "GROUP_ID_NOT_FOUND"
@@ -805,7 +1009,10 @@ class GroupIdNotFoundError(BrokerResponseError):
 
 
 class FetchSessionIdNotFoundError(RetriableError, BrokerResponseError):
-    """Code 70, FETCH_SESSION_ID_NOT_FOUND."""
+    """The fetch session ID was not found.
+
+    Code 70, FETCH_SESSION_ID_NOT_FOUND.
+    """
 
     errno = 70
     message = "FETCH_SESSION_ID_NOT_FOUND"
@@ -813,7 +1020,10 @@ class FetchSessionIdNotFoundError(RetriableError, BrokerResponseError):
 
 
 class InvalidFetchSessionEpochError(RetriableError, BrokerResponseError):
-    """Code 71, INVALID_FETCH_SESSION_EPOCH."""
+    """The fetch session epoch is invalid.
+
+    Code 71, INVALID_FETCH_SESSION_EPOCH.
+    """
 
     errno = 71
     message = "INVALID_FETCH_SESSION_EPOCH"
@@ -821,7 +1031,10 @@ class InvalidFetchSessionEpochError(RetriableError, BrokerResponseError):
 
 
 class ListenerNotFoundError(InvalidMetadataError, BrokerResponseError):
-    """Code 72, LISTENER_NOT_FOUND."""
+    """There is no listener on the leader broker that matches the listener on which metadata request was processed.
+
+    Code 72, LISTENER_NOT_FOUND.
+    """
 
     errno = 72
     message = "LISTENER_NOT_FOUND"
@@ -832,7 +1045,10 @@ class ListenerNotFoundError(InvalidMetadataError, BrokerResponseError):
 
 
 class TopicDeletionDisabledError(BrokerResponseError):
-    """Code 73, TOPIC_DELETION_DISABLED."""
+    """Topic deletion is disabled.
+
+    Code 73, TOPIC_DELETION_DISABLED.
+    """
 
     errno = 73
     message = "TOPIC_DELETION_DISABLED"
@@ -840,7 +1056,10 @@ class TopicDeletionDisabledError(BrokerResponseError):
 
 
 class FencedLeaderEpochError(InvalidMetadataError, BrokerResponseError):
-    """Code 74, FENCED_LEADER_EPOCH."""
+    """The leader epoch in the request is older than the epoch on the broker.
+
+    Code 74, FENCED_LEADER_EPOCH.
+    """
 
     errno = 74
     message = "FENCED_LEADER_EPOCH"
@@ -848,7 +1067,10 @@ class FencedLeaderEpochError(InvalidMetadataError, BrokerResponseError):
 
 
 class UnknownLeaderEpochError(RetriableError, BrokerResponseError):
-    """Code 75, UNKNOWN_LEADER_EPOCH."""
+    """The leader epoch in the request is newer than the epoch on the broker.
+
+    Code 75, UNKNOWN_LEADER_EPOCH.
+    """
 
     errno = 75
     message = "UNKNOWN_LEADER_EPOCH"
@@ -856,7 +1078,10 @@ class UnknownLeaderEpochError(RetriableError, BrokerResponseError):
 
 
 class UnsupportedCompressionTypeError(BrokerResponseError):
-    """Code 76, UNSUPPORTED_COMPRESSION_TYPE."""
+    """The requesting client does not support the compression type of given partition.
+
+    Code 76, UNSUPPORTED_COMPRESSION_TYPE.
+    """
 
     errno = 76
     message = "UNSUPPORTED_COMPRESSION_TYPE"
@@ -864,7 +1089,10 @@ class UnsupportedCompressionTypeError(BrokerResponseError):
 
 
 class StaleBrokerEpochError(BrokerResponseError):
-    """Code 77, STALE_BROKER_EPOCH."""
+    """Broker epoch has changed.
+
+    Code 77, STALE_BROKER_EPOCH.
+    """
 
     errno = 77
     message = "STALE_BROKER_EPOCH"
@@ -872,7 +1100,10 @@ class StaleBrokerEpochError(BrokerResponseError):
 
 
 class OffsetNotAvailableError(RetriableError, BrokerResponseError):
-    """Code 78, OFFSET_NOT_AVAILABLE."""
+    """The leader high watermark has not caught up from a recent leader election so the offsets cannot be guaranteed to be monotonically increasing.
+
+    Code 78, OFFSET_NOT_AVAILABLE.
+    """
 
     errno = 78
     message = "OFFSET_NOT_AVAILABLE"
@@ -883,7 +1114,10 @@ class OffsetNotAvailableError(RetriableError, BrokerResponseError):
 
 
 class MemberIdRequiredError(BrokerResponseError):
-    """Code 79, MEMBER_ID_REQUIRED."""
+    """The group member needs to have a valid member id before actually entering a consumer group.
+
+    Code 79, MEMBER_ID_REQUIRED.
+    """
 
     errno = 79
     message = "MEMBER_ID_REQUIRED"
@@ -894,7 +1128,10 @@ class MemberIdRequiredError(BrokerResponseError):
 
 
 class PreferredLeaderNotAvailableError(InvalidMetadataError, BrokerResponseError):
-    """Code 80, PREFERRED_LEADER_NOT_AVAILABLE."""
+    """The preferred leader was not available.
+
+    Code 80, PREFERRED_LEADER_NOT_AVAILABLE.
+    """
 
     errno = 80
     message = "PREFERRED_LEADER_NOT_AVAILABLE"
@@ -902,7 +1139,10 @@ class PreferredLeaderNotAvailableError(InvalidMetadataError, BrokerResponseError
 
 
 class GroupMaxSizeReachedError(BrokerResponseError):
-    """Code 81, GROUP_MAX_SIZE_REACHED."""
+    """The group has reached its maximum size.
+
+    Code 81, GROUP_MAX_SIZE_REACHED.
+    """
 
     errno = 81
     message = "GROUP_MAX_SIZE_REACHED"
@@ -910,7 +1150,10 @@ class GroupMaxSizeReachedError(BrokerResponseError):
 
 
 class FencedInstanceIdError(BrokerResponseError):
-    """Code 82, FENCED_INSTANCE_ID."""
+    """The broker rejected this static consumer since another consumer with the same group.instance.id has registered with a different member.id.
+
+    Code 82, FENCED_INSTANCE_ID.
+    """
 
     errno = 82
     message = "FENCED_INSTANCE_ID"
@@ -921,7 +1164,10 @@ class FencedInstanceIdError(BrokerResponseError):
 
 
 class EligibleLeadersNotAvailableError(InvalidMetadataError, BrokerResponseError):
-    """Code 83, ELIGIBLE_LEADERS_NOT_AVAILABLE."""
+    """Eligible topic partition leaders are not available.
+
+    Code 83, ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    """
 
     errno = 83
     message = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
@@ -929,7 +1175,10 @@ class EligibleLeadersNotAvailableError(InvalidMetadataError, BrokerResponseError
 
 
 class ElectionNotNeededError(InvalidMetadataError, BrokerResponseError):
-    """Code 84, ELECTION_NOT_NEEDED."""
+    """Leader election not needed for topic partition.
+
+    Code 84, ELECTION_NOT_NEEDED.
+    """
 
     errno = 84
     message = "ELECTION_NOT_NEEDED"
@@ -937,7 +1186,10 @@ class ElectionNotNeededError(InvalidMetadataError, BrokerResponseError):
 
 
 class NoReassignmentInProgressError(BrokerResponseError):
-    """Code 85, NO_REASSIGNMENT_IN_PROGRESS."""
+    """No partition reassignment is in progress.
+
+    Code 85, NO_REASSIGNMENT_IN_PROGRESS.
+    """
 
     errno = 85
     message = "NO_REASSIGNMENT_IN_PROGRESS"
@@ -945,7 +1197,10 @@ class NoReassignmentInProgressError(BrokerResponseError):
 
 
 class GroupSubscribedToTopicError(BrokerResponseError):
-    """Code 86, GROUP_SUBSCRIBED_TO_TOPIC."""
+    """Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it.
+
+    Code 86, GROUP_SUBSCRIBED_TO_TOPIC.
+    """
 
     errno = 86
     message = "GROUP_SUBSCRIBED_TO_TOPIC"
@@ -956,7 +1211,10 @@ class GroupSubscribedToTopicError(BrokerResponseError):
 
 
 class InvalidRecordError(BrokerResponseError):
-    """Code 87, INVALID_RECORD."""
+    """This record has failed the validation on broker and hence will be rejected.
+
+    Code 87, INVALID_RECORD.
+    """
 
     errno = 87
     message = "INVALID_RECORD"
@@ -964,7 +1222,10 @@ class InvalidRecordError(BrokerResponseError):
 
 
 class UnstableOffsetCommitError(RetriableError, BrokerResponseError):
-    """Code 88, UNSTABLE_OFFSET_COMMIT."""
+    """There are unstable offsets that need to be cleared.
+
+    Code 88, UNSTABLE_OFFSET_COMMIT.
+    """
 
     errno = 88
     message = "UNSTABLE_OFFSET_COMMIT"
@@ -972,7 +1233,10 @@ class UnstableOffsetCommitError(RetriableError, BrokerResponseError):
 
 
 class ThrottlingQuotaExceededError(RetriableError, BrokerResponseError):
-    """Code 89, THROTTLING_QUOTA_EXCEEDED."""
+    """The throttling quota has been exceeded.
+
+    Code 89, THROTTLING_QUOTA_EXCEEDED.
+    """
 
     errno = 89
     message = "THROTTLING_QUOTA_EXCEEDED"
@@ -980,7 +1244,10 @@ class ThrottlingQuotaExceededError(RetriableError, BrokerResponseError):
 
 
 class ProducerFencedError(FatalTransactionError, BrokerResponseError):
-    """Code 90, PRODUCER_FENCED."""
+    """There is a newer producer with the same transactionalId which fences the current one.
+
+    Code 90, PRODUCER_FENCED.
+    """
 
     errno = 90
     message = "PRODUCER_FENCED"
@@ -991,7 +1258,10 @@ class ProducerFencedError(FatalTransactionError, BrokerResponseError):
 
 
 class ResourceNotFoundError(BrokerResponseError):
-    """Code 91, RESOURCE_NOT_FOUND."""
+    """A request illegally referred to a resource that does not exist.
+
+    Code 91, RESOURCE_NOT_FOUND.
+    """
 
     errno = 91
     message = "RESOURCE_NOT_FOUND"
@@ -999,7 +1269,10 @@ class ResourceNotFoundError(BrokerResponseError):
 
 
 class DuplicateResourceError(BrokerResponseError):
-    """Code 92, DUPLICATE_RESOURCE."""
+    """A request illegally referred to the same resource twice.
+
+    Code 92, DUPLICATE_RESOURCE.
+    """
 
     errno = 92
     message = "DUPLICATE_RESOURCE"
@@ -1007,7 +1280,10 @@ class DuplicateResourceError(BrokerResponseError):
 
 
 class UnacceptableCredentialError(BrokerResponseError):
-    """Code 93, UNACCEPTABLE_CREDENTIAL."""
+    """Requested credential would not meet criteria for acceptability.
+
+    Code 93, UNACCEPTABLE_CREDENTIAL.
+    """
 
     errno = 93
     message = "UNACCEPTABLE_CREDENTIAL"
@@ -1015,7 +1291,10 @@ class UnacceptableCredentialError(BrokerResponseError):
 
 
 class InconsistentVoterSetError(BrokerResponseError):
-    """Code 94, INCONSISTENT_VOTER_SET."""
+    """Indicates that the either the sender or recipient of a voter-only request is not one of the expected voters.
+
+    Code 94, INCONSISTENT_VOTER_SET.
+    """
 
     errno = 94
     message = "INCONSISTENT_VOTER_SET"
@@ -1026,7 +1305,10 @@ class InconsistentVoterSetError(BrokerResponseError):
 
 
 class InvalidUpdateVersionError(BrokerResponseError):
-    """Code 95, INVALID_UPDATE_VERSION."""
+    """The given update version was invalid.
+
+    Code 95, INVALID_UPDATE_VERSION.
+    """
 
     errno = 95
     message = "INVALID_UPDATE_VERSION"
@@ -1034,7 +1316,10 @@ class InvalidUpdateVersionError(BrokerResponseError):
 
 
 class FeatureUpdateFailedError(BrokerResponseError):
-    """Code 96, FEATURE_UPDATE_FAILED."""
+    """Unable to update finalized features due to an unexpected server error.
+
+    Code 96, FEATURE_UPDATE_FAILED.
+    """
 
     errno = 96
     message = "FEATURE_UPDATE_FAILED"
@@ -1042,7 +1327,10 @@ class FeatureUpdateFailedError(BrokerResponseError):
 
 
 class PrincipalDeserializationFailureError(BrokerResponseError):
-    """Code 97, PRINCIPAL_DESERIALIZATION_FAILURE."""
+    """Request principal deserialization failed during forwarding.
+
+    Code 97, PRINCIPAL_DESERIALIZATION_FAILURE.
+    """
 
     errno = 97
     message = "PRINCIPAL_DESERIALIZATION_FAILURE"
@@ -1053,7 +1341,10 @@ class PrincipalDeserializationFailureError(BrokerResponseError):
 
 
 class SnapshotNotFoundError(BrokerResponseError):
-    """Code 98, SNAPSHOT_NOT_FOUND."""
+    """Requested snapshot was not found.
+
+    Code 98, SNAPSHOT_NOT_FOUND.
+    """
 
     errno = 98
     message = "SNAPSHOT_NOT_FOUND"
@@ -1061,7 +1352,10 @@ class SnapshotNotFoundError(BrokerResponseError):
 
 
 class PositionOutOfRangeError(BrokerResponseError):
-    """Code 99, POSITION_OUT_OF_RANGE."""
+    """Requested position is not greater than or equal to zero, and less than the size of the snapshot.
+
+    Code 99, POSITION_OUT_OF_RANGE.
+    """
 
     errno = 99
     message = "POSITION_OUT_OF_RANGE"
@@ -1072,7 +1366,10 @@ class PositionOutOfRangeError(BrokerResponseError):
 
 
 class UnknownTopicIdError(InvalidMetadataError, BrokerResponseError):
-    """Code 100, UNKNOWN_TOPIC_ID."""
+    """This server does not host this topic ID.
+
+    Code 100, UNKNOWN_TOPIC_ID.
+    """
 
     errno = 100
     message = "UNKNOWN_TOPIC_ID"
@@ -1080,7 +1377,10 @@ class UnknownTopicIdError(InvalidMetadataError, BrokerResponseError):
 
 
 class DuplicateBrokerRegistrationError(BrokerResponseError):
-    """Code 101, DUPLICATE_BROKER_REGISTRATION."""
+    """This broker ID is already in use.
+
+    Code 101, DUPLICATE_BROKER_REGISTRATION.
+    """
 
     errno = 101
     message = "DUPLICATE_BROKER_REGISTRATION"
@@ -1088,7 +1388,10 @@ class DuplicateBrokerRegistrationError(BrokerResponseError):
 
 
 class BrokerIdNotRegisteredError(BrokerResponseError):
-    """Code 102, BROKER_ID_NOT_REGISTERED."""
+    """The given broker ID was not registered.
+
+    Code 102, BROKER_ID_NOT_REGISTERED.
+    """
 
     errno = 102
     message = "BROKER_ID_NOT_REGISTERED"
@@ -1096,7 +1399,10 @@ class BrokerIdNotRegisteredError(BrokerResponseError):
 
 
 class InconsistentTopicIdError(InvalidMetadataError, BrokerResponseError):
-    """Code 103, INCONSISTENT_TOPIC_ID."""
+    """The log's topic ID did not match the topic ID in the request.
+
+    Code 103, INCONSISTENT_TOPIC_ID.
+    """
 
     errno = 103
     message = "INCONSISTENT_TOPIC_ID"
@@ -1104,7 +1410,10 @@ class InconsistentTopicIdError(InvalidMetadataError, BrokerResponseError):
 
 
 class InconsistentClusterIdError(BrokerResponseError):
-    """Code 104, INCONSISTENT_CLUSTER_ID."""
+    """The clusterId in the request does not match that found on the server.
+
+    Code 104, INCONSISTENT_CLUSTER_ID.
+    """
 
     errno = 104
     message = "INCONSISTENT_CLUSTER_ID"
@@ -1112,7 +1421,10 @@ class InconsistentClusterIdError(BrokerResponseError):
 
 
 class TransactionalIdNotFoundError(BrokerResponseError):
-    """Code 105, TRANSACTIONAL_ID_NOT_FOUND."""
+    """The transactionalId could not be found.
+
+    Code 105, TRANSACTIONAL_ID_NOT_FOUND.
+    """
 
     errno = 105
     message = "TRANSACTIONAL_ID_NOT_FOUND"
@@ -1120,7 +1432,10 @@ class TransactionalIdNotFoundError(BrokerResponseError):
 
 
 class FetchSessionTopicIdError(RetriableError, BrokerResponseError):
-    """Code 106, FETCH_SESSION_TOPIC_ID_ERROR."""
+    """The fetch session encountered inconsistent topic ID usage.
+
+    Code 106, FETCH_SESSION_TOPIC_ID_ERROR.
+    """
 
     errno = 106
     message = "FETCH_SESSION_TOPIC_ID_ERROR"
@@ -1128,7 +1443,10 @@ class FetchSessionTopicIdError(RetriableError, BrokerResponseError):
 
 
 class IneligibleReplicaError(BrokerResponseError):
-    """Code 107, INELIGIBLE_REPLICA."""
+    """The new ISR contains at least one ineligible replica.
+
+    Code 107, INELIGIBLE_REPLICA.
+    """
 
     errno = 107
     message = "INELIGIBLE_REPLICA"
@@ -1136,7 +1454,10 @@ class IneligibleReplicaError(BrokerResponseError):
 
 
 class NewLeaderElectedError(BrokerResponseError):
-    """Code 108, NEW_LEADER_ELECTED."""
+    """The AlterPartition request successfully updated the partition state but the leader has changed.
+
+    Code 108, NEW_LEADER_ELECTED.
+    """
 
     errno = 108
     message = "NEW_LEADER_ELECTED"
@@ -1147,7 +1468,10 @@ class NewLeaderElectedError(BrokerResponseError):
 
 
 class OffsetMovedToTieredStorageError(BrokerResponseError):
-    """Code 109, OFFSET_MOVED_TO_TIERED_STORAGE."""
+    """The requested offset is moved to tiered storage.
+
+    Code 109, OFFSET_MOVED_TO_TIERED_STORAGE.
+    """
 
     errno = 109
     message = "OFFSET_MOVED_TO_TIERED_STORAGE"
@@ -1155,7 +1479,10 @@ class OffsetMovedToTieredStorageError(BrokerResponseError):
 
 
 class FencedMemberEpochError(BrokerResponseError):
-    """Code 110, FENCED_MEMBER_EPOCH."""
+    """The member epoch is fenced by the group coordinator.
+
+    Code 110, FENCED_MEMBER_EPOCH.
+    """
 
     errno = 110
     message = "FENCED_MEMBER_EPOCH"
@@ -1166,7 +1493,10 @@ class FencedMemberEpochError(BrokerResponseError):
 
 
 class UnreleasedInstanceIdError(BrokerResponseError):
-    """Code 111, UNRELEASED_INSTANCE_ID."""
+    """The instance ID is still used by another member in the consumer group.
+
+    Code 111, UNRELEASED_INSTANCE_ID.
+    """
 
     errno = 111
     message = "UNRELEASED_INSTANCE_ID"
@@ -1177,7 +1507,10 @@ class UnreleasedInstanceIdError(BrokerResponseError):
 
 
 class UnsupportedAssignorError(BrokerResponseError):
-    """Code 112, UNSUPPORTED_ASSIGNOR."""
+    """The assignor or its version range is not supported by the consumer group.
+
+    Code 112, UNSUPPORTED_ASSIGNOR.
+    """
 
     errno = 112
     message = "UNSUPPORTED_ASSIGNOR"
@@ -1185,7 +1518,10 @@ class UnsupportedAssignorError(BrokerResponseError):
 
 
 class StaleMemberEpochError(BrokerResponseError):
-    """Code 113, STALE_MEMBER_EPOCH."""
+    """The member epoch is stale.
+
+    Code 113, STALE_MEMBER_EPOCH.
+    """
 
     errno = 113
     message = "STALE_MEMBER_EPOCH"
@@ -1196,7 +1532,10 @@ class StaleMemberEpochError(BrokerResponseError):
 
 
 class MismatchedEndpointTypeError(BrokerResponseError):
-    """Code 114, MISMATCHED_ENDPOINT_TYPE."""
+    """The request was sent to an endpoint of the wrong type.
+
+    Code 114, MISMATCHED_ENDPOINT_TYPE.
+    """
 
     errno = 114
     message = "MISMATCHED_ENDPOINT_TYPE"
@@ -1204,7 +1543,10 @@ class MismatchedEndpointTypeError(BrokerResponseError):
 
 
 class UnsupportedEndpointTypeError(BrokerResponseError):
-    """Code 115, UNSUPPORTED_ENDPOINT_TYPE."""
+    """This endpoint type is not supported yet.
+
+    Code 115, UNSUPPORTED_ENDPOINT_TYPE.
+    """
 
     errno = 115
     message = "UNSUPPORTED_ENDPOINT_TYPE"
@@ -1212,7 +1554,10 @@ class UnsupportedEndpointTypeError(BrokerResponseError):
 
 
 class UnknownControllerIdError(BrokerResponseError):
-    """Code 116, UNKNOWN_CONTROLLER_ID."""
+    """This controller ID is not known.
+
+    Code 116, UNKNOWN_CONTROLLER_ID.
+    """
 
     errno = 116
     message = "UNKNOWN_CONTROLLER_ID"
@@ -1220,7 +1565,10 @@ class UnknownControllerIdError(BrokerResponseError):
 
 
 class UnknownSubscriptionIdError(BrokerResponseError):
-    """Code 117, UNKNOWN_SUBSCRIPTION_ID."""
+    """Client sent a push telemetry request with an invalid or outdated subscription ID.
+
+    Code 117, UNKNOWN_SUBSCRIPTION_ID.
+    """
 
     errno = 117
     message = "UNKNOWN_SUBSCRIPTION_ID"
@@ -1231,7 +1579,10 @@ class UnknownSubscriptionIdError(BrokerResponseError):
 
 
 class TelemetryTooLargeError(BrokerResponseError):
-    """Code 118, TELEMETRY_TOO_LARGE."""
+    """Client sent a push telemetry request larger than the maximum size the broker will accept.
+
+    Code 118, TELEMETRY_TOO_LARGE.
+    """
 
     errno = 118
     message = "TELEMETRY_TOO_LARGE"
@@ -1242,7 +1593,10 @@ class TelemetryTooLargeError(BrokerResponseError):
 
 
 class InvalidRegistrationError(BrokerResponseError):
-    """Code 119, INVALID_REGISTRATION."""
+    """The controller has considered the broker registration to be invalid.
+
+    Code 119, INVALID_REGISTRATION.
+    """
 
     errno = 119
     message = "INVALID_REGISTRATION"
@@ -1250,7 +1604,10 @@ class InvalidRegistrationError(BrokerResponseError):
 
 
 class TransactionAbortableError(AbortableTransactionError, BrokerResponseError):
-    """Code 120, TRANSACTION_ABORTABLE."""
+    """The server encountered an error with the transaction.
+
+    Code 120, TRANSACTION_ABORTABLE.
+    """
 
     errno = 120
     message = "TRANSACTION_ABORTABLE"
@@ -1261,7 +1618,10 @@ class TransactionAbortableError(AbortableTransactionError, BrokerResponseError):
 
 
 class InvalidRecordStateError(BrokerResponseError):
-    """Code 121, INVALID_RECORD_STATE."""
+    """The record state is invalid.
+
+    Code 121, INVALID_RECORD_STATE.
+    """
 
     errno = 121
     message = "INVALID_RECORD_STATE"
@@ -1272,7 +1632,10 @@ class InvalidRecordStateError(BrokerResponseError):
 
 
 class ShareSessionNotFoundError(RetriableError, BrokerResponseError):
-    """Code 122, SHARE_SESSION_NOT_FOUND."""
+    """The share session was not found.
+
+    Code 122, SHARE_SESSION_NOT_FOUND.
+    """
 
     errno = 122
     message = "SHARE_SESSION_NOT_FOUND"
@@ -1280,7 +1643,10 @@ class ShareSessionNotFoundError(RetriableError, BrokerResponseError):
 
 
 class InvalidShareSessionEpochError(RetriableError, BrokerResponseError):
-    """Code 123, INVALID_SHARE_SESSION_EPOCH."""
+    """The share session epoch is invalid.
+
+    Code 123, INVALID_SHARE_SESSION_EPOCH.
+    """
 
     errno = 123
     message = "INVALID_SHARE_SESSION_EPOCH"
@@ -1288,7 +1654,10 @@ class InvalidShareSessionEpochError(RetriableError, BrokerResponseError):
 
 
 class FencedStateEpochError(BrokerResponseError):
-    """Code 124, FENCED_STATE_EPOCH."""
+    """The share coordinator rejected the request because the share-group state epoch did not match.
+
+    Code 124, FENCED_STATE_EPOCH.
+    """
 
     errno = 124
     message = "FENCED_STATE_EPOCH"
@@ -1299,7 +1668,10 @@ class FencedStateEpochError(BrokerResponseError):
 
 
 class InvalidVoterKeyError(BrokerResponseError):
-    """Code 125, INVALID_VOTER_KEY."""
+    """The voter key doesn't match the receiving replica's key.
+
+    Code 125, INVALID_VOTER_KEY.
+    """
 
     errno = 125
     message = "INVALID_VOTER_KEY"
@@ -1307,7 +1679,10 @@ class InvalidVoterKeyError(BrokerResponseError):
 
 
 class DuplicateVoterError(BrokerResponseError):
-    """Code 126, DUPLICATE_VOTER."""
+    """The voter is already part of the set of voters.
+
+    Code 126, DUPLICATE_VOTER.
+    """
 
     errno = 126
     message = "DUPLICATE_VOTER"
@@ -1315,7 +1690,10 @@ class DuplicateVoterError(BrokerResponseError):
 
 
 class VoterNotFoundError(BrokerResponseError):
-    """Code 127, VOTER_NOT_FOUND."""
+    """The voter is not part of the set of voters.
+
+    Code 127, VOTER_NOT_FOUND.
+    """
 
     errno = 127
     message = "VOTER_NOT_FOUND"
@@ -1323,7 +1701,10 @@ class VoterNotFoundError(BrokerResponseError):
 
 
 class InvalidRegularExpressionError(BrokerResponseError):
-    """Code 128, INVALID_REGULAR_EXPRESSION."""
+    """The regular expression is not valid.
+
+    Code 128, INVALID_REGULAR_EXPRESSION.
+    """
 
     errno = 128
     message = "INVALID_REGULAR_EXPRESSION"
@@ -1331,7 +1712,10 @@ class InvalidRegularExpressionError(BrokerResponseError):
 
 
 class RebootstrapRequiredError(BrokerResponseError):
-    """Code 129, REBOOTSTRAP_REQUIRED."""
+    """Client metadata is stale.
+
+    Code 129, REBOOTSTRAP_REQUIRED.
+    """
 
     errno = 129
     message = "REBOOTSTRAP_REQUIRED"
@@ -1339,7 +1723,10 @@ class RebootstrapRequiredError(BrokerResponseError):
 
 
 class StreamsInvalidTopologyError(BrokerResponseError):
-    """Code 130, STREAMS_INVALID_TOPOLOGY."""
+    """The supplied topology is invalid.
+
+    Code 130, STREAMS_INVALID_TOPOLOGY.
+    """
 
     errno = 130
     message = "STREAMS_INVALID_TOPOLOGY"
@@ -1347,7 +1734,10 @@ class StreamsInvalidTopologyError(BrokerResponseError):
 
 
 class StreamsInvalidTopologyEpochError(BrokerResponseError):
-    """Code 131, STREAMS_INVALID_TOPOLOGY_EPOCH."""
+    """The supplied topology epoch is invalid.
+
+    Code 131, STREAMS_INVALID_TOPOLOGY_EPOCH.
+    """
 
     errno = 131
     message = "STREAMS_INVALID_TOPOLOGY_EPOCH"
@@ -1355,7 +1745,10 @@ class StreamsInvalidTopologyEpochError(BrokerResponseError):
 
 
 class StreamsTopologyFencedError(BrokerResponseError):
-    """Code 132, STREAMS_TOPOLOGY_FENCED."""
+    """The supplied topology epoch is outdated.
+
+    Code 132, STREAMS_TOPOLOGY_FENCED.
+    """
 
     errno = 132
     message = "STREAMS_TOPOLOGY_FENCED"
@@ -1363,7 +1756,10 @@ class StreamsTopologyFencedError(BrokerResponseError):
 
 
 class ShareSessionLimitReachedError(RetriableError, BrokerResponseError):
-    """Code 133, SHARE_SESSION_LIMIT_REACHED."""
+    """The limit of share sessions has been reached.
+
+    Code 133, SHARE_SESSION_LIMIT_REACHED.
+    """
 
     errno = 133
     message = "SHARE_SESSION_LIMIT_REACHED"

@@ -53,7 +53,7 @@ __all__ = [
 
 
 class Cancelled(RetriableError):
-    """The client gave up the request before it got a response."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class CommitFailedError(KafkaError):
@@ -88,7 +88,7 @@ class ConsumerStoppedError(IllegalStateError):
 
 
 class UnsupportedOperationError(KafkaError, NotImplementedError):
-    """The call exists in Kafka's API, but thalweg does not support it yet."""
+    """The call needs other options, such as group_protocol='consumer' for a SubscriptionPattern."""
 
 
 class KafkaConfigurationError(KafkaError, ValueError):
@@ -117,7 +117,7 @@ class CorrelationIdError(RetriableError, KafkaProtocolError):
 
 
 class InvalidReceiveError(KafkaProtocolError):
-    """The size of a response is impossible. Often the port expects TLS or HTTP."""
+    """A name of kafka-python. thalweg raises KafkaProtocolError instead."""
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
@@ -164,7 +164,7 @@ class RecordTooLargeError(MessageSizeTooLargeError):
 
 
 class MetadataEmptyBrokerList(RetriableError):
-    """A metadata response contains no brokers. It counts as a failed update."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -216,7 +216,7 @@ class DeserializationError(KafkaError):
         topic: The record's topic.
         partition: The record's partition.
         offset: The record's offset.
-        timestamp: Milliseconds since 1970.
+        timestamp: Unix ms.
         key: The key's bytes, or None.
         value: The value's bytes, or None.
         headers: [(str, bytes or None)].
@@ -251,7 +251,7 @@ class BatchSendError(KafkaError):
     Attributes:
         errors: [(row, exception)], in the order of the rows.
         metadata: BatchMetadata of all rows. Rows that were not written have the offset -1.
-        possibly_written: Whether one of the errors has it.
+        possibly_written: Whether the broker may have written one of the rows that failed.
     """
 
     def __init__(
@@ -281,23 +281,23 @@ class UnknownBrokerIdError(KafkaError):
 
 
 class QuotaViolationError(KafkaError):
-    """A metric's quota was exceeded."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class StaleMetadata(InvalidMetadataError):
-    """The client's metadata is out of date."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class TooManyInFlightRequests(RetriableError):
-    """`max_in_flight_requests_per_connection` requests are waiting for responses."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class UnrecognizedBrokerVersion(KafkaError):
-    """The client cannot infer the broker's version from its API versions."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class UnsupportedCodecError(KafkaError):
-    """There is no such compression type."""
+    """A name of kafka-python. thalweg does not raise this error."""
 
 
 class IncompatibleBrokerVersion(UnsupportedVersionError):

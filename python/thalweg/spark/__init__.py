@@ -46,8 +46,8 @@ def register(spark: SparkSession, *, check_workers: bool = True) -> None:
 
     Args:
         spark: A classic or Connect session.
-        check_workers: Whether to run a job with one row that imports thalweg in a worker. It costs
-            some hundred milliseconds once. Without it, a missing thalweg makes tasks fail later.
+        check_workers: Whether to run a job with one row that imports thalweg in a worker. It takes
+            a few hundred milliseconds, once. Without it, a missing thalweg makes tasks fail later.
 
     Raises:
         ImportError: If the workers' Python cannot import thalweg, or has another version of it. The
@@ -60,7 +60,7 @@ def register(spark: SparkSession, *, check_workers: bool = True) -> None:
     try:
         spark.dataSource.register(ThalwegDataSource)
     except Exception as error:
-        # PySpark 4.0 refuses the name of a source that it has found by itself, which is this one.
+        # PySpark 4.0 refuses the name of a source that it has found itself. It has found this one.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
 

@@ -77,7 +77,10 @@ def parse_specs(
     _refuse_in_batch(starting, LATEST, "startingOffsets", "latest")
     ending = _spec(given, "ending", LATEST, strategy)
     if ending.everywhere == EARLIEST:
-        raise ValueError("ending offset can't be earliest for batch queries on Kafka")
+        raise ValueError(
+            "ending offset can't be earliest for batch queries on Kafka. Set 'endingOffsets' to"
+            " 'latest' or to offsets"
+        )
     _refuse_in_batch(ending, EARLIEST, "endingOffsets", "earliest")
     _check_order(starting, ending)
     return starting, ending
@@ -112,7 +115,7 @@ def _check_order(starting: OffsetSpec, ending: OffsetSpec) -> None:
 def _unresolved(place: str, begin: int, until: int) -> ValueError:
     return ValueError(
         f"[UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The start {begin} of {place} is "
-        f"greater than its end {until}."
+        f"greater than its end {until}. Choose an earlier start or a later end."
     )
 
 

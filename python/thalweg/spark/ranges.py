@@ -73,7 +73,7 @@ def tasks(
         end: As in :func:`plan`.
         min_partitions: The wanted minimum number of tasks.
         max_records_per_partition: The maximum number of offsets of a task.
-        max_partitions: The maximum number of tasks. It excludes both options before.
+        max_partitions: The maximum number of tasks. Cannot be combined with the two above.
     """
     ranges = plan(start, end, min_partitions, max_records_per_partition)
     if max_partitions is not None:
@@ -89,7 +89,7 @@ def tasks(
 
 
 def _shared(ranges: list[OffsetRange], number: int) -> list[tuple[OffsetRange, ...]]:
-    """Distributes ranges over a number of tasks, so that all get about as many offsets."""
+    """Distributes ranges over tasks, so that each gets about the same number of offsets."""
     shares: list[list[OffsetRange]] = [[] for _ in range(number)]
     by_size = [(0, place) for place in range(number)]
     for each in sorted(ranges, key=lambda one: -one.size):

@@ -192,4 +192,5 @@ def _check_order(start: Offsets, end: Offsets) -> None:
             raise ValueError(
                 f"[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The start offset {begin} of "
                 f"{topic}-{partition} is greater than its end offset {until}."
+                " Choose an earlier start or a later end."
             )

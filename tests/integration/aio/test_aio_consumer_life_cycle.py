@@ -122,7 +122,7 @@ def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients
         consumer.config["bootstrap_timeout_ms"] = 30_000
         await consumer.start()
         assert consumer.assignment() == {TopicPartition(topic, 0)}
-        with pytest.raises(IllegalStateError, match="started already"):
+        with pytest.raises(IllegalStateError, match="already started"):
             await consumer.start()
         await consumer.stop()
 

@@ -35,7 +35,7 @@ def test_stop_sends_what_is_buffered_and_is_final(broker: Broker) -> None:
         for call in (producer.send(topic, b"v"), producer.flush(), producer.partitions_for(topic)):
             with pytest.raises(IllegalStateError, match="closed"):
                 await call
-        with pytest.raises(IllegalStateError, match="started already"):
+        with pytest.raises(IllegalStateError, match="already started"):
             await producer.start()
 
     run(program())

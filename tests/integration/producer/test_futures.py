@@ -124,7 +124,7 @@ def test_a_callback_that_raises_is_logged_with_where_it_did(
         raise LookupError("no such thing")
 
     producer = clients.producer(broker)
-    with caplog.at_level(logging.ERROR, "thalweg.producer"):
+    with caplog.at_level(logging.ERROR, "thalweg.callbacks"):
         producer.send(broker.create_topic("broken"), b"x").add_callback(broken).get(20)
         wait_until(lambda: bool(caplog.records), 10)
     error = caplog.records[0].exc_info

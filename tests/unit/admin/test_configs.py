@@ -70,7 +70,7 @@ def test_brokers_options_are_asked_of_that_broker(admin):
         admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, name)])
         assert last(admin)[1]["Resources"][0]["ResourceName"] == "2"
         assert last(admin)[2] == 2
-    with pytest.raises(ValueError, match="must be its node id"):
+    with pytest.raises(ValueError, match="must be its node ID"):
         admin.describe_configs([ConfigResource("BROKER", "second")])
 
 

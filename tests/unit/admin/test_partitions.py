@@ -143,7 +143,7 @@ def test_replicas_are_moved_and_moves_listed(admin):
     rows = last(admin)[1]["Topics"][0]["Partitions"]
     assert [each["Replicas"] for each in rows] == [[1, 2], None]
     for bad in ([], ["1"]):
-        with pytest.raises(ValueError, match="a list of at least one node id"):
+        with pytest.raises(ValueError, match="a list of at least one node ID"):
             admin.alter_partition_reassignments({ZERO: bad})
     found = admin.list_partition_reassignments([ZERO])
     assert found[ZERO]["adding_replicas"] == [2]

@@ -35,7 +35,7 @@ use security::{check_user, random_bytes, tls_of};
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
     host: String,
-    /// Of all nodes, in the order of their ids.
+    /// The addresses of all nodes, in the order of their IDs.
     addresses: Vec<SocketAddr>,
     /// The ports of stopped nodes. They stay bound, so that a node gets its old address when it
     /// starts again. Otherwise, another program could take the port, or a client that connects to
@@ -44,7 +44,7 @@ pub struct EmbeddedBroker {
     core: SharedCore,
     server: Server,
     is_closed: AtomicBool,
-    /// With TLS, unless the certificates were given.
+    /// The broker's own authority. None without TLS, or with given certificates.
     authority: Option<Authority>,
     tls: Option<Arc<Tls>>,
 }
@@ -245,7 +245,7 @@ impl EmbeddedBroker {
         self.server.start_node(node, listener)
     }
 
-    /// Of a node that exists.
+    /// Returns the address of a node, which must exist.
     fn address(&self, node: i32) -> SocketAddr {
         self.addresses[(node - 1) as usize]
     }

@@ -78,7 +78,7 @@ pub(crate) fn handle(
     }
 }
 
-/// Creating needs the right to create all topics, or this one.
+/// Creating needs the permission to create all topics, or this one.
 pub(super) fn denied(context: &Context<'_>, name: &str) -> Option<ErrorCode> {
     let may_create = context.allows_on_cluster(Operation::Create)
         || context.allows(Operation::Create, ResourceType::Topic, name);

@@ -6,7 +6,7 @@ use thalweg_protocol::Str;
 
 use super::{Payer, QuotaKind};
 
-/// More are refused: a client with the right to change quotas must not fill the memory.
+/// More are refused: a client with the permission to change quotas must not fill the memory.
 pub(crate) const ENTITIES_MAX: usize = 10_000;
 
 /// The name of a user, client ID or address.
@@ -74,7 +74,7 @@ impl Entity {
 }
 
 impl Level {
-    /// For all who are not measured one by one.
+    /// Returns the level of all clients that are not measured individually.
     pub(super) fn of_others() -> Self {
         Self {
             user: None,

@@ -28,7 +28,7 @@ pub struct Response {
     pub pieces: Vec<Bytes>,
     /// What the pieces take that they do not share with the log.
     pub own_bytes: usize,
-    /// Not to be written before.
+    /// The broker writes the response no earlier than this.
     pub not_before: Option<Instant>,
     /// Close the connection when the response is written.
     pub is_last: bool,

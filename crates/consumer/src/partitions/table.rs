@@ -64,7 +64,7 @@ pub(crate) struct Assigned {
     discarded: bool,
     touched: Vec<u32>,
     removed: Vec<Removed>,
-    /// By the last drain, in its order.
+    /// The records that the last drain took, in its order.
     pub(crate) taken: Vec<TakenRecords>,
     /// Handles of partitions that a drain asked for by name and found no records of.
     pub(crate) asked_for: BTreeSet<u32>,

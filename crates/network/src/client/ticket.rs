@@ -108,7 +108,7 @@ impl<T> Ticket<T> {
     }
 }
 
-/// Its request has a timeout of its own.
+/// Waits without a deadline: the request has its own timeout.
 impl<T> Operation for Ticket<T> {
     type Output = T;
 

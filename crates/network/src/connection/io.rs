@@ -133,7 +133,7 @@ impl Io {
     /// Leaves the stream to a re-authentication. Nothing is in flight, so nothing may arrive.
     fn pause(&mut self) -> Result<Pause, ConnectionError> {
         if !self.reader.is_between_frames() {
-            let reason = "bytes arrived that no request asked for";
+            let reason = "the broker sent bytes while no request was in flight";
             return Err(ConnectionError::Malformed(reason.to_owned()));
         }
         self.reauthenticate = false;

@@ -71,7 +71,7 @@ pub(crate) struct Notable {
 #[derive(Debug, Default)]
 struct State {
     generation: u64,
-    /// With their generations.
+    /// The outcomes, each with its generation.
     outcomes: VecDeque<(u64, HeartbeatOutcome)>,
     /// The generation of the heartbeat that is sent and has no response yet.
     in_flight: Option<u64>,

@@ -240,7 +240,8 @@ impl PartitionWait {
         };
         let (topic, ms) = (&self.topic, self.max_block.limit.as_millis());
         ClientError::TimedOut(format!(
-            "no metadata of topic {topic} within max_block_ms ({ms} ms){reason}"
+            "no metadata of topic {topic} within max_block_ms ({ms} ms){reason}. Check the name of the \
+             topic, or create it"
         ))
     }
 }

@@ -52,7 +52,7 @@ impl fmt::Display for KeyError {
                  Convert it with `openssl pkcs8 -topk8 -in old.key -out new.key`"
             }
             Self::TooMuchWork => {
-                "the private key asks for too much work to derive its key from the password. \
+                "the private key needs too much work to derive its key from the password. \
                  Encrypt it again with fewer iterations"
             }
             Self::Unsupported(what) => {

@@ -15,7 +15,7 @@ use super::{Identity, KeyPassword, Pem, TlsConfig, pem};
 use crate::error::ClientError;
 use crate::sasl::{PasswordSource, Secret};
 
-/// The number of files in a folder of authorities. Systems have some hundred.
+/// The maximum number of files in a folder of authorities. Systems have a few hundred.
 const FOLDER_FILES_MAX: usize = 10_000;
 
 /// Gets a password that the application supplies. The error completes a sentence that begins with
@@ -252,7 +252,7 @@ fn unopened(
             &"the PKCS12 store cannot be read. Write it again with `openssl pkcs12` or `keytool`",
         ),
         (Problem::TooMuchWork, _) => source.refuse(
-            &"the PKCS12 store asks for too much work to derive its keys from the password. Write \
+            &"the PKCS12 store needs too much work to derive its keys from the password. Write \
               it again with fewer iterations",
         ),
         (Problem::Unsupported(what), _) => source.refuse(&format_args!(

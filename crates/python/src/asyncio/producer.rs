@@ -158,9 +158,13 @@ impl AsyncProducer {
 
     /// Stores the core, once a bootstrap server has responded.
     fn open_with(&self, py: Python<'_>, opened: Opened) -> PyResult<()> {
-        self.0
-            .set(opened)
-            .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is started already"))
+        self.0.set(opened).map_err(|_| {
+            errors::raise(
+                py,
+                "IllegalStateError",
+                "the producer was already started: await start() only once",
+            )
+        })
     }
 
     fn finish<O>(&self, py: Python<'_>, operation: O, is_close: bool) -> PyResult<ProducerCoroutine>
@@ -228,8 +232,8 @@ impl AsyncProducer {
 
     /// Adds a record to its batch, and returns a future of its result (aiokafka).
     ///
-    /// If it does not have to wait, it appends the record without a task switch. After some hundred
-    /// such sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`.
+    /// If it does not have to wait, it appends the record without a task switch. After 512 such
+    /// sends in a row, other tasks run. The steps, checks and errors are those of `Producer.send`.
     /// `await` raises the errors. If it is cancelled before the append, the record is not sent.
     /// Cancelling the returned future does not cancel the record.
     #[pyo3(signature = (topic, value = None, key = None, partition = None, timestamp_ms = None, headers = None))]

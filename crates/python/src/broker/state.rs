@@ -67,7 +67,7 @@ impl Shared {
             None => Err(errors::raise(
                 py,
                 "IllegalStateError",
-                "the broker is not running",
+                "the broker is not running: call start(). After close(), create a new one",
             )),
         }
     }

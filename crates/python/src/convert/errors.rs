@@ -293,21 +293,15 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
         ConsumerError::TopicAuthorizationFailed { .. } => {
             instance(py, "TopicAuthorizationFailedError", &text)
         }
-        ConsumerError::GroupAuthorizationFailed { .. } => {
-            instance(py, "GroupAuthorizationFailedError", &text)
-        }
-        ConsumerError::CommitFailed { .. } => instance(py, "CommitFailedError", &text),
-        ConsumerError::PartitionCommitFailed { code, .. } | ConsumerError::Broker { code, .. } => {
-            for_code(py, code.0, &text)
-        }
-        ConsumerError::Timeout { .. } | ConsumerError::PositionTimeout { .. } => {
-            instance(py, "KafkaTimeoutError", &text)
-        }
+        ConsumerError::Broker { code, .. } => for_code(py, code.0, &text),
+        ConsumerError::Timeout { .. }
+        | ConsumerError::RangeTimeout { .. }
+        | ConsumerError::PositionTimeout { .. } => instance(py, "KafkaTimeoutError", &text),
         ConsumerError::Connection { cause, .. } => connection_instance(py, cause, &text),
         ConsumerError::UnsupportedVersion(_) => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
-        // NotAssigned, NotSubscribed, NoGroupId, Closed, and later errors of the core about a call
-        // at the wrong moment.
+        // NotAssigned, NotSubscribed, Closed, and later errors of the core about a call at the wrong
+        // moment.
         _ => instance(py, "IllegalStateError", &text),
     }
 }

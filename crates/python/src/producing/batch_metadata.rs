@@ -101,7 +101,8 @@ impl BatchMetadata {
 
     /// The offset of each row, as int64 (format 'q').
     ///
-    /// -1: the row was not written, or its offset is unknown because of acks=0.
+    /// -1: the row was not written, or the broker did not send its offset. Brokers send no offsets
+    /// with acks=0, or for a duplicate whose offset they have forgotten.
     /// It is created on first access.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -81,10 +81,14 @@ impl Producer {
 
     /// Sends a record, and returns a future of its `RecordMetadata`.
     ///
-    /// It waits at most `max_block_ms` for metadata and buffer memory, then raises
-    /// `KafkaTimeoutError` or `BufferExhaustedError`. Without a serializer, value and key are
-    /// bytes. headers is a list of (str, bytes or None). It also raises `RecordTooLargeError`,
-    /// `ValueError`, `TypeError`, and `IllegalStateError` after close.
+    /// It waits at most `max_block_ms` for metadata and buffer memory together. Without a serializer,
+    /// value and key are bytes, and one of them is not None. headers is a list of (str, bytes or
+    /// None). With `partition=None`, the partitioner chooses. `timestamp_ms` is in Unix ms. None: the
+    /// time of the call.
+    ///
+    /// Raises `IllegalStateError` after close, or outside a transaction of a transactional producer.
+    /// Raises `AbortableTransactionError` or `FatalTransactionError` if the transaction or the
+    /// producer has failed.
     ///
     /// The steps, in order:
     /// 1. Interceptors.
@@ -166,7 +170,7 @@ impl Producer {
     ///
     /// `data` has `__arrow_c_stream__` or `__arrow_c_array__`. Raises `ValueError` for an unknown
     /// column, whose name is in the message, a timestamp before 1970 or a negative partition.
-    /// Raises `IllegalStateError` if a Python serializer is set.
+    /// Raises `IllegalStateError` if a serializer, a Python partitioner or an interceptor is set.
     #[pyo3(signature = (topic, data, partition = None))]
     fn send_arrow<'py>(
         &self,

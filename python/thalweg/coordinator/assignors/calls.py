@@ -122,5 +122,6 @@ def _check_moves(
         moved = ", ".join(f"{topic}-{number}" for topic, number in sorted(added & given_up))
         raise IllegalStateError(
             f"the assignor {name!r} moves {moved} before their owners gave them up, which the"
-            " cooperative protocol does not allow"
+            " cooperative protocol does not allow. Assign them in the next rebalance, or let"
+            " supported_protocols() return only EAGER"
         )

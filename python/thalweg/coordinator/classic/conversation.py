@@ -130,7 +130,7 @@ class Conversation:
         if body.get("ProtocolName") not in (None, self.protocol):
             raise InconsistentGroupProtocolError(
                 f"the assignment comes from the assignor {body['ProtocolName']!r}, but the group"
-                f" chose {self.protocol!r}"
+                f" chose {self.protocol!r}. Check partition_assignment_strategy of all members"
             )
         data = body["Assignment"]
         # A leader may omit members, which then get no partitions.

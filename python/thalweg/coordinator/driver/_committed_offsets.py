@@ -199,8 +199,8 @@ class OffsetRequests:
                 again_ms = now_ms() + backoff.failed()
                 if again_ms >= deadline:
                     raise KafkaTimeoutError(
-                        f"{doing} for group {self._group_id} took longer than {timeout_ms} ms;"
-                        f" the last error: {last}"
+                        f"{doing} for group {self._group_id} took longer than {timeout_ms} ms."
+                        f" Last error: {last}"
                     ) from last
                 log.debug("%s: %s; trying again", doing, error)
                 if isinstance(error, UnknownTopicOrPartitionError) and not is_told:

@@ -250,7 +250,7 @@ class Membership:
             self._step(Ticked())
 
     def _take_notable(self) -> None:
-        """Those of the heartbeats in force come after the report that these repeat."""
+        """Handles the outcomes of heartbeats that the member must know, oldest first."""
         while self._notable and not self._is_reading():
             self._step(self._notable.popleft())
 

@@ -257,7 +257,7 @@ class Topics:
         refusal = seen.refusal
         if refusal is not None:
             client = self._consumer._core_client
-            # A right to read includes the right to see the topic.
+            # The permission to read includes the permission to see the topic.
             refusal = explained(client, refusal, "Fetch")
             if not seen.is_news or not seen.found.names:
                 raise refusal

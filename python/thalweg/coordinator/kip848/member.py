@@ -299,7 +299,7 @@ class ConsumerMember:
     # ------------------------------------------------------------------ partitions
 
     def _polled(self) -> list[MemberAction]:
-        """The application's thread is here: callbacks may run."""
+        """Handles a poll, in which callbacks may run."""
         match self.state:
             case _S.FENCED | _S.STALE if self._owned:
                 return self._lose()
@@ -425,7 +425,7 @@ class ConsumerMember:
         return [*actions, request]
 
     def _outside(self) -> list[MemberAction]:
-        """It has left; perhaps it has subscribed again meanwhile."""
+        """Joins again if the application has subscribed since the member left."""
         self._reports.leave()
         if self._topics is not None:
             return self._join()

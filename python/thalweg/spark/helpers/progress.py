@@ -61,7 +61,7 @@ class ProgressListener(StreamingQueryListener):
     """
 
     def __init__(self, report: Callable[[Progress], None] | None = None) -> None:
-        """Takes a function.
+        """Reports to a function, or to the log.
 
         Args:
             report: Is called with the progress of each source after each micro-batch, in a thread

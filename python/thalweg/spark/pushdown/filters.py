@@ -7,8 +7,8 @@
     others            nothing                                             yes
 
 Timestamps that producers set do not have to be in order. A broker knows the first record of a
-partition that is not older than a time, so all records before it are older. But newer records may
-follow that are older. For the same reason, an upper limit excludes no offsets.
+partition that is not older than a time, so all records before it are older. But records after it
+may be older than the time, too. For the same reason, an upper limit excludes no offsets.
 
 It computes without a broker. These classes of filters need PySpark 4.1 or newer.
 """

@@ -5,7 +5,7 @@
 
 Spark copies the standard error of a worker to that of its executor, or of the driver. Python would
 write warnings there, too, but the clients of thalweg have a `NullHandler`, which prevents this.
-Without this module, a query with ``failOnDataLoss=false`` would skip records without a word.
+Without this module, a query with ``failOnDataLoss=false`` would skip records silently.
 
 Processes of the user remain unchanged: they configure `logging` themselves.
 """

@@ -168,7 +168,7 @@ fn iteration_count(text: &str, max: u32) -> Result<NonZeroU32, SaslError> {
     let count = text.parse().unwrap_or(u32::MAX);
     if count > max {
         return Err(refused(&format!(
-            "the broker asks for {} iterations, more than sasl_scram_iterations_max ({max}). If you \
+            "the broker requests {} iterations, more than sasl_scram_iterations_max ({max}). If you \
              trust the broker, raise this option",
             shown(text)
         )));
@@ -177,7 +177,7 @@ fn iteration_count(text: &str, max: u32) -> Result<NonZeroU32, SaslError> {
         .filter(|count| count.get() >= ITERATIONS_MIN)
         .ok_or_else(|| {
             refused(&format!(
-                "the broker asks for {count} iterations, fewer than {ITERATIONS_MIN}: it is not a \
+                "the broker requests {count} iterations, fewer than {ITERATIONS_MIN}: it is not a \
                  Kafka broker, or this is an attack"
             ))
         })

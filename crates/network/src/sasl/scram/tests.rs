@@ -122,11 +122,11 @@ fn a_hostile_first_message_is_refused_before_any_work() {
         ("\0".to_owned(), "not a SCRAM message"),
         (
             format!("{nonce},{salt},i=1"),
-            "asks for 1 iterations, fewer",
+            "requests 1 iterations, fewer",
         ),
         (
             format!("{nonce},{salt},i=0"),
-            "asks for 0 iterations, fewer",
+            "requests 0 iterations, fewer",
         ),
         (format!("{nonce},{salt},i=4095"), "fewer than 4096"),
         (
@@ -136,7 +136,7 @@ fn a_hostile_first_message_is_refused_before_any_work() {
         (format!("{nonce},{salt},i=1000000000"), "more than"),
         (
             format!("{nonce},{salt},i=99999999999999999999"),
-            "asks for 99999999999999999999 iterations, more than",
+            "requests 99999999999999999999 iterations, more than",
         ),
         (format!("{nonce},{salt},i=-1"), "not a number"),
         (format!("{nonce},{salt},i=+4096"), "not a number"),

@@ -85,7 +85,7 @@ fn retries_are_part_of_it() {
     assert!(world.brokers.requests.len() > 3);
     let text = error(&sent).to_string();
     assert!(
-        text.contains("3000 ms") && text.contains("last error"),
+        text.contains("3000 ms") && text.contains("Last error"),
         "{text}"
     );
 }
