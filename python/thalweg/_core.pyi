@@ -89,6 +89,7 @@ __all__ = [
     "TokenReply",
     "__version__",
     "begin_exit",
+    "call_after_callbacks",
     "call_every",
     "check_kerberos",
     "is_optimized",
@@ -138,6 +139,9 @@ def stop_threads(timeout: float = 1.0) -> int:
         timeout: Seconds for the callbacks that are due. A callback that already runs gets 3
             seconds.
     """
+
+def call_after_callbacks(f: Callable[[], object]) -> None:
+    """Calls a function in the callback thread, after all callbacks that are due now."""
 
 def wait_for_callbacks(timeout: float) -> None:
     """Waits until all callbacks that are due have run, at most `timeout` seconds.

@@ -401,6 +401,7 @@ def _module() -> ModuleType:
     module.set_log_level = lambda logger, level: None  # type: ignore[attr-defined]
     module.begin_exit = lambda: None  # type: ignore[attr-defined]
     module.stop_threads = lambda seconds: 0  # type: ignore[attr-defined]
+    module.call_after_callbacks = lambda f: f()  # type: ignore[attr-defined]
     module.wait_for_callbacks = lambda seconds: None  # type: ignore[attr-defined]
     return module
 

@@ -17,6 +17,9 @@ use crate::request::NodeId;
 /// From this version on, one request can ask for many keys. We still send one request for each key.
 const BATCHED_VERSION: i16 = 4;
 
+/// The longest key that a request can contain, in bytes.
+const KEY_BYTES_MAX: usize = i16::MAX as usize;
+
 /// Kafka's coordinator types, with their wire ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(i8)]
@@ -71,6 +74,9 @@ impl Coordinators {
     }
 
     pub(crate) fn get(&mut self, kind: CoordinatorType, key: &str) -> Coordinator {
+        if key.len() > KEY_BYTES_MAX {
+            return too_long(kind, key.len());
+        }
         let entry = self
             .entries
             .entry((kind, Str::from(key)))
@@ -181,6 +187,21 @@ impl Coordinators {
                 port: u16::try_from(told.port).unwrap_or(0),
             },
         ))
+    }
+}
+
+/// Refuses a key without a request. A request that cannot be encoded must not count as a failure of
+/// the broker.
+fn too_long(kind: CoordinatorType, bytes: usize) -> Coordinator {
+    let (what, error) = match kind {
+        CoordinatorType::Transaction => ("transactional ID", ErrorCode::INVALID_REQUEST),
+        _ => ("group ID", ErrorCode::INVALID_GROUP_ID),
+    };
+    let text =
+        format!("the {what} has {bytes} bytes, more than the {KEY_BYTES_MAX} of Kafka's protocol");
+    Coordinator::Failed {
+        error,
+        message: Some(Str::from(text)),
     }
 }
 

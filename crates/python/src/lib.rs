@@ -67,7 +67,7 @@ mod _core {
     use crate::convert::tokens::TokenReply;
     #[pymodule_export]
     use crate::interpreter::runtime::{
-        begin_exit, set_log_level, stop_threads, wait_for_callbacks,
+        begin_exit, call_after_callbacks, set_log_level, stop_threads, wait_for_callbacks,
     };
     #[pymodule_export]
     use crate::producing::batch_futures::FutureBatchMetadata;

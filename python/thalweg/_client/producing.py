@@ -8,7 +8,7 @@ It does not open or close producers: the two do so in different ways.
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from thalweg import interceptor, metrics
 from thalweg._client.closing import close_objects
@@ -17,9 +17,12 @@ from thalweg.config import Config
 from thalweg.partitioner import partition_function
 from thalweg.serializer import SerializeFunction, serialize_function
 
-__all__ = ["Hooks", "close_steps", "records_failed", "watched"]
+__all__ = ["Hooks", "callbacks_limit", "close_steps", "records_failed", "watched"]
 
 log = logging.getLogger("thalweg.producer")
+
+# Callbacks of records that fail at the end of the timeout of a close.
+_CALLBACKS_GRACE_S: Final = 1.0
 
 
 class Hooks:
@@ -102,3 +105,16 @@ def close_steps(config: Mapping[str, Any]) -> None:
 def records_failed(groups: Mapping[str, Mapping[str, float]]) -> int:
     """Returns the number of records that have failed so far, from the core's metrics."""
     return int(groups.get("producer-metrics", {}).get("record-error-total", 0))
+
+
+def callbacks_limit(timeout: float | None, took: float, config: Mapping[str, Any]) -> float:
+    """Returns how many seconds a close waits for callbacks, after its records have results.
+
+    Args:
+        timeout: The timeout of the close in seconds, or None.
+        took: How many seconds the close has taken so far.
+        config: The producer's options.
+    """
+    if timeout is None:
+        return config["delivery_timeout_ms"] / 1000
+    return max(timeout - took, _CALLBACKS_GRACE_S) if timeout else 0.0

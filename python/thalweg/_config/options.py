@@ -1143,7 +1143,7 @@ _SENDING: tuple[Option, ...] = (
         "partitioner_availability_timeout_ms",
         0,
         "p",
-        "If a broker accepts no batch for this long, it counts as slow: records without a key go to"
+        "A broker that accepts no batch for this long is slow. Records without a key then go to"
         " the partitions of other brokers. 0: no broker counts as slow.",
     ),
 )

@@ -15,6 +15,8 @@ from thalweg._config.tls_rules import TlsRules
 
 __all__ = ["apply_rules"]
 
+_NAMES: Final = ("client_id", "client_rack", "group_id", "group_instance_id", "transactional_id")
+_NAME_BYTES_MAX: Final = 32767
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 
 
@@ -49,6 +51,13 @@ class _Rules:
                     f"{first} ({self.values[first]}) must not be larger than {greatest}"
                     f" ({self.values[greatest]})"
                 )
+
+    def names(self) -> None:
+        """A request can contain names of at most 32767 bytes (Kafka's protocol)."""
+        for name in _NAMES:
+            size = len((self.values.get(name) or "").encode(errors="surrogatepass"))
+            if size > _NAME_BYTES_MAX:
+                self.found.problem(f"{name} has {size} bytes, more than {_NAME_BYTES_MAX}")
 
     def timeouts(self) -> None:
         """The idle timeout must not close a connection that waits for a response (kafka-python)."""
@@ -282,7 +291,14 @@ class _Rules:
             self.found.without_effect(["statistics_interval_ms"], "stats_cb is not set")
 
 
-_COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl, _Rules.sockets)
+_COMMON: Final = (
+    _Rules.backoff,
+    _Rules.names,
+    _Rules.timeouts,
+    _Rules.tls,
+    _Rules.sasl,
+    _Rules.sockets,
+)
 _OWN: Final[dict[str, tuple[Callable[[_Rules], None], ...]]] = {
     "p": (
         _Rules.idempotence,

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
+from thalweg.admin.naming import member_of
 from thalweg.admin.requests import Requests, first_error
 from thalweg.errors import BrokerResponseError, IllegalArgumentError, NoError, for_code
 
@@ -224,12 +225,12 @@ def _acl_of(resource: dict[str, Any], acl: dict[str, Any]) -> ACL:
     return ACL(
         acl["Principal"],
         acl["Host"],
-        ACLOperation(acl["Operation"]),
-        ACLPermissionType(acl["PermissionType"]),
+        member_of(ACLOperation, acl["Operation"]),
+        member_of(ACLPermissionType, acl["PermissionType"]),
         ResourcePattern(
-            ResourceType(resource["ResourceType"]),
+            member_of(ResourceType, resource["ResourceType"]),
             resource["ResourceName"],
-            ACLResourcePatternType(resource["PatternType"]),
+            member_of(ACLResourcePatternType, resource["PatternType"]),
         ),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from thalweg._client.arguments import shown
 from thalweg._config.secret import revealed
-from thalweg.admin.naming import FlexibleEnum, snake_keys
+from thalweg.admin.naming import FlexibleEnum, member_of, snake_keys
 from thalweg.admin.requests import Requests
 from thalweg.errors import IncompatibleBrokerVersion, UnsupportedVersionError, for_code
 
@@ -154,10 +154,9 @@ def describe_entry(row: Mapping[str, Any], resource_type: str) -> tuple[str, dic
     name = entry.pop("name")
     for field, kind in (("config_source", ConfigSourceType), ("config_type", ConfigType)):
         if field in entry:
-            number = entry[field]
-            entry[field] = kind(number).name if number in kind._value2member_map_ else "UNKNOWN"
+            entry[field] = member_of(kind, entry[field]).name
     for synonym in entry.get("synonyms", ()):
-        synonym["source"] = ConfigSourceType(synonym["source"]).name
+        synonym["source"] = member_of(ConfigSourceType, synonym["source"]).name
     return name, entry
 
 
@@ -279,11 +278,11 @@ class ConfigRequests(Requests):
                 ),
             )
             for row in response["Results"]:
-                kind = ConfigResourceType(row["ResourceType"]).name.lower()
+                kind = member_of(ConfigResourceType, row["ResourceType"]).name.lower()
                 entries = {}
                 default = _is_brokers_default(row["ResourceType"], row["ResourceName"])
                 for config in row["Configs"]:
-                    source = ConfigSourceType.build_from(max(0, config["ConfigSource"]))
+                    source = member_of(ConfigSourceType, config["ConfigSource"])
                     # Brokers describe only those options of the default that are set there.
                     keeps = (
                         kept in _OF_DEFAULT if default else kept.keeps(source, config["ReadOnly"])
@@ -324,7 +323,7 @@ class ConfigRequests(Requests):
         )
         found: dict[str, list[str]] = defaultdict(list)
         for row in response["ConfigResources"]:
-            kind = ConfigResourceType(row["ResourceType"]).name.lower()
+            kind = member_of(ConfigResourceType, row["ResourceType"]).name.lower()
             found[kind].append(row["ResourceName"])
         return dict(found)
 
@@ -486,7 +485,7 @@ class ConfigRequests(Requests):
                 )
             response = self._call(api, {"Resources": body, "ValidateOnly": validate_only}, node)
             for row in response["Responses"]:
-                kind = ConfigResourceType(row["ResourceType"]).name.lower()
+                kind = member_of(ConfigResourceType, row["ResourceType"]).name.lower()
                 wrong = for_code(row["ErrorCode"])
                 text = str(wrong(row["ErrorMessage"] or wrong.description))
                 found[kind][row["ResourceName"]] = text if row["ErrorCode"] else "OK"

@@ -244,7 +244,7 @@ class GroupRequests(GroupOffsetRequests):
             TypeError: If `group_ids` is one str.
         """
         found = {}
-        for group_id in names_given(group_ids, "group_ids"):
+        for group_id in dict.fromkeys(names_given(group_ids, "group_ids")):
             kind = self._deleted(group_id, group_coordinator_id)
             found[group_id] = "OK" if kind is NoError else kind.__name__
         return found

@@ -1,11 +1,14 @@
 """Converts Kafka's names: the fields of responses to snake_case, many spellings to enum members."""
 
 import re
-from typing import Any, Final, Self
+from enum import Enum
+from typing import Any, Final, Self, TypeVar
 
 from thalweg._uuids import to_uuid
 
-__all__ = ["FlexibleEnum", "snake_case", "snake_keys"]
+__all__ = ["FlexibleEnum", "member_of", "snake_case", "snake_keys"]
+
+_Member = TypeVar("_Member", bound=Enum)
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -27,6 +30,14 @@ def snake_keys(value: Any) -> Any:
         if isinstance(found.get(name), str):
             found[name] = to_uuid(found[name])
     return found
+
+
+def member_of(kind: type[_Member], value: object) -> _Member:
+    """Returns the enum member for a value of a response. UNKNOWN: this client does not know it."""
+    try:
+        return kind(value)
+    except ValueError:
+        return kind["UNKNOWN"]
 
 
 class FlexibleEnum:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from thalweg._client.arguments import names_given, partitions_given
 from thalweg.admin.cluster import ClusterRequests
-from thalweg.admin.naming import FlexibleEnum
+from thalweg.admin.naming import FlexibleEnum, member_of
 from thalweg.admin.requests import TRY_AGAIN, Again
 from thalweg.coordinator.backoff import Backoff
 from thalweg.errors import (
@@ -163,7 +163,7 @@ class TransactionRequests(ClusterRequests):
                 TransactionListing(
                     row["TransactionalId"],
                     row["ProducerId"],
-                    TransactionState(row["TransactionState"]),
+                    member_of(TransactionState, row["TransactionState"]),
                 )
                 for row in response["TransactionStates"]
             ]
@@ -453,7 +453,7 @@ def _lookup_codes(
 def _description(coordinator_id: int, row: dict[str, Any]) -> TransactionDescription:
     return TransactionDescription(
         coordinator_id,
-        TransactionState(row["TransactionState"]),
+        member_of(TransactionState, row["TransactionState"]),
         row["ProducerId"],
         row["ProducerEpoch"],
         row["TransactionTimeoutMs"],

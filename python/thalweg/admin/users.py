@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from thalweg._client.arguments import int_given, names_given, shown
 from thalweg._config.secret import HiddenBytes, Secret, hidden, revealed
-from thalweg.admin.naming import FlexibleEnum
+from thalweg.admin.naming import FlexibleEnum, member_of
 from thalweg.admin.requests import Requests
 from thalweg.errors import IllegalArgumentError
 
@@ -221,7 +221,7 @@ class UserRequests(Requests):
                 else None,
                 "credential_infos": [
                     {
-                        "mechanism": ScramMechanism(each["Mechanism"]),
+                        "mechanism": member_of(ScramMechanism, each["Mechanism"]),
                         "iterations": each["Iterations"],
                     }
                     for each in row["CredentialInfos"]

@@ -6,14 +6,18 @@
 The references to loops are weak: when a loop is freed, so are its completions.
 """
 
+import asyncio
+import contextlib
 import logging
+import math
 import os
 import weakref
 from asyncio import AbstractEventLoop
 
+from thalweg import _core
 from thalweg._core import Completions
 
-__all__ = ["attach", "detach"]
+__all__ = ["attach", "callbacks_run", "detach"]
 
 log = logging.getLogger("thalweg.producer")
 _by_loop: "weakref.WeakKeyDictionary[AbstractEventLoop, weakref.ref[Completions]]" = (
@@ -82,3 +86,19 @@ def detach(loop: AbstractEventLoop, completions: Completions) -> None:
 if hasattr(os, "register_at_fork"):
     # A child's loop must not share a descriptor with its parent's.
     os.register_at_fork(after_in_child=_by_loop.clear)
+
+
+async def callbacks_run(loop: AbstractEventLoop, limit: float) -> None:
+    """Waits until all callbacks that are due have run, at most `limit` seconds.
+
+    They run in the callback thread. Meanwhile, other tasks run.
+    """
+    have_run = asyncio.Event()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(have_run.set)
+
+    _core.call_after_callbacks(tell)
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(have_run.wait(), None if math.isinf(limit) else limit)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 from thalweg import _core, _logging, metrics
 from thalweg._client import closing
 from thalweg._client.arguments import duration_given, keywords_only
-from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._client.producing import Hooks, callbacks_limit, close_steps, records_failed, watched
 from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
 from thalweg._config.secret import Secret, hidden, revealed
@@ -229,8 +229,12 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         completions: _core.Completions,
     ) -> None:
         failed_before = records_failed(super().metrics())
+        began = loop.time()
         try:
             await self._close(timeout)
+            if self._hooks is not None:
+                limit = callbacks_limit(timeout, loop.time() - began, self.config)
+                await _completions.callbacks_run(loop, limit)
         finally:
             # The core may be closed although the close failed. If it was cancelled, it continues.
             if self.closed:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 from thalweg import _core, _logging, metrics
 from thalweg._client import closing, transactions
 from thalweg._client.arguments import duration_given, keywords_only
-from thalweg._client.producing import Hooks, close_steps, records_failed, watched
+from thalweg._client.producing import Hooks, callbacks_limit, close_steps, records_failed, watched
 from thalweg._config.concealment import concealed
 from thalweg._config.option_help import options_listed
 from thalweg._config.secret import Secret, hidden, revealed
@@ -184,9 +184,9 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         left = records_failed(super().metrics()) - failed_before
         if left:
             log.warning("%r was closed with %d records not acknowledged", self, left)
-        limit = self.config["delivery_timeout_ms"] / 1000 if timeout is None else timeout
+        limit = callbacks_limit(timeout, time.monotonic() - began, self.config)
         try:
-            _core.wait_for_callbacks(max(0.0, limit - (time.monotonic() - began)))
+            _core.wait_for_callbacks(limit)
         finally:
             self._watch.close()
             close_steps(self.config)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.integration.aio.producers import MEMORY, WithoutReaders, made
+from tests.integration.aio.producers import MEMORY, Ticks, WithoutReaders, made
 from tests.integration.support.aio import run, until
 from tests.integration.support.scripts import run as run_program
 from tests.support.brokers import Broker
@@ -207,3 +209,35 @@ def test_a_cancelled_stop_ends_in_the_background(start_embedded: Any) -> None:
         await producer.stop()
 
     run(program())
+
+
+class Slow:
+    """An interceptor that takes time for each outcome, and notes the order of the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def on_acknowledgement(self, metadata: Any, exception: Any) -> None:
+        time.sleep(0.05)
+        self.calls.append("failed" if exception else "written")
+
+    def close(self) -> None:
+        self.calls.append("closed")
+
+
+def test_stop_closes_interceptors_after_the_last_outcome(embedded: Broker) -> None:
+    topic = embedded.create_topic("outcomes")
+
+    async def program(timeout: float | None) -> list[str]:
+        slow = Slow()
+        producer = made(embedded, interceptor_classes=[slow])
+        await producer.start()
+        for _ in range(5):
+            await producer.send(topic, b"v")
+        async with Ticks() as ticks:
+            await asyncio.gather(producer.stop(timeout), producer.stop(timeout))
+        assert ticks.count > 1, "other tasks run meanwhile"
+        return slow.calls
+
+    for timeout in (None, 30.0, math.inf):
+        assert run(program(timeout)) == ["written"] * 5 + ["closed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -249,3 +250,38 @@ def test_threads_that_close_a_producer_at_once_close_its_interceptor_once(
             thread.join(20)
             assert not thread.is_alive()
         assert len(closed) == number
+
+
+class Slow(ProducerInterceptor):
+    """Takes time for each outcome, and notes the order of the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def on_acknowledgement(self, metadata: Any, exception: Any) -> None:
+        time.sleep(0.05)
+        self.calls.append("failed" if exception else "written")
+
+    def close(self) -> None:
+        self.calls.append("closed")
+
+
+@pytest.mark.parametrize("timeout", [None, 1.5], ids=["delivery timeout", "timeout of the close"])
+def test_close_closes_interceptors_after_the_last_outcome(
+    start_embedded: Any, timeout: float | None
+) -> None:
+    embedded = start_embedded()
+    embedded.create_topic("t")
+    slow, errors = Slow(), list[Exception]()
+    producer = KafkaProducer(
+        bootstrap_servers=embedded.bootstrap_servers,
+        interceptor_classes=[slow],
+        request_timeout_ms=1_000,
+        delivery_timeout_ms=1_500 if timeout is None else 60_000,
+        linger_ms=0,
+    )
+    embedded.faults.on("Produce").then_silence(times=None)
+    for _ in range(5):
+        producer.send("t", b"v").add_errback(errors.append)
+    producer.close(timeout)
+    assert (slow.calls, len(errors)) == (["failed"] * 5 + ["closed"], 5)

@@ -213,3 +213,34 @@ def test_acls_may_come_from_a_generator(admin):
     responds(admin, CreateAcls={"Results": [{"ErrorCode": 0, "ErrorMessage": None}]})
     assert admin.create_acls(each for each in [ENTRY]) == {"succeeded": [ENTRY], "failed": []}
     assert len(last(admin)[1]["Creations"]) == 1
+
+
+def test_values_of_a_newer_broker_are_unknown(admin):
+    newer = {"Principal": "User:a", "Host": "*", "Operation": 99, "PermissionType": 98}
+    resource = {"ResourceType": 97, "ResourceName": "t", "PatternType": 96}
+    responds(
+        admin,
+        DescribeAcls={
+            "ErrorCode": 0,
+            "ErrorMessage": None,
+            "Resources": [{**resource, "Acls": [newer]}],
+        },
+        DescribeUserScramCredentials={
+            "ErrorCode": 0,
+            "ErrorMessage": None,
+            "Results": [
+                {
+                    "User": "a",
+                    "ErrorCode": 0,
+                    "ErrorMessage": None,
+                    "CredentialInfos": [{"Mechanism": 9, "Iterations": 4096}],
+                }
+            ],
+        },
+    )
+    (found,), _ = admin.describe_acls(FILTER)
+    kinds = found.operation, found.permission_type, found.resource_pattern.resource_type
+    assert {each.name for each in kinds} == {"UNKNOWN"}
+    assert found.resource_pattern.pattern_type is ACLResourcePatternType.UNKNOWN
+    users = admin.describe_user_scram_credentials(["a"])
+    assert users["a"]["credential_infos"][0]["mechanism"] is ScramMechanism.UNKNOWN

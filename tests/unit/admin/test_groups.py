@@ -99,7 +99,8 @@ def test_a_group_coordinator_that_moved_is_forgotten(admin, call, expected):
 
 def test_groups_are_deleted_with_each_outcome(admin):
     responds(admin, DeleteGroups={"Results": [{"GroupId": "g", "ErrorCode": 68}]})
-    assert admin.delete_groups(["g"]) == {"g": "NonEmptyGroupError"}
+    assert admin.delete_groups(["g", "g"]) == {"g": "NonEmptyGroupError"}
+    assert len(admin._client.requests) == 1
     assert admin.delete_consumer_groups(["g"])[0][1].errno == 68
 
 

@@ -183,3 +183,12 @@ def test_options_that_a_group_protocol_lacks_are_refused():
 
 def test_an_empty_group_is_refused():
     assert one_problem("c", group_id="") == "group_id must not be empty"
+
+
+@pytest.mark.parametrize(
+    ("client", "name"),
+    [("p", "transactional_id"), ("c", "group_id"), ("c", "client_rack"), ("a", "client_id")],
+)
+def test_a_name_fits_into_a_request(client: str, name: str) -> None:
+    resolve(client, {name: "x" * 32767})
+    assert one_problem(client, **{name: "ö" * 16384}) == f"{name} has 32768 bytes, more than 32767"

@@ -220,3 +220,21 @@ fn a_node_that_is_too_old_for_a_lookup_is_an_error_and_no_panic() {
     assert!(matches!(**error, ConnectionError::Unsupported { .. }));
     assert!(error.to_string().contains("FindCoordinator"), "{error}");
 }
+
+#[test]
+fn a_key_that_no_request_can_contain_is_refused_without_a_request() {
+    let mut bench = Bench::bootstrapped(2);
+    let long = "g".repeat(40_000);
+    for kind in [GROUP, CoordinatorType::Transaction] {
+        let found = bench.cluster.coordinator(kind, &long);
+        let Coordinator::Failed { message, .. } = found else {
+            panic!("{found:?}");
+        };
+        assert!(message.expect("a text").contains("40000 bytes"));
+    }
+    bench.turn();
+    assert!(bench.writes.is_empty());
+    let asked = ask(&mut bench);
+    tell(&mut bench, &asked, 2, ErrorCode::NONE);
+    assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(2));
+}

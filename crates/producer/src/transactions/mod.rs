@@ -374,7 +374,7 @@ impl TransactionManager {
             .get_or_insert(now + self.transaction_timeout);
         if matches!(self.state, State::InTransaction | State::AbortableError) {
             self.drop_offsets(&ProducerError::Closed);
-            self.become_state(State::AbortingTransaction);
+            self.abort_to_close();
         }
     }
 

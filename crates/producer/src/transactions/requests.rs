@@ -48,6 +48,11 @@ impl Asked {
         }
     }
 
+    /// Whether the request contains a group or offsets that the application chose.
+    fn is_about_offsets(self) -> bool {
+        matches!(self, Self::AddOffsets | Self::TxnOffsetCommit)
+    }
+
     pub(super) fn coordinator_type(self) -> CoordinatorType {
         match self {
             Self::TxnOffsetCommit => CoordinatorType::Group,
@@ -147,8 +152,14 @@ impl TransactionManager {
         let outgoing = match encoded {
             Ok(outgoing) => outgoing,
             Err(error) => {
-                let text = error.to_string();
-                return self.fail(TransactionFailure::local(asked.api().name(), &text));
+                let failure = TransactionFailure::local(asked.api().name(), &error.to_string());
+                return match error {
+                    // The application gave a name or metadata that no request can contain.
+                    EncodeError::TooLong { .. } if asked.is_about_offsets() => {
+                        self.make_abortable(failure);
+                    }
+                    _ => self.fail(failure),
+                };
             }
         };
         self.about_to_send(asked);
@@ -183,7 +194,10 @@ impl TransactionManager {
                     during: Arc::from("FindCoordinator"),
                     ..self.told(asked, error, message)
                 };
-                if error == ErrorCode::GROUP_AUTHORIZATION_FAILED {
+                if matches!(
+                    error,
+                    ErrorCode::GROUP_AUTHORIZATION_FAILED | ErrorCode::INVALID_GROUP_ID
+                ) {
                     self.make_abortable(failure);
                 } else {
                     self.fail(failure);

@@ -1,5 +1,6 @@
 //! Handles the coordinators' responses, or their absence.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Cluster, Principal, RequestError, ResponseBody};
@@ -199,10 +200,8 @@ impl TransactionManager {
         self.rights.refused_topic = worst.map(|(_, topic)| topic.detached());
         if self.obey(Asked::AddPartitions, code, cluster, now) {
             (self.started, self.changed) = (Started::Yes, true);
-            for member in self.members.values_mut() {
-                if member.membership == Membership::Requested {
-                    member.membership = Membership::Added;
-                }
+            if !self.add_members(response) {
+                self.retry_after_backoff(now);
             }
             return;
         }
@@ -210,6 +209,30 @@ impl TransactionManager {
         if code == ErrorCode::CONCURRENT_TRANSACTIONS && self.members.values().all(first) {
             self.not_before = Some(now + FIRST_ADDITION_BACKOFF);
         }
+    }
+
+    /// Adds the partitions that a response names. Returns whether it names all that were requested:
+    /// a marker ends the transaction only in partitions that the coordinator knows.
+    fn add_members(&mut self, response: &AddPartitionsToTxnResponse) -> bool {
+        let named: HashSet<(&str, i32)> = response
+            .results_by_topic_v3_and_below
+            .iter()
+            .flat_map(|topic| {
+                let results = topic.results_by_partition.iter();
+                results.map(|each| (&*topic.name, each.partition_index))
+            })
+            .collect();
+        let mut complete = true;
+        for member in self.members.values_mut() {
+            if member.membership == Membership::Requested {
+                if named.contains(&(&*member.topic, member.partition)) {
+                    member.membership = Membership::Added;
+                } else {
+                    complete = false;
+                }
+            }
+        }
+        complete
     }
 
     fn group_answered(&mut self, code: ErrorCode, cluster: &mut Cluster, now: Instant) {

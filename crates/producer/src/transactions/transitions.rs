@@ -7,7 +7,7 @@ use thalweg_cluster::Cluster;
 use thalweg_protocol::versions::TransactionVersion;
 
 use super::state::{Call, State};
-use super::{Started, TransactionManager};
+use super::{PendingCall, Started, TransactionManager, TransactionTicket};
 use crate::error::{ProducerError, TransactionFailure};
 
 impl TransactionManager {
@@ -43,7 +43,8 @@ impl TransactionManager {
         }
     }
 
-    /// Fails the transaction: it can only be aborted now. An abort in progress continues.
+    /// Fails the transaction: it can only be aborted now. An abort in progress continues. If the
+    /// producer is closing, no call of the application may come, so the abort starts at once.
     pub(super) fn make_abortable(&mut self, failure: TransactionFailure) {
         if !self.state.may_become(State::AbortableError) {
             return;
@@ -53,6 +54,20 @@ impl TransactionManager {
         self.become_state(State::AbortableError);
         self.settle(Err(error.clone()));
         self.drop_offsets(&error);
+        if self.give_up_at.is_some() {
+            self.abort_to_close();
+        }
+    }
+
+    /// Aborts the transaction, because the producer closes. If the application calls
+    /// `abort_transaction` at the same time, it waits for this abort.
+    pub(super) fn abort_to_close(&mut self) {
+        self.pending = Some(PendingCall {
+            call: Call::Abort,
+            ticket: TransactionTicket::default(),
+        });
+        (self.failures, self.not_before) = (0, None);
+        self.become_state(State::AbortingTransaction);
     }
 
     /// Fails the producer: it can only be closed now.

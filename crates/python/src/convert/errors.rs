@@ -8,7 +8,7 @@ use thalweg_cluster::{Address, Cause, ConnectionError, RequestError};
 use thalweg_consumer::ConsumerError;
 use thalweg_network::ClientError;
 use thalweg_producer::{FailureKind, ProducerError, TransactionFailure};
-use thalweg_protocol::ErrorCode;
+use thalweg_protocol::{EncodeError, ErrorCode};
 
 use crate::convert::types;
 
@@ -90,7 +90,13 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::Request(RequestError::UnsupportedVersion(_)) => {
             raise(py, "IncompatibleBrokerVersion", &text)
         }
-        ClientError::Encode(_) => raise(py, "UnsupportedVersionError", &text),
+        ClientError::Encode(
+            EncodeError::UnsupportedVersion { .. }
+            | EncodeError::UnsupportedField { .. }
+            | EncodeError::UnexpectedNull { .. },
+        ) => raise(py, "UnsupportedVersionError", &text),
+        // The caller's values do not fit into the request, whatever the broker's version is.
+        ClientError::Encode(_) => PyValueError::new_err(text),
         ClientError::Decode(_) => raise(py, "KafkaProtocolError", &text),
         ClientError::InvalidTopic(_) => raise(py, "InvalidTopicError", &text),
         ClientError::Broker { code, .. } => raised(for_code(py, code.0, &text)),

@@ -84,6 +84,17 @@ pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
     callbacks::current().wait_until_run(py, deadline)
 }
 
+/// Calls a function in the callback thread, after all callbacks that are due now.
+#[pyfunction]
+#[pyo3(signature = (f))]
+pub(crate) fn call_after_callbacks(f: Py<PyAny>) {
+    callbacks::current().run(Box::new(move |py| {
+        if let Err(error) = f.call0(py) {
+            callbacks::report(py, "a function after callbacks", error);
+        }
+    }));
+}
+
 /// Makes the callback thread empty the log's queue whenever it has events.
 fn pump() -> PyResult<()> {
     static PENDING: PerProcess<AtomicBool> = PerProcess::new();

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use thalweg_cluster::Role;
 use thalweg_producer::{ProducerConfig, ProducerError};
-use thalweg_protocol::ApiKey;
+use thalweg_protocol::{ApiKey, ErrorCode};
 
-use crate::transactions::{LEVELS, begin, init, new_world, ready, seen, told, transactional};
+use crate::transactions::{
+    LEVELS, begin, init, is_abortable, new_world, ready, seen, told, transactional,
+};
+use crate::world::broker::Reaction;
 use crate::world::coordinator::Reply;
 use crate::world::error;
 
@@ -71,4 +74,38 @@ fn whoever_waits_hears_that_the_client_has_ended() {
     assert!(!world.sender.is_closed(), "the outcome is still to come");
     world.sender.abort(world.now);
     assert_eq!(told(&ticket), Some(Err(ProducerError::Closed)));
+}
+
+#[test]
+fn a_transaction_that_fails_while_the_producer_closes_is_aborted_at_once() {
+    for level in LEVELS {
+        for prepares in [false, true] {
+            let mut world = ready(level);
+            begin(&mut world);
+            world.script([Reaction::Hold]);
+            let sent = world.send_alone(0, "a");
+            let ticket = if prepares {
+                world.sender.prepare_transaction()
+            } else {
+                world.sender.commit_transaction()
+            };
+            world.run();
+            let deadline = world.now + Duration::from_secs(10_000);
+            world.sender.close(deadline, &mut world.cluster, world.now);
+            world.run();
+            assert!(told(&ticket).is_none(), "the record has no outcome yet");
+            let refused = Reaction::Refuse(ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+            world.brokers.release_with(&refused);
+            world.run();
+            assert!(!error(&sent).possibly_written());
+            assert!(is_abortable(
+                &told(&ticket).expect("done").expect_err("failed")
+            ));
+            let abort = world.sender.abort_transaction();
+            world.advance_ms(1_000);
+            assert!(world.sender.is_closed(), "version {level}, {prepares}");
+            assert_eq!(world.brokers.coordinator.aborts, 1);
+            assert_eq!(told(&abort), Some(Ok(())), "it waits for the same abort");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The consequences of the errors of coordinators and of batches that fail.
 
-use thalweg_producer::{Appended, FailureKind};
-use thalweg_protocol::{ApiKey, ErrorCode};
+use thalweg_producer::{Appended, FailureKind, GroupOffsets, OffsetToCommit};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::transactions::{
     ABORTABLE, FATAL, LEVELS, abort, begin, commit, count, group, init, is_abortable, kind,
@@ -269,5 +269,53 @@ fn a_topic_made_anew_in_the_middle_costs_the_transaction() {
         world.send_alone(0, "c");
         assert_eq!(commit(&mut world), Ok(()));
         assert_eq!(seen(&world, 0), ["c"], "version {level}");
+    }
+}
+
+/// Without this, records could be written to a partition that gets no marker.
+#[test]
+fn a_partition_that_the_response_does_not_name_is_added_again() {
+    let mut world = ready(1);
+    let api = ApiKey::ADD_PARTITIONS_TO_TXN;
+    world
+        .brokers
+        .coordinator
+        .on(api, [Reply::Omit, Reply::Omit]);
+    begin(&mut world);
+    let sent = world.send_alone(0, "a");
+    world.run();
+    assert_eq!(count(&world, api), 1, "it waits before the next request");
+    assert!(is_pending(&sent));
+    assert_eq!(commit(&mut world), Ok(()));
+    assert_eq!(count(&world, api), 3);
+    assert_eq!(seen(&world, 0), ["a"]);
+}
+
+#[test]
+fn offsets_that_no_request_can_contain_fail_only_the_transaction() {
+    for level in LEVELS {
+        let long = "x".repeat(40_000);
+        let metadata = GroupOffsets::from([(
+            (Str::from(TOPIC), 0),
+            OffsetToCommit {
+                offset: 7,
+                leader_epoch: -1,
+                metadata: Str::from(long.as_str()),
+            },
+        )]);
+        for (group, offsets) in [(group(&long), offsets(0, 7)), (group("g"), metadata)] {
+            let mut world = ready(level);
+            begin(&mut world);
+            world.send(0, "a");
+            let ticket = world.sender.send_offsets_to_transaction(group, offsets);
+            let failed = wait(&mut world, ticket).expect_err("it fails");
+            assert!(is_abortable(&failed), "{failed}");
+            assert!(failed.to_string().contains("40000"), "{failed}");
+            assert_eq!(abort(&mut world), Ok(()));
+            begin(&mut world);
+            world.send(0, "b");
+            assert_eq!(commit(&mut world), Ok(()));
+            assert_eq!(seen(&world, 0), ["b"]);
+        }
     }
 }

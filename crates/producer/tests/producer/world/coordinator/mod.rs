@@ -8,6 +8,7 @@ mod responses;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use thalweg_protocol::messages::add_partitions_to_txn::AddPartitionsToTxnResponse;
 use thalweg_protocol::messages::end_txn::EndTxnResponse;
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader};
 use thalweg_records::BatchHeader;
@@ -26,6 +27,9 @@ pub(crate) enum Reply {
     LoseResponse,
     /// The request is processed and never answered.
     Silence,
+    /// The request is processed, and the response mentions no partition. Only for
+    /// `AddPartitionsToTxn`.
+    Omit,
 }
 
 /// What the transport does with the response.
@@ -240,6 +244,7 @@ impl Coordinator {
         match reply {
             Reply::LoseResponse => Outcome::Break,
             Reply::Silence => Outcome::Nothing,
+            Reply::Omit => Outcome::Response(Box::new(AddPartitionsToTxnResponse::default())),
             Reply::ErrorAfter(code) => {
                 assert_eq!(key, ApiKey::END_TXN, "only used for this one");
                 Outcome::Response(Box::new(EndTxnResponse {
