@@ -249,6 +249,9 @@ class Consumer(_Opened, Generic[K, V]):
     def _reenter(self) -> None:
         self.calls.append("reenter")
 
+    def wakeup(self) -> None:
+        self.calls.append("wakeup")
+
     def _heartbeat(self, heartbeats: Any, node: Any) -> None:
         self.calls.append(("heartbeat", heartbeats, node))
 

@@ -29,7 +29,7 @@ _users: "weakref.WeakKeyDictionary[Completions, int]" = weakref.WeakKeyDictionar
 class _Notifier:
     """Makes a loop that cannot watch file descriptors drain its completions.
 
-    The core's callback thread calls it once for all completions since the last drain.
+    A thread of the core calls it once for all completions since the last drain.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:

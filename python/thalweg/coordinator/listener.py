@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from inspect import isawaitable
 from typing import Protocol, TypeVar
 
+from thalweg.errors import WakeupError
 from thalweg.structs import TopicPartition
 
 __all__ = [
@@ -82,6 +83,7 @@ def tell(
     what: str,
     partitions: Iterable[TopicPartition],
     spawn: Callable[[Awaitable[object]], _T] | None = None,
+    wake: Callable[[], object] | None = None,
 ) -> _T | None:
     """Calls a method of a listener. Logs an exception, because the rebalance must continue.
 
@@ -90,6 +92,8 @@ def tell(
         what: The method's name.
         partitions: The method's argument.
         spawn: Starts a task for the awaitable that an asyncio listener returns.
+        wake: The consumer's `wakeup`. If a wakeup has ended a call of the listener, the poll that
+            runs the listener must end, too.
 
     Returns:
         The result of `spawn`, or None if there is nothing to wait for.
@@ -100,7 +104,10 @@ def tell(
     given = list(partitions) if spawn is None else set(partitions)
     try:
         told = getattr(listener, what)(given)
-    except Exception:
-        log.exception("%s of %r raised", what, listener)
+    except Exception as error:
+        if wake is not None and isinstance(error, WakeupError):
+            wake()
+        else:
+            log.exception("%s of %r raised", what, listener)
         return None
     return spawn(told) if spawn is not None and isawaitable(told) else None

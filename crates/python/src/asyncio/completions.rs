@@ -5,7 +5,7 @@
 //! batch done ── item ──▶ queue ── was empty: ring ──▶ drain ──▶ callbacks of `RecordFuture`s
 //! a wait is over ─ item ─┘    │                                 and coroutines resumed
 //!                             ├─ a descriptor that the loop watches (add_reader)
-//!                             └─ or the callback thread: one call_soon_threadsafe per drain
+//!                             └─ or a thread of ours: one call_soon_threadsafe per drain
 //! ```
 //! There is one of these for each loop, shared by its producers. The queue itself is in
 //! `loop_queue`.
@@ -55,7 +55,7 @@ enum MakeFuture {
 
 /// The completions of one event loop. `thalweg.aio._completions` creates and watches it.
 ///
-/// Without `notify` it has a file descriptor to watch. With `notify`, the callback thread calls
+/// Without `notify` it has a file descriptor to watch. With `notify`, a thread of ours calls
 /// `notify` when there is something to drain. `len()` is the number of awaited futures and waiting
 /// calls.
 #[pyclass(frozen, weakref, module = "thalweg._core")]

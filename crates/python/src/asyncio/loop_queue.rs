@@ -35,7 +35,7 @@ pub(crate) struct Queue {
     bell: Bell,
 }
 
-/// Functions that make a loop drain its queue. The callback thread calls them.
+/// Functions that make a loop drain its queue. A thread of ours calls them.
 static NOTIFIERS: PerProcess<Mutex<BTreeMap<u64, Py<PyAny>>>> = PerProcess::new();
 static NEXT_NOTIFIER: AtomicU64 = AtomicU64::new(1);
 
@@ -44,13 +44,13 @@ fn notifiers() -> MutexGuard<'static, BTreeMap<u64, Py<PyAny>>> {
 }
 
 impl Queue {
-    /// Creates a queue. If `notify` is given, the callback thread calls it, and no file descriptor
-    /// becomes readable.
+    /// Creates a queue. If `notify` is given, a thread of ours calls it, and no file descriptor becomes
+    /// readable.
     pub(crate) fn new(notify: Option<Py<PyAny>>) -> PyResult<Self> {
         let bell = match notify {
             None => Bell::Descriptor(Doorbell::new().map_err(PyOSError::new_err)?),
             Some(function) => {
-                callbacks::current().start()?;
+                callbacks::responses().start()?;
                 let key = NEXT_NOTIFIER.fetch_add(1, Ordering::Relaxed);
                 notifiers().insert(key, function);
                 Bell::Notifier(key)
@@ -113,7 +113,7 @@ impl Queue {
     fn ring(&self) {
         match &self.bell {
             Bell::Descriptor(bell) => bell.ring(),
-            &Bell::Notifier(key) => callbacks::current().run(Box::new(move |py| notify(py, key))),
+            &Bell::Notifier(key) => callbacks::responses().run(Box::new(move |py| notify(py, key))),
         }
     }
 }

@@ -56,7 +56,7 @@ fn tell_id(py: Python<'_>, view: ClientView, f: Py<PyAny>, mut told: Option<Str>
         let token = thread.new_token();
         if view
             .metadata()
-            .wait_for_change(seen, &callbacks::waker(token))
+            .wait_for_change(seen, &callbacks::waker(token, callbacks::current))
         {
             thread.register(token, Box::new(move |py| tell_id(py, view, f, told)));
             return;

@@ -147,9 +147,10 @@ impl PendingRequest {
         values::to_py_in_background(py, wait.known(py)?)
     }
 
-    /// Calls `f(self)` on the callback thread when the response or an error has arrived.
+    /// Calls `f(self)` when the response or an error has arrived. f must be short.
     ///
-    /// If it has arrived already, it calls f at once in this thread.
+    /// It calls f in a thread that no callback of the application blocks. If the response has
+    /// arrived already, it calls f at once in this thread.
     fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {
         let py = slf.py();
         let this = slf.clone().unbind();
@@ -162,9 +163,10 @@ impl PendingRequest {
             call(py);
             return;
         }
-        let thread = callbacks::current();
+        let thread = callbacks::responses();
         let token = thread.new_token();
         thread.register(token, Box::new(call));
-        slf.get().0.ticket.on_done(callbacks::waker(token));
+        let waker = callbacks::waker(token, callbacks::responses);
+        slf.get().0.ticket.on_done(waker);
     }
 }

@@ -7,6 +7,9 @@
 //! The I/O thread handles only tokens, because it must not wait for the GIL or drop a Python
 //! object. A process has one callback thread. A forked child starts its own when it first needs
 //! it, and leaks the inherited one, because a thread that no longer exists may hold its locks.
+//!
+//! A second thread of the same kind does our own short work on responses ([`responses`]), such as
+//! waking a poll. So a callback that blocks does not delay the work of groups.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,18 +36,21 @@ pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 /// Identifies the work that is registered for one completion.
 pub(crate) type Token = u64;
 
-/// Makes a token due on the callback thread.
-struct TokenWaker(Token);
+/// Makes a token due on its thread, which is another one after a fork.
+struct TokenWaker {
+    token: Token,
+    thread: fn() -> &'static Callbacks,
+}
 
 impl Wake for TokenWaker {
     fn wake(self: Arc<Self>) {
-        current().completed(self.0);
+        (self.thread)().completed(self.token);
     }
 }
 
-/// Returns a waker that completes the token, from any thread.
-pub(crate) fn waker(token: Token) -> Waker {
-    Waker::from(Arc::new(TokenWaker(token)))
+/// Returns a waker that completes a token of [`current`] or [`responses`], from any thread.
+pub(crate) fn waker(token: Token, thread: fn() -> &'static Callbacks) -> Waker {
+    Waker::from(Arc::new(TokenWaker { token, thread }))
 }
 
 /// Work that is repeated.
@@ -92,6 +98,7 @@ struct Queue {
 }
 
 pub(crate) struct Callbacks {
+    name: &'static str,
     queue: Mutex<Queue>,
     wake: Condvar,
     table: Mutex<BTreeMap<Token, Work>>,
@@ -107,10 +114,19 @@ thread_local! {
 }
 
 static CURRENT: PerProcess<Callbacks> = PerProcess::new();
+static RESPONSES: PerProcess<Callbacks> = PerProcess::new();
+
+/// The name of the thread that runs the application's callbacks.
+const CALLBACKS: &str = "thalweg-callbacks";
 
 /// Returns the callback thread of this process.
 pub(crate) fn current() -> &'static Callbacks {
-    CURRENT.get_or_make(Callbacks::new)
+    CURRENT.get_or_make(|| Callbacks::new(CALLBACKS))
+}
+
+/// Returns the thread for our own short work on responses. It runs no code of the application.
+pub(crate) fn responses() -> &'static Callbacks {
+    RESPONSES.get_or_make(|| Callbacks::new("thalweg-responses"))
 }
 
 /// Locks a mutex, even if its last holder panicked: it guards plain tables and queues, which stay
@@ -136,8 +152,9 @@ impl Queue {
 }
 
 impl Callbacks {
-    fn new() -> Self {
+    fn new(name: &'static str) -> Self {
         Self {
+            name,
             queue: Mutex::default(),
             wake: Condvar::new(),
             table: Mutex::default(),
@@ -260,11 +277,11 @@ impl Callbacks {
             return Ok(());
         }
         thread::Builder::new()
-            .name("thalweg-callbacks".to_owned())
+            .name(self.name.to_owned())
             .stack_size(STACK_BYTES)
             .spawn(|| {
                 let signals = BlockedSignals::block();
-                ON_CALLBACK_THREAD.set(true);
+                ON_CALLBACK_THREAD.set(self.name == CALLBACKS);
                 self.serve(&signals);
             })?;
         self.started.store(true, Ordering::Release);

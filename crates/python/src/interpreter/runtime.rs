@@ -59,12 +59,15 @@ pub(crate) fn begin_exit() {
 pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
     let timeout =
         crate::convert::options::duration_ms(timeout * 1_000.0).max(Duration::from_millis(1));
-    let callbacks = callbacks::current();
+    let (callbacks, responses) = (callbacks::current(), callbacks::responses());
     py.detach(|| {
         foreign::wait(RUNNING_CALLBACK_MAX);
         callbacks.stop(RUNNING_CALLBACK_MAX);
+        responses.stop(RUNNING_CALLBACK_MAX);
     });
-    let left = callbacks.run_left(py, Instant::now() + timeout);
+    let until = Instant::now() + timeout;
+    responses.run_left(py, until);
+    let left = callbacks.run_left(py, until);
     py.detach(|| {
         if let Some(runtime) = Runtime::existing() {
             runtime.shutdown(timeout);

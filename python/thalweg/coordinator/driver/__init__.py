@@ -187,13 +187,13 @@ class Driver:
         self._told_at_all = True
         try:
             if gone:
-                tell(self._listener, "on_partitions_revoked", gone)
+                tell(self._listener, "on_partitions_revoked", gone, wake=self._consumer.wakeup)
         finally:  # also after an interruption: the listener hears of a change only once
             if self._topics.subscribed:  # the listener may have given it up
                 self._commits.forget([*gone, *new])
                 self._consumer._assign(wanted)
         if self._topics.subscribed:
-            tell(self._listener, "on_partitions_assigned", new)
+            tell(self._listener, "on_partitions_assigned", new, wake=self._consumer.wakeup)
 
     async def _switch(
         self, gone: list[TopicPartition], new: list[TopicPartition], wanted: list[TopicPartition]
@@ -269,6 +269,8 @@ class Driver:
 
     def _start_again(self) -> None:
         """Joins the group again after an interruption that may have lost an event."""
+        # The new member has no topics to watch yet. If it leads the group, it asks again.
+        self._topics.watch(frozenset())
         self._topics.look_again()
         old, is_subscribed = self._member, self._regex is not None or self._topics.subscribed
         if old is not None and old.is_leaving:

@@ -279,7 +279,8 @@ class Chores:
                 then()
 
         try:
-            task = tell(self.listener, what, partitions, self._spawn)
+            wake = None if self._spawn is not None else self._consumer.wakeup
+            task = tell(self.listener, what, partitions, self._spawn, wake)
         except BaseException as error:
             told()  # an interrupted listener is not called again, and its partitions still go
             self._interruptions.harmless = error

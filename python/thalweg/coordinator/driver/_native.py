@@ -98,6 +98,9 @@ class ConsumerCore(Protocol):
     def _reenter(self) -> None:
         """Makes a waiting call run `before_poll` now. Any thread may call it."""
 
+    def wakeup(self) -> None:
+        """Ends a waiting call with a WakeupError. AIOKafkaConsumer does not have it."""
+
     def _hold(self, held: bool) -> None:
         """Sets whether polls return no records."""
 

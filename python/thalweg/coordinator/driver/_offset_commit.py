@@ -37,6 +37,7 @@ from thalweg.errors import (
     RebalanceInProgressError,
     RetriableError,
     StaleMemberEpochError,
+    WakeupError,
 )
 from thalweg.interceptor import notify
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -405,6 +406,8 @@ class Commits:
             return
         try:
             commit.callback(commit.offsets, response if error is None else error)
+        except WakeupError:
+            self._consumer.wakeup()  # the call that runs the callback must end, too
         except Exception:
             log.exception("the callback of a commit raised")
 

@@ -250,7 +250,7 @@ class LongRequest(Background[_T]):
         request.add_done_callback(lambda _: self._responded(request))
 
     def _responded(self, request: Request[ResponseBody]) -> None:
-        # The callback thread calls this. It must not be blocked.
+        # The thread for responses calls this. It must not be blocked.
         _in_thread(lambda: self._run(lambda: self._read(request.result(0))))
 
 

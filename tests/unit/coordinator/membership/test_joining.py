@@ -86,6 +86,21 @@ def test_a_leader_has_the_topics_of_others_looked_for_at_once(make):
     assert consumer.assignment() == {ZERO, ONE}
 
 
+def test_a_leader_that_was_interrupted_assigns_although_a_topic_of_the_group_is_missing(make):
+    consumer = make()
+    rows = [
+        {"MemberId": each, "Metadata": Subscription(3, [topic]).encode()}
+        for each, topic in (("m", "t"), ("n", "missing"))
+    ]
+    consumer.client.responses["JoinGroup"] = {**joined(), "Leader": "m", "Members": rows}
+    polled(consumer)
+    assert apis(consumer).count("SyncGroup") == 1
+    consumer._driver._interruptions.is_broken = True
+    polled(consumer)
+    assert apis(consumer).count("JoinGroup") == 2
+    assert apis(consumer).count("SyncGroup") == 2
+
+
 def test_a_rebalance_goes_on_while_a_position_is_waited_for_but_takes_nothing_away(make):
     heard: list[str] = []
 

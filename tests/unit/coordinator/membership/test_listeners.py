@@ -19,7 +19,7 @@ from tests.unit.coordinator.membership.member import (
     synced,
 )
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
-from thalweg.errors import UnknownMemberIdError
+from thalweg.errors import UnknownMemberIdError, WakeupError
 from thalweg.structs import OffsetAndMetadata
 
 
@@ -49,6 +49,28 @@ def test_an_interrupted_listener_does_not_stop_the_membership(make, what):
     rebalanced(consumer)
     assert consumer.assignment() == {ONE}
     assert apis(consumer).count("JoinGroup") == 3
+
+
+@pytest.mark.parametrize("what", ["on_partitions_revoked", "on_partitions_assigned"])
+def test_a_wakeup_that_ends_a_call_of_the_listener_also_ends_the_poll(make, what, caplog):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            self.tell("on_partitions_revoked")
+
+        def on_partitions_assigned(self, assigned):
+            self.tell("on_partitions_assigned")
+
+        def tell(self, called):
+            if called == what:
+                raise WakeupError("position() was ended")
+
+    consumer = make()
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    rebalanced(consumer)
+    assert "wakeup" in consumer.calls
+    assert "raised" not in caplog.text
+    assert consumer.assignment() == {ZERO, ONE}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
