@@ -144,7 +144,7 @@ pub(crate) fn drain<S: RecordSink>(
     if records_max == 0 {
         return Ok(drained);
     }
-    let (horizon, mut next) = partitions.begin_drain(only)?;
+    let (scope, mut next) = partitions.begin_drain(only)?;
     while let Some(mut taken) = next {
         let batches_before = taken.fetch.batches.len();
         let room = records_max - drained.records;
@@ -170,7 +170,7 @@ pub(crate) fn drain<S: RecordSink>(
                 if let Some(error) = guard.give_up(taken) {
                     return Err(error);
                 }
-                next = guard.take_next(only, horizon);
+                next = guard.take_next(&scope);
                 continue;
             }
             Stop::Empty => Rest::Empty,
@@ -191,7 +191,7 @@ pub(crate) fn drain<S: RecordSink>(
             drained.freed |= runs_ahead && guard.run_ahead(isolation);
             break;
         }
-        next = guard.take_next(only, horizon);
+        next = guard.take_next(&scope);
     }
     Ok(drained)
 }

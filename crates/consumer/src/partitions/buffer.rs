@@ -12,6 +12,7 @@
 //! no caller has to ask whether it is stale. Only what is out can become stale, and its stamp shows
 //! that when it is given back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_protocol::planted::{Bug, is_planted};
@@ -32,6 +33,21 @@ pub(crate) struct TakenFetch {
     pub(crate) from: FetchPosition,
     /// The number of records that were taken from it.
     pub(crate) records: usize,
+}
+
+/// Which fetches one drain may take.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    /// Fetches that arrive after this one are left to the next drain.
+    horizon: i64,
+    /// The handles of the partitions that the caller named. None: all partitions.
+    only: Option<BTreeSet<u32>>,
+}
+
+impl Scope {
+    fn includes(&self, handle: u32) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&handle))
+    }
 }
 
 /// What happens to a fetch that is given back.
@@ -93,30 +109,23 @@ impl Assigned {
         }
     }
 
-    /// Returns the limit for the fetches of one drain: those that arrive later are left to the
-    /// next.
-    pub(crate) fn horizon(&self) -> i64 {
-        self.order.horizon()
+    /// Returns the scope of a drain that begins now, of the partitions in `only` (of all if it is
+    /// empty).
+    pub(crate) fn scope(&self, only: &[TopicPartition]) -> Scope {
+        let named = only.iter().filter_map(|partition| self.get(partition));
+        Scope {
+            horizon: self.order.horizon(),
+            only: (!only.is_empty()).then(|| named.map(|state| state.handle).collect()),
+        }
     }
 
-    /// Takes out the first fetch that can be drained, is not beyond `horizon`, and is of a
-    /// partition in `only` (of any if it is empty).
-    pub(crate) fn take_next(
-        &mut self,
-        only: &[TopicPartition],
-        horizon: i64,
-    ) -> Option<TakenFetch> {
+    /// Takes out the first fetch that can be drained and is in the scope.
+    pub(crate) fn take_next(&mut self, scope: &Scope) -> Option<TakenFetch> {
         let ready = self.order.ready();
-        let mut ready = ready.take_while(|(rank, _)| *rank <= horizon);
-        let (_, handle) =
-            ready.find(|(_, handle)| only.is_empty() || self.is_one_of(*handle, only))?;
+        let mut ready = ready.take_while(|(rank, _)| *rank <= scope.horizon);
+        let (_, handle) = ready.find(|(_, handle)| scope.includes(*handle))?;
         drop(ready);
         self.take(handle)
-    }
-
-    fn is_one_of(&self, handle: u32, only: &[TopicPartition]) -> bool {
-        let partition = self.name_of(handle);
-        partition.is_some_and(|partition| only.contains(partition))
     }
 
     fn take(&mut self, handle: u32) -> Option<TakenFetch> {

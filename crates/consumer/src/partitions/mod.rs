@@ -45,7 +45,7 @@ use std::time::Instant;
 
 use thalweg_protocol::planted::{Bug, is_planted};
 
-pub(crate) use self::buffer::{Rest, TakenFetch};
+pub(crate) use self::buffer::{Rest, Scope, TakenFetch};
 use self::errors::QueuedErrors;
 use self::state::{FetchPosition, PartitionNews, Phase};
 use self::steps::InHand;
@@ -238,15 +238,16 @@ impl Partitions {
     pub(crate) fn begin_drain(
         &self,
         only: &[TopicPartition],
-    ) -> Result<(i64, Option<TakenFetch>), ConsumerError> {
+    ) -> Result<(Scope, Option<TakenFetch>), ConsumerError> {
         let mut guard = self.settled();
         // A drain that only returns an error counts too: it took nothing that could be taken back.
         guard.begin_drain();
         if let Some(error) = guard.take_error() {
             return Err(error);
         }
-        let horizon = guard.horizon();
-        Ok((horizon, guard.take_next(only, horizon)))
+        let scope = guard.scope(only);
+        let first = guard.take_next(&scope);
+        Ok((scope, first))
     }
 
     /// Takes the first error that still holds and concerns the partition, for a thread that waits

@@ -177,11 +177,16 @@ impl Fetcher {
                 };
                 assigned.enter(&target.partition, Phase::Fetching(position));
             }
-            // No record is that recent, so the position is the end of the log.
-            (Some(_), Some(ErrorCode::NONE)) => {
+            // No record is that recent, so the position is the end of the log. For the start and the
+            // end of the log, a response without an offset is a fault of the broker.
+            (Some(_), Some(ErrorCode::NONE))
+                if !matches!(target.reset, OffsetReset::Earliest | OffsetReset::Latest) =>
+            {
                 assigned.enter(&target.partition, Phase::AwaitReset(OffsetReset::Latest));
             }
-            (Some(_), Some(code)) if !list_offsets::is_retriable(code) => {
+            (Some(_), Some(code))
+                if code != ErrorCode::NONE && !list_offsets::is_retriable(code) =>
+            {
                 let error = list_offsets::refusal(&target.partition, code, &self.shared.config);
                 assigned.block(vec![(target.partition.clone(), target.stamp)], error);
             }

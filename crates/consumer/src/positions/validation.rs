@@ -32,8 +32,6 @@ pub(crate) const VERSION_MIN: i16 = 3;
 /// the default backoff, this takes a few seconds.
 const OLDER_LEADER_RESPONSES: u32 = 5;
 const CONSUMER_REPLICA_ID: i32 = -1;
-const UNDEFINED_OFFSET: i64 = -1;
-const UNDEFINED_EPOCH: i32 = -1;
 
 pub(crate) fn request(targets: &[ValidationTarget]) -> OffsetForLeaderEpochRequest {
     let mut topics: Vec<OffsetForLeaderTopic> = Vec::new();
@@ -98,7 +96,8 @@ pub(crate) fn verdict(position: FetchPosition, row: &EpochEndOffset) -> Verdict 
     if code != ErrorCode::NONE {
         return Verdict::Refused(code);
     }
-    if row.end_offset == UNDEFINED_OFFSET || row.leader_epoch == UNDEFINED_EPOCH {
+    // Kafka's "undefined" is -1. Other negative numbers have no meaning.
+    if row.end_offset < 0 || row.leader_epoch < 0 {
         return Verdict::Truncated(None);
     }
     if row.end_offset < position.offset {
@@ -140,5 +139,7 @@ mod tests {
         assert_eq!(judged(80, 4), Verdict::Truncated(Some(cut)));
         assert_eq!(judged(-1, 5), Verdict::Truncated(None));
         assert_eq!(judged(300, -1), Verdict::Truncated(None));
+        assert_eq!(judged(-5, 4), Verdict::Truncated(None));
+        assert_eq!(judged(80, -7), Verdict::Truncated(None));
     }
 }

@@ -316,7 +316,10 @@ fn the_end_of_a_closer_replica_that_is_behind_is_not_the_end_of_the_log() {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
+        assert!(
+            matches!(error, ConsumerError::RangeTimeout { .. }),
+            "{error}"
+        );
         assert_eq!(sink.records.len(), 20);
     }
 }

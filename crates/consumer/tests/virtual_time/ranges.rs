@@ -237,7 +237,10 @@ fn a_short_timeout_distinguishes_the_logs_end_from_a_slow_broker() {
     let errors = &mut slow.broker.log("t", 0).errors;
     errors.extend(vec![ErrorCode::KAFKA_STORAGE_ERROR; 200]);
     let error = read(&mut slow, range(30, 45), short(STRICT)).expect_err("it cannot be fetched");
-    assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
+    assert!(
+        matches!(error, ConsumerError::RangeTimeout { .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -246,7 +249,10 @@ fn a_silent_broker_ends_in_a_timeout() {
     world.run();
     world.broker.silent = true;
     let error = read(&mut world, range(0, 40), STRICT).expect_err("no response");
-    assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
+    assert!(
+        matches!(error, ConsumerError::RangeTimeout { .. }),
+        "{error}"
+    );
 }
 
 #[test]

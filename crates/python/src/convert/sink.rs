@@ -16,6 +16,9 @@ use crate::convert::types;
 use crate::interpreter::foreign::Foreign;
 use crate::interpreter::untracked::untracked;
 
+/// A consumer that reads many short-lived topics must not keep the objects of all of them.
+const PARTITION_OBJECTS_MAX: usize = 100_000;
+
 /// Python objects of one consumer's partitions, each created once.
 #[derive(Default)]
 struct PartitionObjects(BTreeMap<TopicPartition, (Py<PyString>, Py<PyAny>)>);
@@ -33,6 +36,9 @@ impl PartitionObjects {
         let object = types::topic_partition(py, &partition.topic, partition.partition)?;
         let topic = object.getattr("topic")?.cast_into::<PyString>()?.unbind();
         let made = (topic.clone_ref(py), object.clone().unbind());
+        if self.0.len() >= PARTITION_OBJECTS_MAX {
+            self.0.clear();
+        }
         self.0.insert(partition.clone(), (topic, object.unbind()));
         Ok(made)
     }

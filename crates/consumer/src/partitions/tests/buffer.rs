@@ -80,8 +80,8 @@ impl Bench {
     }
 
     fn take(&mut self) -> Option<TakenFetch> {
-        let horizon = self.assigned.horizon();
-        self.assigned.take_next(&[], horizon)
+        let scope = self.assigned.scope(&[]);
+        self.assigned.take_next(&scope)
     }
 
     fn next(&mut self) -> Option<i32> {
@@ -172,11 +172,11 @@ fn what_is_decoded_while_it_is_out_is_ready_when_it_is_given_back() {
 fn a_drain_leaves_what_arrived_after_it_began() {
     let mut bench = Bench::new(2);
     bench.arrives(0, &[]);
-    let horizon = bench.assigned.horizon();
+    let scope = bench.assigned.scope(&[]);
     bench.arrives(1, &[]);
-    let first = bench.assigned.take_next(&[], horizon).expect("it is ready");
+    let first = bench.assigned.take_next(&scope).expect("it is ready");
     assert!(bench.give_back(first, 10, Rest::Empty));
-    assert!(bench.assigned.take_next(&[], horizon).is_none());
+    assert!(bench.assigned.take_next(&scope).is_none());
     assert_eq!(bench.next(), Some(1));
 }
 
@@ -187,8 +187,8 @@ fn only_named_partitions_are_taken_and_paused_ones_stay() {
         bench.arrives(partition, &[]);
     }
     bench.assigned.set_paused(&tp(0), true);
-    let horizon = bench.assigned.horizon();
-    let found = bench.assigned.take_next(&[tp(0), tp(2)], horizon);
+    let scope = bench.assigned.scope(&[tp(0), tp(2)]);
+    let found = bench.assigned.take_next(&scope);
     assert_eq!(found.map(|taken| taken.fetch.partition), Some(tp(2)));
     assert_eq!(bench.next(), Some(1));
     assert!(!bench.assigned.has_ready());

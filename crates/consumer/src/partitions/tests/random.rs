@@ -127,8 +127,8 @@ impl World {
         // One thread takes one at a time.
         if self.out.is_empty() {
             self.assigned.begin_drain();
-            let horizon = self.assigned.horizon();
-            self.out.extend(self.assigned.take_next(&only, horizon));
+            let scope = self.assigned.scope(&only);
+            self.out.extend(self.assigned.take_next(&scope));
         }
     }
 

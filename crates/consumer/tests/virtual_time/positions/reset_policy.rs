@@ -40,6 +40,23 @@ fn a_duration_younger_than_every_record_ends_at_latest() {
     assert_eq!(world.position(0), 10);
 }
 
+/// Without a backoff it would ask thousands of times a second, and then read from the end.
+#[test]
+fn a_start_of_the_log_without_an_offset_is_asked_for_again() {
+    let mut world = World::with_topic(with_reset(OffsetReset::Earliest), 1, |broker| {
+        ten(broker);
+        broker.log("t", 0).log_start = -1;
+    });
+    world.advance(Duration::from_secs(1));
+    let asked = resets(&world.broker);
+    assert!((2..30).contains(&asked.len()), "{asked:?}");
+    assert!(asked.iter().all(|timestamp| *timestamp == -2), "{asked:?}");
+    world.broker.log("t", 0).log_start = 3;
+    world.refresh_metadata();
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.position(0), 3);
+}
+
 #[test]
 fn latest_is_the_last_stable_offset_under_read_committed() {
     let committed = ConsumerConfig {

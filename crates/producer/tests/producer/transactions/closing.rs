@@ -105,7 +105,11 @@ fn a_transaction_that_fails_while_the_producer_closes_is_aborted_at_once() {
             assert!(world.sender.is_closed(), "version {level}, {prepares}");
             assert_eq!(world.brokers.coordinator.aborts, 1);
             let abort = world.sender.abort_transaction();
-            assert_eq!(told(&abort), Some(Ok(())), "it has the result of this abort");
+            assert_eq!(
+                told(&abort),
+                Some(Ok(())),
+                "it has the result of this abort"
+            );
         }
     }
 }
