@@ -275,10 +275,14 @@ class Producer(Generic[_K, _V]):
     ) -> FutureRecordMetadata:
         """Sends a record, and returns a future of its `RecordMetadata`.
 
-        It waits at most `max_block_ms` for metadata and buffer memory, then raises
-        `KafkaTimeoutError` or `BufferExhaustedError`. Without a serializer, value and key are
-        bytes. headers is a list of (str, bytes or None). It also raises `RecordTooLargeError`,
-        `ValueError`, `TypeError`, and `IllegalStateError` after close.
+        It waits at most `max_block_ms` for metadata and buffer memory together. Without a serializer,
+        value and key are bytes, and one of them is not None. headers is a list of (str, bytes or
+        None). With `partition=None`, the partitioner chooses. `timestamp_ms` is in Unix ms. None: the
+        time of the call.
+
+        Raises `IllegalStateError` after close, or outside a transaction of a transactional producer.
+        Raises `AbortableTransactionError` or `FatalTransactionError` if the transaction or the
+        producer has failed.
 
         The steps, in order:
         1. Interceptors.
@@ -331,7 +335,7 @@ class Producer(Generic[_K, _V]):
 
         `data` has `__arrow_c_stream__` or `__arrow_c_array__`. Raises `ValueError` for an unknown
         column, whose name is in the message, a timestamp before 1970 or a negative partition.
-        Raises `IllegalStateError` if a Python serializer is set.
+        Raises `IllegalStateError` if a serializer, a Python partitioner or an interceptor is set.
         """
 
     def flush(self, timeout: float | None = None) -> None:
@@ -445,8 +449,8 @@ class AsyncProducer(Generic[_K, _V]):
     ) -> Coroutine[Any, Any, RecordFuture]:
         """Adds a record to its batch, and returns a future of its result (aiokafka).
 
-        If it does not have to wait, it appends the record without a task switch. After some hundred
-        such sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`.
+        If it does not have to wait, it appends the record without a task switch. After 512 such
+        sends in a row, other tasks run. The steps, checks and errors are those of `Producer.send`.
         `await` raises the errors. If it is cancelled before the append, the record is not sent.
         Cancelling the returned future does not cancel the record.
         """
@@ -628,7 +632,7 @@ class RecordFuture(Awaitable[RecordMetadata]):
 class Completions:
     """The completions of one event loop. `thalweg.aio._completions` creates and watches it.
 
-    Without `notify` it has a file descriptor to watch. With `notify`, the callback thread calls
+    Without `notify` it has a file descriptor to watch. With `notify`, a thread of ours calls
     `notify` when there is something to drain. `len()` is the number of awaited futures and waiting
     calls.
     """
@@ -779,7 +783,8 @@ class BatchMetadata:
     def offsets(self) -> memoryview:
         """The offset of each row, as int64 (format 'q').
 
-        -1: the row was not written, or its offset is unknown because of acks=0.
+        -1: the row was not written, or the broker did not send its offset. Brokers send no offsets
+        with acks=0, or for a duplicate whose offset they have forgotten.
         It is created on first access.
         """
 
@@ -1557,9 +1562,10 @@ class PendingRequest:
         """Waits for the response. Raises the errors of `Client.request`."""
 
     def add_done_callback(self, f: Callable[[Self], object]) -> None:
-        """Calls `f(self)` on the callback thread when the response or an error has arrived.
+        """Calls `f(self)` when the response or an error has arrived. f must be short.
 
-        If it has arrived already, it calls f at once in this thread.
+        It calls f in a thread that no callback of the application blocks. If the response has
+        arrived already, it calls f at once in this thread.
         """
 
 # ---------------------------------------------------------------- broker/mod.rs
