@@ -36,7 +36,6 @@ KINDS = {
 # Of a Literal, without ": TypeAlias = ".
 LINE_MAX = 86
 # Types that the native core gets, where they differ from those in `KINDS`.
-
 CORE_TYPES = {
     "acks": "int",
     "advertised_hosts_allowed": "list[str] | None",
@@ -304,7 +303,7 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 | `thalweg.callbacks` | a callback of your program raised |
 | `thalweg.producer` | a producer closed and lost records |
 | `thalweg.consumer` | a partition is missing, a consumer left because it polled too late |
-| `thalweg.coordinator` | a commit failed, a listener raised, a member joined (INFO) |
+| `thalweg.coordinator` | a topic is missing, a commit failed, a member joined (INFO) |
 | `thalweg.network` | a connection failed or was lost, with client ID, node ID and address |
 
 The other loggers are `thalweg.admin`, `thalweg.broker`, `thalweg.closing`, `thalweg.interceptor`,

@@ -32,6 +32,7 @@ __all__ = [
     "partition_given",
     "partitions_given",
     "partitions_named",
+    "place_named",
     "shown",
     "topics_given",
 ]
@@ -45,6 +46,12 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 def shown(given: Any) -> str:
     """Returns an argument's type and short repr, for messages."""
     return "None" if given is None else f"{type(given).__name__} {reprlib.repr(given)}"
+
+
+def place_named(given: Any) -> str:
+    """Returns the name of a partition for messages: topic-number, or the repr of anything else."""
+    where = _as(TopicPartition, given)
+    return reprlib.repr(given) if where is None else f"{where.topic}-{where.partition}"
 
 
 def _listed(given: Any, name: str, expected: str) -> list[Any]:

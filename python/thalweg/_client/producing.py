@@ -21,7 +21,7 @@ __all__ = ["Hooks", "callbacks_limit", "close_steps", "records_failed", "watched
 
 log = logging.getLogger("thalweg.producer")
 
-# Callbacks of records that fail at the end of the timeout of a close.
+# How long a close waits at least for callbacks, because records may fail at the end of its timeout.
 _CALLBACKS_GRACE_S: Final = 1.0
 
 
@@ -115,6 +115,7 @@ def callbacks_limit(timeout: float | None, took: float, config: Mapping[str, Any
         took: How many seconds the close has taken so far.
         config: The producer's options.
     """
-    if timeout is None:
-        return config["delivery_timeout_ms"] / 1000
-    return max(timeout - took, _CALLBACKS_GRACE_S) if timeout else 0.0
+    if timeout == 0:
+        return 0.0
+    limit: float = config["delivery_timeout_ms"] / 1000 if timeout is None else timeout
+    return max(limit - took, _CALLBACKS_GRACE_S)

@@ -15,7 +15,14 @@ from thalweg._config.tls_rules import TlsRules
 
 __all__ = ["apply_rules"]
 
-_NAMES: Final = ("client_id", "client_rack", "group_id", "group_instance_id", "transactional_id")
+_NAMES: Final = (
+    "client_id",
+    "client_rack",
+    "group_id",
+    "group_instance_id",
+    "group_remote_assignor",
+    "transactional_id",
+)
 _NAME_BYTES_MAX: Final = 32767
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 
@@ -57,7 +64,9 @@ class _Rules:
         for name in _NAMES:
             size = len((self.values.get(name) or "").encode(errors="surrogatepass"))
             if size > _NAME_BYTES_MAX:
-                self.found.problem(f"{name} has {size} bytes, more than {_NAME_BYTES_MAX}")
+                self.found.problem(
+                    f"{name} has {size} bytes, more than {_NAME_BYTES_MAX}: choose a shorter one"
+                )
 
     def timeouts(self) -> None:
         """The idle timeout must not close a connection that waits for a response (kafka-python)."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from thalweg._client.arguments import mapping_given, offsets_given, partitions_given
+from thalweg._client.arguments import mapping_given, offsets_given, partitions_given, place_named
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
 from thalweg.admin.partitions import PartitionRequests
 from thalweg.admin.requests import Codes
@@ -138,7 +138,7 @@ class GroupOffsetRequests(PartitionRequests):
         for where, spec in offset_specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"Unsupported reset target for {where[0]}-{where[1]}: {spec!r}, expected an"
+                    f"Unsupported reset target for {place_named(where)}: {spec!r}, expected an"
                     " OffsetSpec, OffsetTimestamp or int"
                 )
             # A negative int may be Kafka's -1 or -2, which mean opposite ends of the log.

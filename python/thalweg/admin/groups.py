@@ -383,7 +383,7 @@ class GroupRequests(GroupOffsetRequests):
         """
         return [
             (group_id, self._deleted(group_id, group_coordinator_id))
-            for group_id in names_given(group_ids, "group_ids")
+            for group_id in dict.fromkeys(names_given(group_ids, "group_ids"))
         ]
 
 

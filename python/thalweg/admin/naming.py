@@ -60,7 +60,7 @@ class FlexibleEnum:
             try:
                 found = members[str(value).strip().upper().replace("-", "_")]
             except KeyError:
-                names = ", ".join(each.name for each in members)
+                names = ", ".join(each.name for each in members if each.name != "UNKNOWN")
                 raise ValueError(
                     f"Unrecognized {cls.__name__}: {value}. Use one of {names}"
                 ) from None

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg._client.arguments import mapping_given, names_given, shown
+from thalweg._client.arguments import mapping_given, names_given, place_named, shown
 from thalweg.admin.acls import operation_names
 from thalweg.admin.naming import snake_keys
 from thalweg.admin.new_partitions import EXPECTED, new_partitions
@@ -171,7 +171,7 @@ class PartitionRequests(Requests):
         for where, spec in topic_partition_specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"the value of {where[0]}-{where[1]} must be an OffsetSpec or an int, got"
+                    f"the value of {place_named(where)} must be an OffsetSpec or an int, got"
                     f" {shown(spec)}"
                 )
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -376,7 +376,7 @@ class PartitionRequests(Requests):
         for where, nodes in reassignments.items():
             if nodes is not None and not (nodes and all(isinstance(each, int) for each in nodes)):
                 raise ValueError(
-                    f"the replicas of {where[0]}-{where[1]} must be a list of at least one node"
+                    f"the replicas of {place_named(where)} must be a list of at least one node"
                     " ID. To cancel the reassignment, give None"
                 )
             topics[where[0]].append(

@@ -280,7 +280,7 @@ class TopicRequests(Requests):
             TypeError: If `topics` is one str.
             UnsupportedVersionError: If you give IDs, and the brokers are older than Kafka 2.8.
         """
-        names = names_given(topics, "topics", (str, uuid.UUID))
+        names = list(dict.fromkeys(names_given(topics, "topics", (str, uuid.UUID))))
         body: dict[str, Any] = {"TimeoutMs": self._timeout(timeout_ms)}
         if self._client.negotiate("DeleteTopics", "controller") >= _ID_DELETE_VERSION:
             body["Topics"] = [

@@ -196,6 +196,9 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         more records, and the records that it has are written or fail. Await `stop` again to wait
         for the end.
 
+        Interceptors hear of every record before they are closed. For this, `stop` waits at least a
+        second, and at most until its timeout (None: `delivery_timeout_ms`).
+
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is
                 acknowledged or has failed. 0: do not wait. After this time, the remaining records
@@ -232,7 +235,7 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         began = loop.time()
         try:
             await self._close(timeout)
-            if self._hooks is not None:
+            if self._hooks is not None and self._hooks.on_acknowledgement is not None:
                 limit = callbacks_limit(timeout, loop.time() - began, self.config)
                 await _completions.callbacks_run(loop, limit)
         finally:

@@ -1,12 +1,13 @@
 """Rebalance listeners: they tell the application when a consumer's partitions change."""
 
+import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from inspect import isawaitable
 from typing import Protocol, TypeVar
 
-from thalweg.errors import WakeupError
+from thalweg.errors import IllegalStateError, WakeupError
 from thalweg.structs import TopicPartition
 
 __all__ = [
@@ -106,7 +107,8 @@ def tell(
         told = getattr(listener, what)(given)
     except Exception as error:
         if wake is not None and isinstance(error, WakeupError):
-            wake()
+            with contextlib.suppress(IllegalStateError, ReferenceError):  # closed, or freed
+                wake()
         else:
             log.exception("%s of %r raised", what, listener)
         return None

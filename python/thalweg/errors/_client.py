@@ -75,8 +75,8 @@ class CommitFailedError(KafkaError):
         )
 
 
-class IllegalArgumentError(KafkaError):
-    """An argument is wrong (Java's IllegalArgumentException)."""
+class IllegalArgumentError(KafkaError, ValueError):
+    """An argument is wrong, or does not fit into a request (Java's IllegalArgumentException)."""
 
 
 class IllegalStateError(KafkaError):

@@ -155,6 +155,9 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
         """Sends the remaining records, waits for their callbacks, then closes the producer.
 
+        It waits for callbacks until its timeout (None: `delivery_timeout_ms`), and at least for a
+        second.
+
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is
                 acknowledged or has failed. 0: do not wait. After this time, the remaining records

@@ -55,7 +55,7 @@ class Deserializer(ABC, Generic[_T_co]):
         """Ignores all arguments, as kafka-python 2 does."""
 
     @abstractmethod
-    def deserialize(self, topic: str, headers: Headers, data: bytes | None) -> _T_co:
+    def deserialize(self, topic: str, headers: Headers, data: bytes) -> _T_co:
         """Returns the object. `data` is None for a null key or value.
 
         If it raises, the consumer raises a `DeserializationError` with this error as its cause.

@@ -333,7 +333,7 @@ def test_a_long_value_takes_linear_time(env: dict[str, Any], text: str) -> None:
     began = time.process_time()
     # The providers leave the text as it is. Then it is too long.
     (problem,) = problems("p", client_id=text, **env)
-    assert problem == f"client_id has {len(text)} bytes, more than 32767"
+    assert problem.startswith(f"client_id has {len(text)} bytes, more than 32767")
     assert time.process_time() - began < 30, "quadratic work takes hours"
 
 

@@ -74,12 +74,27 @@ impl Sender {
     pub(super) fn poll_transactions(&mut self, cluster: &mut Cluster, now: Instant) {
         self.take_failures();
         self.drop_unsent(now);
-        let at_rest = self.requests.is_empty() && self.accumulator.incomplete.len() == 0;
-        let Some(manager) = &mut self.transactions else {
+        let Some(mut manager) = self.transactions.take() else {
             return;
         };
-        manager.poll(at_rest, cluster, now);
+        let was_aborting = manager.is_aborting();
+        manager.poll(self.is_at_rest(), cluster, now);
+        let begins_abort = manager.is_aborting() && !was_aborting;
+        self.transactions = Some(manager);
+        if begins_abort {
+            // The request that was due could not be sent, and the producer is closing. No event
+            // follows, so the abort continues in this turn.
+            self.drop_unsent(now);
+            let at_rest = self.is_at_rest();
+            if let Some(manager) = &mut self.transactions {
+                manager.poll(at_rest, cluster, now);
+            }
+        }
         self.follow_manager(now);
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.requests.is_empty() && self.accumulator.incomplete.len() == 0
     }
 
     /// Applies changes of the manager: a new epoch, partitions that may be sent to, or a fatal

@@ -109,6 +109,8 @@ pub(crate) struct TransactionManager {
     not_before: Option<Instant>,
     /// When a closing producer stops waiting for the end of its transaction.
     give_up_at: Option<Instant>,
+    /// The abort that the close of the producer began.
+    abort_at_close: Option<TransactionTicket>,
     backoff: Backoff,
 }
 
@@ -140,6 +142,7 @@ impl TransactionManager {
             failures: 0,
             not_before: None,
             give_up_at: None,
+            abort_at_close: None,
             backoff,
         };
         manager.set_gate();
@@ -168,6 +171,9 @@ impl TransactionManager {
     }
 
     pub(crate) fn abort(&mut self) -> Result<TransactionTicket, ProducerError> {
+        if let Some(ticket) = &self.abort_at_close {
+            return Ok(ticket.clone());
+        }
         let resumed = self.is_resumed(Call::Abort);
         let ticket = self.start(Call::Abort, State::AbortingTransaction)?;
         if !resumed {
@@ -270,6 +276,10 @@ impl TransactionManager {
 
     pub(crate) fn id(&self) -> &Str {
         &self.id
+    }
+
+    pub(crate) fn is_aborting(&self) -> bool {
+        self.state == State::AbortingTransaction
     }
 
     /// Returns whether everything that was appended must be sent now.

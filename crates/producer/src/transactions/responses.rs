@@ -198,9 +198,11 @@ impl TransactionManager {
         let worst = codes.max_by_key(graver);
         let code = worst.map_or(ErrorCode::NONE, |(code, _)| code);
         self.rights.refused_topic = worst.map(|(_, topic)| topic.detached());
+        let failures = self.failures;
         if self.obey(Asked::AddPartitions, code, cluster, now) {
             (self.started, self.changed) = (Started::Yes, true);
-            if !self.add_members(response) {
+            if !self.add_members(response) && self.state != State::AbortingTransaction {
+                self.failures = failures;
                 self.retry_after_backoff(now);
             }
             return;

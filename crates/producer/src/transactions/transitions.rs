@@ -7,7 +7,7 @@ use thalweg_cluster::Cluster;
 use thalweg_protocol::versions::TransactionVersion;
 
 use super::state::{Call, State};
-use super::{PendingCall, Started, TransactionManager, TransactionTicket};
+use super::{Started, TransactionManager, TransactionTicket};
 use crate::error::{ProducerError, TransactionFailure};
 
 impl TransactionManager {
@@ -32,6 +32,9 @@ impl TransactionManager {
     }
 
     pub(super) fn settle(&mut self, outcome: Result<(), ProducerError>) {
+        if let Some(ticket) = &self.abort_at_close {
+            ticket.finish(outcome.clone());
+        }
         if let Some(pending) = &self.pending {
             pending.ticket.finish(outcome);
         }
@@ -62,10 +65,7 @@ impl TransactionManager {
     /// Aborts the transaction, because the producer closes. If the application calls
     /// `abort_transaction` at the same time, it waits for this abort.
     pub(super) fn abort_to_close(&mut self) {
-        self.pending = Some(PendingCall {
-            call: Call::Abort,
-            ticket: TransactionTicket::default(),
-        });
+        self.abort_at_close = Some(TransactionTicket::default());
         (self.failures, self.not_before) = (0, None);
         self.become_state(State::AbortingTransaction);
     }

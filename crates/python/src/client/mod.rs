@@ -152,9 +152,9 @@ impl Client {
         let named = named_request(api, body)?;
         // A body that no version can carry fails at once, with the name of the field.
         if let Some(version) = version {
-            named.encode(version).map_err(|error| {
-                errors::raise(py, "UnsupportedVersionError", &format!("{api}: {error}"))
-            })?;
+            named
+                .encode(version)
+                .map_err(|error| errors::encode(py, &error, &format!("{api}: {error}")))?;
         }
         let mut request = named.into_request(asked.target);
         request.version = asked.version;

@@ -11,6 +11,7 @@ use crate::consuming::consumer::Consumer;
 use crate::consuming::polling::{ConsumerHooks, OpenConsumer, forked, not_open};
 use crate::convert::options::{Options, duration_ms};
 use crate::convert::{errors, settings, tls};
+use crate::interpreter::callbacks;
 
 /// The default of `poll_arrow_max_bytes`. A larger table no longer fits into the CPU's cache until
 /// it is read.
@@ -35,6 +36,9 @@ pub(crate) fn start(
     options.finish()?;
     tls::prepare(py, &mut client_config)?;
     let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
+    if consumer_config.group_id.is_some() {
+        callbacks::responses().start()?;
+    }
     let client = py
         .detach(|| ConsumerClient::start(&client_config, consumer_config))
         .map_err(|error| errors::client(py, &error))?;

@@ -90,13 +90,7 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::Request(RequestError::UnsupportedVersion(_)) => {
             raise(py, "IncompatibleBrokerVersion", &text)
         }
-        ClientError::Encode(
-            EncodeError::UnsupportedVersion { .. }
-            | EncodeError::UnsupportedField { .. }
-            | EncodeError::UnexpectedNull { .. },
-        ) => raise(py, "UnsupportedVersionError", &text),
-        // The caller's values do not fit into the request, whatever the broker's version is.
-        ClientError::Encode(_) => PyValueError::new_err(text),
+        ClientError::Encode(error) => encode(py, error, &text),
         ClientError::Decode(_) => raise(py, "KafkaProtocolError", &text),
         ClientError::InvalidTopic(_) => raise(py, "InvalidTopicError", &text),
         ClientError::Broker { code, .. } => raised(for_code(py, code.0, &text)),
@@ -109,6 +103,18 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::Consumer(cause) => consumer(py, cause),
         ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
     }
+}
+
+/// Converts an error of encoding a request: the broker is too old, or the caller's values do not
+/// fit into any version of the request.
+pub(crate) fn encode(py: Python<'_>, error: &EncodeError, text: &str) -> PyErr {
+    let class = match error {
+        EncodeError::UnsupportedVersion { .. }
+        | EncodeError::UnsupportedField { .. }
+        | EncodeError::UnexpectedNull { .. } => "UnsupportedVersionError",
+        _ => "IllegalArgumentError",
+    };
+    raise(py, class, text)
 }
 
 /// Returns what a signal's handler raised, or `KeyboardInterrupt` if it raised nothing.

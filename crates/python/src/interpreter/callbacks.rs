@@ -355,6 +355,15 @@ impl Callbacks {
         }
     }
 
+    /// Runs work after all items that are due now, at once inside a callback.
+    pub(crate) fn after_all(&'static self, py: Python<'_>, work: Work) {
+        if ON_CALLBACK_THREAD.get() {
+            work(py);
+        } else {
+            self.run(work);
+        }
+    }
+
     /// Waits until all items that are due now have run. Does nothing inside a callback.
     pub(crate) fn wait_until_run(
         &'static self,

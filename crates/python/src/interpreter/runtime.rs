@@ -88,14 +88,17 @@ pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
 }
 
 /// Calls a function in the callback thread, after all callbacks that are due now.
+///
+/// Inside a callback it calls the function at once.
 #[pyfunction]
 #[pyo3(signature = (f))]
-pub(crate) fn call_after_callbacks(f: Py<PyAny>) {
-    callbacks::current().run(Box::new(move |py| {
+pub(crate) fn call_after_callbacks(py: Python<'_>, f: Py<PyAny>) {
+    let work = Box::new(move |py: Python<'_>| {
         if let Err(error) = f.call0(py) {
             callbacks::report(py, "a function after callbacks", error);
         }
-    }));
+    });
+    callbacks::current().after_all(py, work);
 }
 
 /// Makes the callback thread empty the log's queue whenever it has events.

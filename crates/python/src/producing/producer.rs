@@ -81,14 +81,14 @@ impl Producer {
 
     /// Sends a record, and returns a future of its `RecordMetadata`.
     ///
-    /// It waits at most `max_block_ms` for metadata and buffer memory together. Without a serializer,
-    /// value and key are bytes, and one of them is not None. headers is a list of (str, bytes or
-    /// None). With `partition=None`, the partitioner chooses. `timestamp_ms` is in Unix ms. None: the
-    /// time of the call.
+    /// It waits at most `max_block_ms` for metadata and buffer memory together. Without a
+    /// serializer, value and key are bytes, and one of them is not None. headers is a list of
+    /// (str, bytes or None). With `partition=None`, the partitioner chooses. `timestamp_ms` is in
+    /// Unix ms. None: the time of the call.
     ///
-    /// Raises `IllegalStateError` after close, or outside a transaction of a transactional producer.
-    /// Raises `AbortableTransactionError` or `FatalTransactionError` if the transaction or the
-    /// producer has failed.
+    /// Raises `IllegalStateError` after close, or outside a transaction of a transactional
+    /// producer. Raises `AbortableTransactionError` or `FatalTransactionError` if the transaction
+    /// or the producer has failed.
     ///
     /// The steps, in order:
     /// 1. Interceptors.

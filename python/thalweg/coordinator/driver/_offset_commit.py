@@ -407,7 +407,7 @@ class Commits:
         try:
             commit.callback(commit.offsets, response if error is None else error)
         except WakeupError:
-            self._consumer.wakeup()  # the call that runs the callback must end, too
+            self._consumer.wakeup()  # the poll that runs the callback must end, or the next one
         except Exception:
             log.exception("the callback of a commit raised")
 

@@ -7,7 +7,7 @@ use thalweg_producer::{ProducerConfig, ProducerError};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
 use crate::transactions::{
-    LEVELS, begin, init, is_abortable, new_world, ready, seen, told, transactional,
+    LEVELS, begin, group, init, is_abortable, new_world, offsets, ready, seen, told, transactional,
 };
 use crate::world::broker::Reaction;
 use crate::world::coordinator::Reply;
@@ -111,5 +111,38 @@ fn a_transaction_that_fails_while_the_producer_closes_is_aborted_at_once() {
                 "it has the result of this abort"
             );
         }
+    }
+}
+
+/// No event follows such a failure, so the abort must begin in the same turn.
+#[test]
+fn offsets_that_cannot_be_sent_while_the_producer_closes_abort_at_once() {
+    for level in LEVELS {
+        let mut world = ready(level);
+        begin(&mut world);
+        world.send_alone(0, "a");
+        let later = Reply::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
+        world
+            .brokers
+            .coordinator
+            .on(ApiKey::TXN_OFFSET_COMMIT, [later]);
+        let sender = &mut world.sender;
+        let sent = sender.send_offsets_to_transaction(group("g"), offsets(0, 7));
+        let long = group(&"g".repeat(40_000));
+        let not_sent = sender.send_offsets_to_transaction(long, offsets(0, 7));
+        let ticket = sender.commit_transaction();
+        world.run();
+        assert!(told(&sent).is_none());
+        let deadline = world.now + Duration::from_secs(10_000);
+        world.sender.close(deadline, &mut world.cluster, world.now);
+        world.advance_ms(1_000);
+        assert_eq!(told(&sent), Some(Ok(())));
+        for failed in [&not_sent, &ticket] {
+            assert!(is_abortable(
+                &told(failed).expect("done").expect_err("failed")
+            ));
+        }
+        assert!(world.sender.is_closed(), "version {level}");
+        assert_eq!(world.brokers.coordinator.aborts, 1);
     }
 }
