@@ -141,7 +141,10 @@ def stop_threads(timeout: float = 1.0) -> int:
     """
 
 def call_after_callbacks(f: Callable[[], object]) -> None:
-    """Calls a function in the callback thread, after all callbacks that are due now."""
+    """Calls a function in the callback thread, after all callbacks that are due now.
+
+    Inside a callback it calls the function at once.
+    """
 
 def wait_for_callbacks(timeout: float) -> None:
     """Waits until all callbacks that are due have run, at most `timeout` seconds.
@@ -275,14 +278,14 @@ class Producer(Generic[_K, _V]):
     ) -> FutureRecordMetadata:
         """Sends a record, and returns a future of its `RecordMetadata`.
 
-        It waits at most `max_block_ms` for metadata and buffer memory together. Without a serializer,
-        value and key are bytes, and one of them is not None. headers is a list of (str, bytes or
-        None). With `partition=None`, the partitioner chooses. `timestamp_ms` is in Unix ms. None: the
-        time of the call.
+        It waits at most `max_block_ms` for metadata and buffer memory together. Without a
+        serializer, value and key are bytes, and one of them is not None. headers is a list of
+        (str, bytes or None). With `partition=None`, the partitioner chooses. `timestamp_ms` is in
+        Unix ms. None: the time of the call.
 
-        Raises `IllegalStateError` after close, or outside a transaction of a transactional producer.
-        Raises `AbortableTransactionError` or `FatalTransactionError` if the transaction or the
-        producer has failed.
+        Raises `IllegalStateError` after close, or outside a transaction of a transactional
+        producer. Raises `AbortableTransactionError` or `FatalTransactionError` if the transaction
+        or the producer has failed.
 
         The steps, in order:
         1. Interceptors.

@@ -114,7 +114,6 @@ fn a_transaction_that_fails_while_the_producer_closes_is_aborted_at_once() {
     }
 }
 
-/// No event follows such a failure, so the abort must begin in the same turn.
 #[test]
 fn offsets_that_cannot_be_sent_while_the_producer_closes_abort_at_once() {
     for level in LEVELS {
