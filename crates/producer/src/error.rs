@@ -95,7 +95,9 @@ pub enum ProducerError {
     #[error("{topic}-{partition}: not sent, because its transaction was aborted")]
     TransactionAborted { topic: Str, partition: i32 },
     /// The open transaction can only be aborted.
-    #[error("call abort_transaction() and begin again: {0}")]
+    #[error(
+        "call abort_transaction() and begin again (the end of a transaction() block calls it): {0}"
+    )]
     TransactionAbortable(Arc<TransactionFailure>),
     /// The transactional producer failed permanently.
     #[error("the producer failed and can only be closed: {0}")]

@@ -19,6 +19,7 @@ from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "OFFSETS",
+    "by_partition",
     "check_topic",
     "constructor_topics",
     "count_given",
@@ -32,7 +33,6 @@ __all__ = [
     "partition_given",
     "partitions_given",
     "partitions_named",
-    "place_named",
     "shown",
     "topics_given",
 ]
@@ -46,12 +46,6 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 def shown(given: Any) -> str:
     """Returns an argument's type and short repr, for messages."""
     return "None" if given is None else f"{type(given).__name__} {reprlib.repr(given)}"
-
-
-def place_named(given: Any) -> str:
-    """Returns the name of a partition for messages: topic-number, or the repr of anything else."""
-    where = _as(TopicPartition, given)
-    return reprlib.repr(given) if where is None else f"{where.topic}-{where.partition}"
 
 
 def _listed(given: Any, name: str, expected: str) -> list[Any]:
@@ -71,6 +65,21 @@ def mapping_given(given: Any, name: str, expected: str) -> Mapping[Any, Any]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be {expected}, got {shown(given)}")
     return given
+
+
+def by_partition(given: Any, name: str, expected: str) -> dict[TopicPartition, Any]:
+    """Returns a mapping from partitions as a dict.
+
+    Raises:
+        TypeError: If it is not a mapping, or a key is not a TopicPartition.
+    """
+    found = {}
+    for key, value in mapping_given(given, name, expected).items():
+        where = _as(TopicPartition, key)
+        if where is None:
+            raise TypeError(f"{name} must be {expected}, but one key is {shown(key)}")
+        found[where] = value
+    return found
 
 
 def names_given(given: Any, name: str, kinds: type | tuple[type, ...] = str) -> list[Any]:

@@ -47,7 +47,7 @@ def shown(option: Option, value: Any) -> str:
 
 
 def _limits(option: Option) -> str:
-    if option.low is not None and option.high is not None and option.high < 2**31 - 1:
+    if option.low is not None and option.high is not None:
         return f" from {option.low:.0f} to {option.high:.0f}"
     return f" of at least {option.low:.0f}" if option.low is not None else ""
 

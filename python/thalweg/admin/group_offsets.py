@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from thalweg._client.arguments import mapping_given, offsets_given, partitions_given, place_named
+from thalweg._client.arguments import by_partition, offsets_given, partitions_given
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
 from thalweg.admin.partitions import PartitionRequests
 from thalweg.admin.requests import Codes
@@ -133,13 +133,14 @@ class GroupOffsetRequests(PartitionRequests):
             ValueError: If an offset or a timestamp is negative.
         """
         expected = "{TopicPartition: OffsetSpec, OffsetTimestamp or int}"
-        if not mapping_given(offset_specs, "offset_specs", expected):
+        offset_specs = by_partition(offset_specs, "offset_specs", expected)
+        if not offset_specs:
             return {}
         for where, spec in offset_specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"Unsupported reset target for {place_named(where)}: {spec!r}, expected an"
-                    " OffsetSpec, OffsetTimestamp or int"
+                    f"Unsupported reset target for {where.topic}-{where.partition}: {spec!r},"
+                    " expected an OffsetSpec, OffsetTimestamp or int"
                 )
             # A negative int may be Kafka's -1 or -2, which mean opposite ends of the log.
             if spec < 0 and not isinstance(spec, OffsetSpec):

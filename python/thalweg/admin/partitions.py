@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg._client.arguments import mapping_given, names_given, place_named, shown
+from thalweg._client.arguments import by_partition, mapping_given, names_given, shown
 from thalweg.admin.acls import operation_names
 from thalweg.admin.naming import snake_keys
 from thalweg.admin.new_partitions import EXPECTED, new_partitions
@@ -103,7 +103,8 @@ class PartitionRequests(Requests):
         Raises:
             BrokerResponseError: If a partition fails.
         """
-        mapping_given(records_to_delete, "records_to_delete", "{TopicPartition: offset}")
+        expected = "{TopicPartition: offset}"
+        records_to_delete = by_partition(records_to_delete, "records_to_delete", expected)
         found: dict[TopicPartition, dict[str, Any]] = {}
         errors: list[tuple[int, str | None, str]] = []
 
@@ -167,19 +168,19 @@ class PartitionRequests(Requests):
         """
         level = IsolationLevel.build_from(isolation_level)
         expected = "{TopicPartition: OffsetSpec or int}"
-        mapping_given(topic_partition_specs, "topic_partition_specs", expected)
-        for where, spec in topic_partition_specs.items():
+        specs = by_partition(topic_partition_specs, "topic_partition_specs", expected)
+        for where, spec in specs.items():
             if not isinstance(spec, int):
                 raise TypeError(
-                    f"the value of {place_named(where)} must be an OffsetSpec or an int, got"
-                    f" {shown(spec)}"
+                    f"the value of {where.topic}-{where.partition} must be an OffsetSpec or an int,"
+                    f" got {shown(spec)}"
                 )
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
 
         def ask(leader: int, theirs: list[TopicPartition], limit_ms: int) -> Again:
             again = {}
             least = max(
-                (_SPEC_VERSIONS.get(topic_partition_specs[each], 0) for each in theirs),
+                (_SPEC_VERSIONS.get(specs[each], 0) for each in theirs),
                 default=0,
             )
             version = None  # the request chooses it, within the limit
@@ -194,9 +195,7 @@ class PartitionRequests(Requests):
                         "Partitions": [
                             {
                                 "PartitionIndex": partition,
-                                "Timestamp": int(
-                                    topic_partition_specs[TopicPartition(topic, partition)]
-                                ),
+                                "Timestamp": int(specs[TopicPartition(topic, partition)]),
                             }
                             for partition in partitions
                         ],
@@ -220,7 +219,7 @@ class PartitionRequests(Requests):
                         )
             return again
 
-        self._by_leader(topic_partition_specs, ask, timeout_ms)
+        self._by_leader(specs, ask, timeout_ms)
         return found
 
     def describe_topic_partitions(
@@ -373,11 +372,12 @@ class PartitionRequests(Requests):
             ValueError: If a list is empty, or an element is not an int.
         """
         topics: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for where, nodes in reassignments.items():
+        expected = "{TopicPartition: [node ID] or None}"
+        for where, nodes in by_partition(reassignments, "reassignments", expected).items():
             if nodes is not None and not (nodes and all(isinstance(each, int) for each in nodes)):
                 raise ValueError(
-                    f"the replicas of {place_named(where)} must be a list of at least one node"
-                    " ID. To cancel the reassignment, give None"
+                    f"the replicas of {where.topic}-{where.partition} must be a list of one or"
+                    " more node IDs. To cancel the reassignment, give None"
                 )
             topics[where[0]].append(
                 {"PartitionIndex": where[1], "Replicas": None if nodes is None else list(nodes)}

@@ -69,9 +69,16 @@ def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
     """Returns the request's topics; `new_topics` is as for `create_topics`."""
     if isinstance(new_topics, str):
         raise TypeError(f"new_topics must be a list or dict, not one str: use [{new_topics!r}]")
+    if isinstance(new_topics, NewTopic):
+        raise TypeError("new_topics must be a list or dict, not one NewTopic: put it into a list")
     found: list[NewTopic] = []
     if isinstance(new_topics, Mapping):
         for name, data in new_topics.items():
+            if not isinstance(data, Mapping):
+                raise TypeError(
+                    f"new_topics[{name!r}] must be a dict, such as {{'num_partitions': 3}}, got"
+                    f" {shown(data)}"
+                )
             found.append(
                 NewTopic(
                     name,

@@ -90,7 +90,7 @@ class BatchBuilder:
             if data is not None and not isinstance(data, bytes | bytearray | memoryview):
                 raise TypeError(
                     f"the {what} must be bytes, not {type(data).__name__}. To send other types, set"
-                    f" {what}_serializer"
+                    f" a {what}_serializer that returns bytes"
                 )
         stamp = int(time.time() * 1000) if timestamp is None else int(timestamp)
         size = self._record_bytes(stamp, key, value, pairs)

@@ -405,6 +405,9 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
 
 def _check_listener(listener: Any) -> None:
+    if isinstance(listener, type):
+        name = listener.__name__
+        raise TypeError(f"listener must be an object, not the class {name}: use {name}()")
     if not isinstance(listener, ConsumerRebalanceListener):
         raise TypeError(f"listener must be a ConsumerRebalanceListener, got {shown(listener)}")
     for name in ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"):

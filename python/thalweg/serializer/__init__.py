@@ -153,6 +153,9 @@ def _as_function(given: Any, verb: str) -> Callable[..., Any] | None:
     if given is None:
         return None
     method = getattr(given, verb, None)
+    if method is not None and isinstance(given, type):
+        name = given.__name__
+        raise TypeError(f"expected an object with {verb}(), not the class {name}: use {name}()")
     if method is None:
         if not callable(given):
             raise TypeError(f"expected a callable or an object with {verb}(), not {given!r}")

@@ -1,5 +1,6 @@
 """The admin client's requests for partitions, offsets and replicas (on a fake core)."""
 
+import re
 from typing import Any
 
 import pytest
@@ -143,7 +144,7 @@ def test_replicas_are_moved_and_moves_listed(admin):
     rows = last(admin)[1]["Topics"][0]["Partitions"]
     assert [each["Replicas"] for each in rows] == [[1, 2], None]
     for bad in ([], ["1"]):
-        with pytest.raises(ValueError, match="a list of at least one node ID"):
+        with pytest.raises(ValueError, match="a list of one or more node IDs"):
             admin.alter_partition_reassignments({ZERO: bad})
     found = admin.list_partition_reassignments([ZERO])
     assert found[ZERO]["adding_replicas"] == [2]
@@ -214,3 +215,20 @@ def test_a_connection_that_is_lost_while_leaders_are_looked_up_is_repeated(admin
         ListOffsets=listed(p0=(9, 0)),
     )
     assert admin.list_partition_offsets({ZERO: OffsetSpec.LATEST})[ZERO].offset == 9
+
+
+@pytest.mark.parametrize("key", [("t", 0), "t", 7])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin, key: admin.list_partition_offsets({key: OffsetSpec.LATEST}),
+        lambda admin, key: admin.delete_records({key: -1}),
+        lambda admin, key: admin.alter_partition_reassignments({key: [1]}),
+        lambda admin, key: admin.reset_group_offsets("g", {key: 0}),
+    ],
+    ids=["list_partition_offsets", "delete_records", "reassignments", "reset_group_offsets"],
+)
+def test_a_key_that_is_no_partition_is_named(admin, call, key):
+    with pytest.raises(TypeError, match=re.escape(f"one key is {type(key).__name__} {key!r}")):
+        call(admin, key)
+    assert admin._client.requests == []

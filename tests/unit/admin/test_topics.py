@@ -250,3 +250,11 @@ def test_a_wait_for_topics_raises_what_cannot_be_repeated(admin):
     for wrong in (float("nan"), -1):
         with pytest.raises(ValueError, match="timeout_ms"):
             admin.wait_for_topics(["t"], timeout_ms=wrong)
+
+
+def test_topics_in_a_wrong_form_are_named(admin):
+    with pytest.raises(TypeError, match=r"new_topics\['t'\] must be a dict.*got int 3"):
+        admin.create_topics({"t": 3})
+    with pytest.raises(TypeError, match="not one NewTopic"):
+        admin.create_topics(NewTopic("t", 1, 1))
+    assert admin._client.requests == []

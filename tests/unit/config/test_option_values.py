@@ -71,7 +71,7 @@ def test_bad_bootstrap_servers_are_named(given):
 @pytest.mark.parametrize("given", ["x", "1.5", 1.5, True, math.nan, math.inf, [], -1, 2**31])
 def test_numbers_are_checked(given):
     text = one_problem("p", batch_size=given)
-    assert text.startswith("batch_size must be a whole number of at least 0, not ")
+    assert text.startswith("batch_size must be a whole number from 0 to 2147483647, not ")
 
 
 @pytest.mark.parametrize(

@@ -235,13 +235,16 @@ impl PartitionWait {
 
     fn timed_out(&self) -> ClientError {
         let reason = match self.view.metadata().lookup(&self.topic) {
-            TopicLookup::Unknown(Some(code)) => format!(" (last response: {})", code.name()),
+            TopicLookup::Unknown(Some(code)) => {
+                let code = code.name();
+                format!(" (last response: {code}). Check the name of the topic, or create it")
+            }
+            TopicLookup::Unknown(None) => ": no broker responded".to_owned(),
             _ => String::new(),
         };
         let (topic, ms) = (&self.topic, self.max_block.limit.as_millis());
         ClientError::TimedOut(format!(
-            "no metadata of topic {topic} within max_block_ms ({ms} ms){reason}. Check the name of the \
-             topic, or create it"
+            "no metadata of topic {topic} within max_block_ms ({ms} ms){reason}"
         ))
     }
 }

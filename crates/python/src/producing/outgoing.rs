@@ -37,7 +37,9 @@ impl<'a> Data<'a> {
         }
         let kind = object.get_type();
         let serializer = match what {
-            "key" | "value" => format!(". Set a {what}_serializer to send other types"),
+            "key" | "value" => {
+                format!(". To send other types, set a {what}_serializer that returns bytes")
+            }
             _ => String::new(),
         };
         Err(PyTypeError::new_err(format!(
