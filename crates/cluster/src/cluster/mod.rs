@@ -169,6 +169,24 @@ impl Cluster {
         self.fatal.as_ref()
     }
 
+    /// Returns why no node lets the client in, if the last attempt at each node was refused and the
+    /// next one is not due yet. Connections of other purposes may still be open: a broker closes one
+    /// whose session has ended only when it gets a request.
+    pub fn refusal(&mut self, now: Instant) -> Option<Arc<ConnectionError>> {
+        let nodes = self.nodes.candidates();
+        let mut found = None;
+        for node in nodes {
+            let refused = self
+                .connection_error(node, Purpose::General)
+                .filter(|error| error.fails_calls())?;
+            if !self.is_backing_off(node, Purpose::General, now) {
+                return None;
+            }
+            found = Some(refused);
+        }
+        found
+    }
+
     /// Returns each bootstrap address with its last failure, or with the problem of the current
     /// attempt. These are the causes of `NoBrokersAvailable`.
     pub fn bootstrap_errors(&self) -> Vec<(Address, Option<Arc<ConnectionError>>)> {

@@ -379,6 +379,14 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
     }
     for ((node, _), indexes) in by_node {
         if !cluster.is_ready(node, Purpose::General, now) {
+            let Some(cause) = cluster.connection_error(node, Purpose::General) else {
+                continue;
+            };
+            lookup.last_problem = Some(cause.to_string());
+            if cause.fails_calls() && cluster.is_backing_off(node, Purpose::General, now) {
+                lookup.refused = Some(ConsumerError::Connection { node, cause });
+                return;
+            }
             continue;
         }
         let version = cluster.api_version(node, ApiKey::LIST_OFFSETS);

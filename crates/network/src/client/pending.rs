@@ -132,13 +132,11 @@ impl UnsentRequest {
         Step::Done
     }
 
-    fn wait(self, node: Option<(NodeId, Purpose)>, cluster: &Cluster, now: Instant) -> Step {
+    fn wait(self, node: Option<(NodeId, Purpose)>, cluster: &mut Cluster, now: Instant) -> Step {
         let cause = match node {
             Some((node, purpose)) => cluster.connection_error(node, purpose),
-            None => cluster
-                .fatal_error()
-                .cloned()
-                .filter(|_| !cluster.is_connected()),
+            None if cluster.is_connected() => cluster.refusal(now),
+            None => cluster.fatal_error().cloned(),
         };
         // An attempt that is in progress may succeed: the last one may be long ago, or had other
         // credentials.
