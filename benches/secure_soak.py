@@ -29,6 +29,7 @@ from tests.support.identity import IdentityProvider
 from tests.support.kafka.certificates import PASSWORD, issue, make_certificates
 from tests.support.kafka.cluster import RealKafka
 from tests.support.paths import CACHE
+from tests.support.scram import wait_for_login
 from thalweg import EmbeddedBroker, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.admin import ConfigResource, UserScramCredentialUpsertion
 
@@ -250,6 +251,7 @@ def run(
         idp.life_s, idp.claims = period_s, {"sub": USER}
         brokers = (Embedded if embedded else Real)(folder, period_s, stack)
         logins = options(brokers, idp, period_s)
+        wait_for_login(logins["scram"])
         return _run(brokers, logins, idp, (periods, period_s, rate), say)
 
 

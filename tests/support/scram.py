@@ -70,12 +70,15 @@ def add_user_with_kafkas_tool(kafka: RealKafka, user: str, password: str) -> Non
 
 
 def wait_for_login(options: dict[str, Any]) -> None:
-    """Waits until a client can log in. A broker learns of a user from its controller later."""
+    """Waits until a client can log in at each broker. They learn of a user one after the other."""
     refusals: list[str] = []
+    servers = options["bootstrap_servers"].split(",")
 
     def logs_in() -> bool:
         try:
-            KafkaAdminClient(**options).close()
+            while servers:
+                KafkaAdminClient(**{**options, "bootstrap_servers": servers[0]}).close()
+                servers.pop(0)
         except SaslAuthenticationFailedError as error:
             refusals.append(str(error))
             return False
