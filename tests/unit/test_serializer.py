@@ -137,3 +137,22 @@ def test_abstract_classes_cannot_be_made():
     for kind in kinds:
         with pytest.raises(TypeError, match="abstract"):
             kind()
+
+
+def test_a_class_is_a_serializer_only_if_its_method_needs_no_object():
+    class Static:
+        @staticmethod
+        def serialize(topic, headers, data):
+            return b"static"
+
+        @classmethod
+        def deserialize(cls, topic, headers, data):
+            return cls
+
+    with pytest.raises(TypeError, match=r"not the class JsonSerializer: use JsonSerializer\(\)"):
+        serialize_function(JsonSerializer)
+    with pytest.raises(TypeError, match="the class JsonSerializer"):
+        deserialize_function(JsonSerializer)
+    assert serialize_function(Static)("t", [], None) == b"static"
+    assert deserialize_function(Static)("t", [], b"") is Static
+    assert serialize_function(bytes)("t", [], b"ab") == b"ab"

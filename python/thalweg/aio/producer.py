@@ -196,8 +196,8 @@ class AIOKafkaProducer(TransactionCalls[K, V], Generic[K, V]):
         more records, and the records that it has are written or fail. Await `stop` again to wait
         for the end.
 
-        Interceptors hear of every record before they are closed. For this, `stop` waits at least a
-        second, and at most until its timeout (None: `delivery_timeout_ms`).
+        Before it closes interceptors, `stop` waits until they have heard of every record: for the
+        rest of its timeout (None: `delivery_timeout_ms`), or for up to a second if less is left.
 
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is

@@ -155,8 +155,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
         """Sends the remaining records, waits for their callbacks, then closes the producer.
 
-        It waits for callbacks until its timeout (None: `delivery_timeout_ms`), and at least for a
-        second.
+        It waits for callbacks for the rest of its timeout (None: `delivery_timeout_ms`), or for up
+        to a second if less is left.
 
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is

@@ -11,6 +11,7 @@ Nothing here runs unless you set a serializer or deserializer.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from inspect import getattr_static, isfunction
 from typing import Any, Generic, TypeAlias, TypeVar
 
 __all__ = [
@@ -153,8 +154,8 @@ def _as_function(given: Any, verb: str) -> Callable[..., Any] | None:
     if given is None:
         return None
     method = getattr(given, verb, None)
-    if method is not None and isinstance(given, type):
-        name = given.__name__
+    if isinstance(given, type) and isfunction(getattr_static(given, verb, None)):
+        name = given.__name__  # its method needs an object
         raise TypeError(f"expected an object with {verb}(), not the class {name}: use {name}()")
     if method is None:
         if not callable(given):

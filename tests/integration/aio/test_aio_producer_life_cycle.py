@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.integration.aio.producers import MEMORY, Ticks, WithoutReaders, made
 from tests.integration.support.aio import run, until
+from tests.integration.support.interceptors import Slow
 from tests.integration.support.scripts import run as run_program
 from tests.support.brokers import Broker
 from tests.support.runs.selection import one_real_broker
@@ -209,20 +209,6 @@ def test_a_cancelled_stop_ends_in_the_background(start_embedded: Any) -> None:
         await producer.stop()
 
     run(program())
-
-
-class Slow:
-    """An interceptor that takes time for each outcome, and notes the order of the calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def on_acknowledgement(self, metadata: Any, exception: Any) -> None:
-        time.sleep(0.05)
-        self.calls.append("failed" if exception else "written")
-
-    def close(self) -> None:
-        self.calls.append("closed")
 
 
 def test_stop_closes_interceptors_after_the_last_outcome(embedded: Broker) -> None:

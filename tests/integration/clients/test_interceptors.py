@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from tests.integration.support.clients import Clients, fill, read, read_more
+from tests.integration.support.interceptors import Slow
 from tests.integration.support.scripted import ScriptedBroker
 from tests.support.brokers import Broker
 from tests.support.runs.selection import one_real_broker
@@ -251,20 +251,6 @@ def test_threads_that_close_a_producer_at_once_close_its_interceptor_once(
             thread.join(20)
             assert not thread.is_alive()
         assert len(closed) == number
-
-
-class Slow(ProducerInterceptor):
-    """Takes time for each outcome, and notes the order of the calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def on_acknowledgement(self, metadata: Any, exception: Any) -> None:
-        time.sleep(0.05)
-        self.calls.append("failed" if exception else "written")
-
-    def close(self) -> None:
-        self.calls.append("closed")
 
 
 @pytest.mark.parametrize("timeout", [None, 1.5], ids=["delivery timeout", "timeout of the close"])

@@ -60,8 +60,8 @@ impl Context<'_> {
         allowed_of(acls, self.connection.who(), all, (resource_type, name))
     }
 
-    /// Returns what the client may do with the cluster. Without the permission to describe it, that is
-    /// nothing.
+    /// Returns what the client may do with the cluster. Without the permission to describe it, that
+    /// is nothing.
     pub(crate) fn allowed_on_cluster(&self) -> i32 {
         if self.allows_on_cluster(Operation::Describe) {
             self.allowed_of(operations::CLUSTER, ResourceType::Cluster, CLUSTER_NAME)

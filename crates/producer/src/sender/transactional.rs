@@ -74,14 +74,13 @@ impl Sender {
     pub(super) fn poll_transactions(&mut self, cluster: &mut Cluster, now: Instant) {
         self.take_failures();
         self.drop_unsent(now);
-        let Some(mut manager) = self.transactions.take() else {
+        let at_rest = self.is_at_rest();
+        let Some(manager) = &mut self.transactions else {
             return;
         };
         let was_aborting = manager.is_aborting();
-        manager.poll(self.is_at_rest(), cluster, now);
-        let begins_abort = manager.is_aborting() && !was_aborting;
-        self.transactions = Some(manager);
-        if begins_abort {
+        manager.poll(at_rest, cluster, now);
+        if manager.is_aborting() && !was_aborting {
             // The request that was due could not be sent, and the producer is closing. No event
             // follows, so the abort continues in this turn.
             self.drop_unsent(now);
