@@ -153,6 +153,6 @@ def test_a_class_is_a_serializer_only_if_its_method_needs_no_object():
         serialize_function(JsonSerializer)
     with pytest.raises(TypeError, match="the class JsonSerializer"):
         deserialize_function(JsonSerializer)
-    assert serialize_function(Static)("t", [], None) == b"static"
-    assert deserialize_function(Static)("t", [], b"") is Static
-    assert serialize_function(bytes)("t", [], b"ab") == b"ab"
+    found = serialize_function(Static), deserialize_function(Static), serialize_function(bytes)
+    results = [each and each("t", [], b"ab") for each in found]
+    assert results == [b"static", Static, b"ab"]
