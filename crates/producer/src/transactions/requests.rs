@@ -194,10 +194,12 @@ impl TransactionManager {
                     during: Arc::from("FindCoordinator"),
                     ..self.told(asked, error, message)
                 };
-                if matches!(
-                    error,
-                    ErrorCode::GROUP_AUTHORIZATION_FAILED | ErrorCode::INVALID_GROUP_ID
-                ) {
+                if kind == CoordinatorType::Group
+                    && matches!(
+                        error,
+                        ErrorCode::GROUP_AUTHORIZATION_FAILED | ErrorCode::INVALID_GROUP_ID
+                    )
+                {
                     self.make_abortable(failure);
                 } else {
                     self.fail(failure);

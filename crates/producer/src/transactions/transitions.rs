@@ -94,7 +94,7 @@ impl TransactionManager {
     }
 
     /// Ends the transaction. Requests another epoch if the sequences need one, or if the brokers
-    /// have been upgraded to version 2 meanwhile.
+    /// have been upgraded to version 2 meanwhile. A producer that closes needs none.
     pub(super) fn complete(&mut self, cluster: &Cluster) {
         self.members.clear();
         self.error = None;
@@ -102,7 +102,8 @@ impl TransactionManager {
         (self.failures, self.not_before) = (0, None);
         let upgrade = self.version < TransactionVersion::V2
             && finalized_version(cluster) == TransactionVersion::V2;
-        if upgrade || self.bump && self.version == TransactionVersion::V1 {
+        let needs_epoch = upgrade || self.bump && self.version == TransactionVersion::V1;
+        if needs_epoch && self.give_up_at.is_none() {
             self.become_state(State::Initializing);
         } else {
             self.become_ready(cluster);

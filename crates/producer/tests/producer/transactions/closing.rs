@@ -7,7 +7,8 @@ use thalweg_producer::{ProducerConfig, ProducerError};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
 use crate::transactions::{
-    LEVELS, begin, group, init, is_abortable, new_world, offsets, ready, seen, told, transactional,
+    LEVELS, begin, count, group, init, is_abortable, new_world, offsets, ready, seen, told,
+    transactional,
 };
 use crate::world::broker::Reaction;
 use crate::world::coordinator::Reply;
@@ -104,6 +105,11 @@ fn a_transaction_that_fails_while_the_producer_closes_is_aborted_at_once() {
             world.advance_ms(1_000);
             assert!(world.sender.is_closed(), "version {level}, {prepares}");
             assert_eq!(world.brokers.coordinator.aborts, 1);
+            assert_eq!(
+                count(&world, ApiKey::INIT_PRODUCER_ID),
+                1,
+                "a producer that closes needs no new epoch"
+            );
             let abort = world.sender.abort_transaction();
             assert_eq!(
                 told(&abort),

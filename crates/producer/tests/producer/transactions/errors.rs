@@ -102,6 +102,21 @@ fn an_init_refused_as_abortable_fails_the_producer() {
     }
 }
 
+/// INVALID_GROUP_ID is an error of groups. For a group, it fails only the transaction.
+#[test]
+fn a_transactional_id_that_is_refused_as_a_group_fails_the_producer() {
+    let mut world = new_world(2, transactional(), 1, 1);
+    let refused = Reply::Error(ErrorCode::INVALID_GROUP_ID);
+    world
+        .brokers
+        .coordinator
+        .on(ApiKey::FIND_COORDINATOR, [refused; 50]);
+    let ticket = world.sender.init_transactions();
+    let failed = wait(&mut world, ticket).expect_err("it fails");
+    assert_eq!(kind(&failed).0, FATAL);
+    assert_eq!(count(&world, ApiKey::FIND_COORDINATOR), 1);
+}
+
 #[test]
 fn errors_that_pass_are_waited_out() {
     let passing = [
