@@ -49,6 +49,7 @@ pub enum EncodeError {
     /// The field is set, the version cannot carry it, and dropping it would change the meaning.
     #[error("{field} cannot be sent in version {version}")]
     UnsupportedField { field: &'static str, version: i16 },
+    /// This version of the field does not allow null, but another version does.
     #[error("{field} must not be null in version {version}")]
     UnexpectedNull { field: &'static str, version: i16 },
     #[error("{what} of length {length} is longer than {max}, the limit of Kafka's protocol")]

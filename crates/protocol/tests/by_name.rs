@@ -146,11 +146,8 @@ fn values_of_the_wrong_type_range_or_number_are_refused() {
         "Acks takes an int16, not a string"
     );
     assert_eq!(
-        wrong(Value::Null),
-        EncodeError::UnexpectedNull {
-            field: "Acks",
-            version: 9
-        }
+        wrong(Value::Null).to_string(),
+        "Acks takes an int16, not null"
     );
     assert_eq!(
         refusal(
@@ -162,13 +159,10 @@ fn values_of_the_wrong_type_range_or_number_are_refused() {
     );
     // A null within an array of strings.
     let topics = Value::Array(vec![Value::Null]);
-    assert!(matches!(
-        refusal(ApiKey::DELETE_TOPICS, 4, vec![("TopicNames", topics)]),
-        EncodeError::UnexpectedNull {
-            field: "TopicNames",
-            ..
-        }
-    ));
+    assert_eq!(
+        refusal(ApiKey::DELETE_TOPICS, 4, vec![("TopicNames", topics)]).to_string(),
+        "TopicNames takes a string, not null"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::decode::default_of;
 use super::nearest::nearest;
-use super::schema::{DefaultValue, FieldSchema, Kind, MessageSchema, StructSchema};
+use super::schema::{DefaultValue, FieldSchema, Kind, MessageSchema, StructSchema, Versions};
 use super::value::Value;
 use crate::{EncodeError, Uuid, put};
 
@@ -138,6 +138,12 @@ fn write_field(
         ..form
     };
     let nullable = field.nullable.contains(form.version);
+    if *value == Value::Null && !nullable && field.nullable != Versions::NONE {
+        return Err(EncodeError::UnexpectedNull {
+            field: field.name,
+            version: form.version,
+        });
+    }
     write_value(field.name, field.kind, value, nullable, form, out)
 }
 
@@ -151,12 +157,7 @@ fn write_value(
 ) -> Result {
     let compact = form.compact;
     match (kind, value) {
-        (_, Value::Null) if !nullable => {
-            return Err(EncodeError::UnexpectedNull {
-                field: name,
-                version: form.version,
-            });
-        }
+        (_, Value::Null) if !nullable => return Err(wrong_type(name, kind, value)),
         (Kind::Bool, Value::Bool(value)) => put::bool(out, *value),
         (Kind::Float64, Value::Float(value)) => put::f64(out, *value),
         (Kind::Float64, Value::Int(value)) => put::f64(out, *value as f64),
