@@ -73,6 +73,12 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Whether a broker, or the client itself, has refused the login.
+    pub fn is_refused_login(&self) -> bool {
+        matches!(self, Self::Connection(cause)
+            if matches!(**cause, ConnectionError::Authentication { .. }))
+    }
+
     /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_retriable(&self) -> bool {
         match self {

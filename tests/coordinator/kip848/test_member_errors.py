@@ -193,6 +193,30 @@ def test_a_topic_that_may_not_be_read_is_told_and_tried_again():
     assert talk.is_in(ConsumerMemberState.STABLE)
 
 
+def test_a_refused_login_is_raised_and_the_member_continues():
+    talk = joined("T0")
+    refused = errors.SaslAuthenticationFailedError("invalid credentials")
+    assert talk.step(HeartbeatResponded(None, refused)) == [Raise(refused)]
+    assert talk.is_in(ConsumerMemberState.STABLE)
+    for _ in range(3):
+        talk.now += 1_000
+        talk.step(Ticked())
+        assert talk.sent is not None
+        assert talk.step(Responded(talk.sent.token, None, refused)) == [Raise(refused)]
+    talk.now += 1_000
+    talk.step(Ticked())
+    talk.responds(2, "T0")
+    assert talk.polls() == []
+    assert talk.member.assignment == partitions("t0")
+
+
+def test_credentials_that_are_missing_for_a_moment_are_not_raised():
+    talk = joined("T0")
+    missing = errors.NoCredentialsError("the token provider raised")
+    assert talk.step(HeartbeatResponded(None, missing)) == [ForgetCoordinator()]
+    assert talk.is_in(ConsumerMemberState.STABLE)
+
+
 def test_who_does_not_poll_is_stale_and_joins_once_it_has_lost_all():
     talk = joined("T0", max_poll_interval_ms=9_000)
     assert talk.repeated is not None

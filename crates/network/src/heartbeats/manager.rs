@@ -328,8 +328,9 @@ impl HeartbeatManager {
 
     fn failed(&mut self, heartbeat: &Heartbeat, error: ClientError, now: Instant) {
         if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
-            // Retry: the cluster no longer takes an unreachable node for the coordinator.
-            if error.is_retriable() || heartbeat.is_classic() {
+            // Retry: the cluster no longer takes an unreachable node for the coordinator, and the
+            // password may be corrected before the session ends.
+            if error.is_retriable() || error.is_refused_login() || heartbeat.is_classic() {
                 order.schedule.retry(&mut self.backoff, now);
             } else {
                 order.schedule.pause();

@@ -15,13 +15,16 @@ from thalweg.errors import (
     CoordinatorNotAvailableError,
     FencedMemberEpochError,
     GroupIdNotFoundError,
+    IllegalSaslStateError,
     KafkaError,
     NoError,
     NotCoordinatorError,
     RetriableError,
+    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
     for_code,
 )
@@ -86,8 +89,13 @@ _VERDICTS: Final[tuple[tuple[type[KafkaError], Verdict], ...]] = (
     (FencedMemberEpochError, Verdict.REJOIN),
     (GroupIdNotFoundError, Verdict.REJOIN),
     (TopicAuthorizationFailedError, Verdict.RAISE),
-    # Lost connections and timeouts.
+    # Lost connections and timeouts. Also `NoCredentialsError`, a subclass of this class and of
+    # `SaslAuthenticationFailedError`.
     (RetriableError, Verdict.LOOK_UP),
+    # The application can correct the password. Until the session ends, the group keeps the member.
+    (SaslAuthenticationFailedError, Verdict.RAISE),
+    (UnsupportedSaslMechanismError, Verdict.RAISE),
+    (IllegalSaslStateError, Verdict.RAISE),
 )
 
 

@@ -264,7 +264,7 @@ class ConsumerMember:
                 self._reports.epoch = max(self._reports.epoch, response.body["MemberEpoch"])
             case Verdict.REJOIN | Verdict.FATAL:
                 self._reports.leave()
-            case Verdict.RETRY | Verdict.LOOK_UP if isinstance(response, Responded):
+            case Verdict.RETRY | Verdict.LOOK_UP | Verdict.RAISE if isinstance(response, Responded):
                 return self._reports.failed(now, look_up=verdict is Verdict.LOOK_UP)
         return []
 
