@@ -143,7 +143,7 @@ def stop_threads(timeout: float = 1.0) -> int:
 def call_after_callbacks(f: Callable[[], object]) -> None:
     """Calls a function in the callback thread, after all callbacks that are due now.
 
-    Inside a callback it calls the function at once.
+    It calls the function at once if no callback is due, or inside a callback.
     """
 
 def wait_for_callbacks(timeout: float) -> None:

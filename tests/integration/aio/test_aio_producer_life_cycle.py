@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.integration.aio.producers import MEMORY, Ticks, WithoutReaders, made
 from tests.integration.support.aio import run, until
+from tests.integration.support.clients import Clients
 from tests.integration.support.interceptors import Slow
 from tests.integration.support.scripts import run as run_program
 from tests.support.brokers import Broker
@@ -227,3 +229,30 @@ def test_stop_closes_interceptors_after_the_last_outcome(embedded: Broker) -> No
 
     for timeout in (None, 30.0, math.inf):
         assert run(program(timeout)) == ["written"] * 5 + ["closed"]
+
+
+def test_stop_does_not_wait_for_another_client_s_statistics(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = embedded.create_topic("outcomes")
+    began, may_end = threading.Event(), threading.Event()
+
+    def statistics(text: str) -> None:
+        began.set()
+        may_end.wait(60)
+
+    async def program() -> list[str]:
+        slow = Slow()
+        producer = made(embedded, interceptor_classes=[slow])
+        await producer.start()
+        await producer.send_and_wait(topic, b"v")
+        await until(lambda: slow.calls == ["written"])
+        clients.producer(embedded, stats_cb=statistics, statistics_interval_ms=1)
+        await until(began.is_set)
+        await asyncio.wait_for(producer.stop(), 20)
+        return slow.calls
+
+    try:
+        assert run(program()) == ["written", "closed"]
+    finally:
+        may_end.set()

@@ -25,7 +25,8 @@ use crate::asyncio::loop_queue::{Item, Queue};
 use crate::asyncio::record_waits::RecordWaits;
 use crate::asyncio::running_loop::RunningLoop;
 use crate::convert::errors;
-use crate::interpreter::callbacks::{self, locked};
+use crate::interpreter::callbacks::locked;
+use crate::interpreter::failures;
 use crate::producing::batch_futures::Batch;
 use crate::producing::futures::{Awaited, Outcome};
 
@@ -248,7 +249,7 @@ impl Completions {
     /// while Python runs.
     fn deliver(&self, py: Python<'_>, item: Item) -> usize {
         // A panic must not prevent the delivery of later items.
-        callbacks::caught(py, || self.deliver_uncaught(py, item)).unwrap_or(1)
+        failures::caught(py, || self.deliver_uncaught(py, item)).unwrap_or(1)
     }
 
     fn deliver_uncaught(&self, py: Python<'_>, item: Item) -> usize {
@@ -316,7 +317,7 @@ fn make_future(event_loop: &Bound<'_, PyAny>) -> PyResult<MakeFuture> {
 fn settle_with(future: &Bound<'_, PyAny>, outcome: PyResult<Outcome<'_>>) {
     match outcome {
         Ok(outcome) => settle(future, outcome),
-        Err(error) => callbacks::report(future.py(), "outcome of a record", error),
+        Err(error) => failures::report(future.py(), "outcome of a record", error),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::asyncio::completions::Completions;
 use crate::asyncio::record_future::RecordFuture;
 use crate::convert::errors;
 use crate::interpreter::untracked::untracked;
-use crate::interpreter::{callbacks, gil};
+use crate::interpreter::{failures, gil};
 use crate::operation::{PyOperation, is_over};
 use crate::producing::futures::SentRecord;
 use crate::producing::open_producer::OpenProducer;
@@ -436,7 +436,7 @@ fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
     if let Some((_, timer)) = timer
         && let Err(error) = timer.call_method0(py, intern!(py, "cancel"))
     {
-        callbacks::report(py, "timer of a call", error);
+        failures::report(py, "timer of a call", error);
     }
 }
 

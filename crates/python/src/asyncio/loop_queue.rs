@@ -15,6 +15,7 @@ use thalweg_network::PerProcess;
 use thalweg_network::wait::Doorbell;
 
 use crate::interpreter::callbacks::{self, locked};
+use crate::interpreter::failures;
 
 /// A key of one of the loop's tables.
 #[derive(Clone, Copy)]
@@ -123,7 +124,7 @@ fn notify(py: Python<'_>, key: u64) {
     if let Some(function) = function
         && let Err(error) = function.call0(py)
     {
-        callbacks::report(py, "wake-up of an event loop", error);
+        failures::report(py, "wake-up of an event loop", error);
     }
 }
 

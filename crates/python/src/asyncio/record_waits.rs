@@ -31,7 +31,8 @@ use crate::asyncio::loop_queue::{Item, Queue};
 use crate::asyncio::record_future::RecordFuture;
 use crate::convert::errors;
 use crate::convert::types::RecordMetadataOf;
-use crate::interpreter::callbacks::{self, locked};
+use crate::interpreter::callbacks::locked;
+use crate::interpreter::failures;
 use crate::producing::futures::{Awaited, Outcome, SentRecord};
 
 /// A function to call with a future that is done.
@@ -290,7 +291,7 @@ impl RecordWaits {
         drop(batches);
         let Some(batch) = batch else { return 0 };
         for callback in &batch.callbacks {
-            callbacks::caught(py, || self.call_or_tell(py, callback));
+            failures::caught(py, || self.call_or_tell(py, callback));
         }
         self.tell_unwatched(py, &batch);
         batch.callbacks.len()
@@ -306,7 +307,7 @@ impl RecordWaits {
             let count = 1 + failed.count();
             match errors::producer(py, &error) {
                 Ok(error) => self.tell_lost(py, count, &error),
-                Err(error) => callbacks::report(py, "outcome of a record", error),
+                Err(error) => failures::report(py, "outcome of a record", error),
             }
         }
     }
@@ -331,7 +332,7 @@ impl RecordWaits {
             event_loop.call_method1("call_exception_handler", (context,))
         };
         if let Err(error) = tell() {
-            callbacks::report(py, "exception handler of an event loop", error);
+            failures::report(py, "exception handler of an event loop", error);
         }
     }
 }

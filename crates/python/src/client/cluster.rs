@@ -10,7 +10,7 @@ use thalweg_network::ClientView;
 use thalweg_protocol::Str;
 
 use crate::convert::types;
-use crate::interpreter::callbacks;
+use crate::interpreter::{callbacks, failures};
 
 /// An immutable snapshot of the client's metadata of the cluster.
 ///
@@ -45,7 +45,7 @@ fn tell_id(py: Python<'_>, view: ClientView, f: Py<PyAny>, mut told: Option<Str>
         let id = view.metadata().snapshot().cluster_id.clone();
         if id.is_some() && id != told {
             if let Err(error) = f.call1(py, (id.as_deref(),)) {
-                callbacks::report(py, "a listener for the cluster id", error);
+                failures::report(py, "a listener for the cluster id", error);
             }
             told = id;
         }

@@ -9,6 +9,7 @@ use thalweg_cluster::metrics::MetricGroup;
 
 use crate::convert::options::duration_ms;
 use crate::interpreter::callbacks::{self, TimerId};
+use crate::interpreter::failures;
 
 /// Returns {group: {name: value}}.
 pub(crate) fn groups_dict(py: Python<'_>, groups: Vec<MetricGroup>) -> PyResult<Bound<'_, PyDict>> {
@@ -47,7 +48,7 @@ pub(crate) fn call_every(seconds: f64, f: Py<PyAny>) -> PyResult<Timer> {
     }
     let work = move |py: Python<'_>| {
         if let Err(error) = f.call0(py) {
-            callbacks::report(py, "a function that the client calls repeatedly", error);
+            failures::report(py, "a function that the client calls repeatedly", error);
         }
     };
     Ok(Timer(callbacks::current().every(every, Box::new(work))?))

@@ -9,7 +9,7 @@ use thalweg_network::{ClientError, Generation, Response, Ticket};
 use thalweg_protocol::dynamic::Value;
 
 use crate::convert::{errors, values};
-use crate::interpreter::{callbacks, gil};
+use crate::interpreter::{callbacks, failures, gil};
 use crate::operation::{PyOperation, is_over, run};
 
 struct RequestState {
@@ -156,7 +156,7 @@ impl PendingRequest {
         let this = slf.clone().unbind();
         let call = move |py: Python<'_>| {
             if let Err(error) = f.call1(py, (this.clone_ref(py),)) {
-                callbacks::report(py, "done callback of a request", error);
+                failures::report(py, "done callback of a request", error);
             }
         };
         if slf.get().0.is_done() {

@@ -13,24 +13,23 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use thalweg_network::{BlockedSignals, PerProcess};
 
+use crate::interpreter::failures::caught;
 use crate::interpreter::foreign::Foreign;
 use crate::interpreter::gil;
 
 /// The same size as a main thread: callbacks may recurse as deep as other application code.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Work for the callback thread. It handles its own Python errors (see [`report`]).
+/// Work for the callback thread. It handles its own Python errors (see [`super::failures::report`]).
 pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 
 /// Identifies the work that is registered for one completion.
@@ -289,10 +288,8 @@ impl Callbacks {
     }
 
     fn serve(&self, signals: &BlockedSignals) {
-        let mut callbacks_run = 0;
         loop {
             let mut queue = locked(&self.queue);
-            queue.callbacks_due -= callbacks_run;
             while queue.with_due_timers(Instant::now()).is_empty() && queue.stopped_by.is_none() {
                 queue = self.sleep(queue);
             }
@@ -303,14 +300,12 @@ impl Callbacks {
                 return;
             }
             let items = std::mem::take(&mut queue.items);
-            callbacks_run = callbacks_among(&items);
             drop(queue);
             let run = || Python::try_attach(|py| self.run_all(py, items));
             let Some(mut left) = signals.lifted(run) else {
                 // The interpreter is gone, and its remaining objects must not be touched.
                 return;
             };
-            callbacks_run -= callbacks_among(&left);
             if !left.is_empty() {
                 let mut queue = locked(&self.queue);
                 left.append(&mut queue.items);
@@ -337,12 +332,26 @@ impl Callbacks {
 
     /// Runs items. Returns those that are left once the interpreter ends.
     fn run_all(&self, py: Python<'_>, mut items: VecDeque<Item>) -> VecDeque<Item> {
+        let mut callbacks_run = 0;
         while !self.stopping.load(Ordering::Acquire)
             && let Some(item) = items.pop_front()
         {
+            if item.is_callback() {
+                callbacks_run += 1;
+            } else {
+                // This work may take long, and a wait for callbacks does not include it.
+                self.have_run(std::mem::take(&mut callbacks_run));
+            }
             self.run_one(py, item);
         }
+        self.have_run(callbacks_run);
         items
+    }
+
+    fn have_run(&self, callbacks: usize) {
+        if callbacks > 0 {
+            locked(&self.queue).callbacks_due -= callbacks;
+        }
     }
 
     fn run_one(&self, py: Python<'_>, item: Item) {
@@ -355,13 +364,20 @@ impl Callbacks {
         }
     }
 
-    /// Runs work after all items that are due now, at once inside a callback.
+    /// Runs work after all callbacks that are due now. If none is due, or inside a callback, runs
+    /// it at once.
     pub(crate) fn after_all(&'static self, py: Python<'_>, work: Work) {
-        if ON_CALLBACK_THREAD.get() {
+        if self.has_nothing_to_wait_for() {
             work(py);
         } else {
             self.run(work);
         }
+    }
+
+    /// Whether no callback is due, or the caller is itself a callback. Work that is not a callback,
+    /// such as `stats_cb`, may be running.
+    fn has_nothing_to_wait_for(&self) -> bool {
+        ON_CALLBACK_THREAD.get() || locked(&self.queue).callbacks_due == 0
     }
 
     /// Waits until all items that are due now have run. Does nothing inside a callback.
@@ -370,7 +386,7 @@ impl Callbacks {
         py: Python<'_>,
         deadline: Option<Instant>,
     ) -> PyResult<()> {
-        if ON_CALLBACK_THREAD.get() || locked(&self.queue).callbacks_due == 0 {
+        if self.has_nothing_to_wait_for() {
             return Ok(());
         }
         let reached: Arc<Mutex<(bool, Option<Waker>)>> = Arc::default();
@@ -445,47 +461,4 @@ impl Callbacks {
 
 fn callbacks_among(items: &VecDeque<Item>) -> usize {
     items.iter().filter(|item| item.is_callback()).count()
-}
-
-/// Runs one item, and drops what it holds. A panic in it is a bug of this library, and affects
-/// only that item.
-pub(crate) fn caught<T>(py: Python<'_>, run: impl FnOnce() -> T) -> Option<T> {
-    let panic = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(value) => return Some(value),
-        Err(panic) => panic,
-    };
-    let owned = panic.downcast_ref::<String>().map(String::as_str);
-    let words = owned.or_else(|| panic.downcast_ref::<&str>().copied());
-    let text = format!(
-        "a bug of thalweg, please report it: {}",
-        words.unwrap_or("panic")
-    );
-    // Reporting may panic too, and then nothing can be reported.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        report(
-            py,
-            "native code of a callback",
-            PyRuntimeError::new_err(text),
-        );
-    }));
-    None
-}
-
-/// Logs the exception of a callback with `thalweg._logging`. It affects only its own record.
-/// Ctrl-C in a callback is passed on to the main thread.
-pub(crate) fn report(py: Python<'_>, what: &str, error: PyErr) {
-    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        // SAFETY: this thread is attached to the interpreter, which is the only requirement of the
-        // call.
-        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
-        return;
-    }
-    // The exception as a value has its traceback.
-    let raised = error.clone_ref(py).into_value(py);
-    let logged = py
-        .import("thalweg._logging")
-        .and_then(|module| module.call_method1("callback_failed", (what, raised)));
-    if logged.is_err() {
-        error.write_unraisable(py, None);
-    }
 }

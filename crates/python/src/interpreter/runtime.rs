@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_network::{PerProcess, Runtime, log};
 
-use crate::interpreter::{callbacks, foreign};
+use crate::interpreter::{callbacks, failures, foreign};
 
 /// Sets the lowest level that Rust passes on for the logger `thalweg.<name>`.
 ///
@@ -89,13 +89,13 @@ pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
 
 /// Calls a function in the callback thread, after all callbacks that are due now.
 ///
-/// Inside a callback it calls the function at once.
+/// It calls the function at once if no callback is due, or inside a callback.
 #[pyfunction]
 #[pyo3(signature = (f))]
 pub(crate) fn call_after_callbacks(py: Python<'_>, f: Py<PyAny>) {
     let work = Box::new(move |py: Python<'_>| {
         if let Err(error) = f.call0(py) {
-            callbacks::report(py, "a function after callbacks", error);
+            failures::report(py, "a function after callbacks", error);
         }
     });
     callbacks::current().after_all(py, work);
@@ -130,7 +130,7 @@ fn pump() -> PyResult<()> {
                 return;
             }
             for event in events {
-                callbacks::caught(py, || {
+                failures::caught(py, || {
                     if let Err(error) = emit(py, &event) {
                         error.write_unraisable(py, None);
                     }

@@ -17,8 +17,8 @@ use thalweg_producer::{BatchCompletion, Callback, CompletionListener};
 use crate::convert::types::Sizes;
 use crate::convert::{errors, types};
 use crate::interpreter::callbacks::{self, Work};
-use crate::interpreter::gil;
 use crate::interpreter::untracked::NotTraversed;
+use crate::interpreter::{failures, gil};
 
 /// A value or an exception, both as Python objects.
 pub(crate) type Outcome<'py> = Result<Bound<'py, PyAny>, Bound<'py, PyAny>>;
@@ -118,7 +118,7 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
     let known = Arc::clone(&future);
     let call = move |py: Python<'_>| {
         if let Err(error) = call(py, &*known, wanted, &f, &args, kwargs.as_ref()) {
-            callbacks::report(py, "delivery callback", error);
+            failures::report(py, "delivery callback", error);
         }
     };
     future.when_done(py, Box::new(call));

@@ -18,7 +18,7 @@ use thalweg_records::Headers;
 use crate::client::cluster::ClusterMetadata;
 use crate::convert::options::now_ms;
 use crate::convert::types::Sizes;
-use crate::interpreter::callbacks;
+use crate::interpreter::failures;
 use crate::interpreter::foreign::Foreign;
 use crate::producing::append::Waits;
 use crate::producing::futures::{Awaited, SentRecord, when_batch_done};
@@ -260,7 +260,7 @@ impl Hooks {
                     Err(error) => hook.call1(py, (py.None(), error)),
                 });
                 if let Err(error) = told {
-                    callbacks::report(py, "on_acknowledgement", error);
+                    failures::report(py, "on_acknowledgement", error);
                 }
             }),
         );
@@ -275,7 +275,7 @@ impl Hooks {
             return;
         };
         if let Err(raised) = hook.call1(py, (py.None(), error.as_any())) {
-            callbacks::report(py, "on_acknowledgement", raised);
+            failures::report(py, "on_acknowledgement", raised);
         }
     }
 }
