@@ -107,6 +107,7 @@ def tell(
         told = getattr(listener, what)(given)
     except Exception as error:
         if wake is not None and isinstance(error, WakeupError):
+            log.debug("a wakeup ended %s of %r", what, listener)
             with contextlib.suppress(IllegalStateError, ReferenceError):  # closed, or freed
                 wake()
         else:

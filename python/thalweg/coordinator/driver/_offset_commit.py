@@ -407,7 +407,10 @@ class Commits:
         try:
             commit.callback(commit.offsets, response if error is None else error)
         except WakeupError:
-            self._consumer.wakeup()  # the poll that runs the callback must end, or the next one
+            # The poll that runs the callback must end, or the next one, unless the consumer is of
+            # asyncio, closed or freed.
+            with contextlib.suppress(AttributeError, IllegalStateError, ReferenceError):
+                self._consumer.wakeup()
         except Exception:
             log.exception("the callback of a commit raised")
 

@@ -8,12 +8,14 @@ from tests.unit.coordinator.offsets.responses import ONE, ZERO, committed
 from tests.unit.coordinator.test_marks import record
 from thalweg.errors import (
     CommitFailedError,
+    IllegalStateError,
     KafkaConnectionError,
     KafkaTimeoutError,
     NotCoordinatorError,
     OffsetMetadataTooLargeError,
     UnknownMemberIdError,
     UnknownTopicOrPartitionError,
+    WakeupError,
 )
 from thalweg.interceptor import ConsumerInterceptor
 from thalweg.structs import OffsetAndMetadata
@@ -248,6 +250,26 @@ def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):
     assert told[-1] == "second"
     assert len(told) == 2
     assert "the callback of a commit raised" in caplog.text
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_wakeup_that_ends_a_call_of_a_callback_also_ends_the_poll(make, is_closed, monkeypatch):
+    consumer = make()
+    consumer.client.responses["OffsetCommit"] = committed()
+    woken: list[bool] = []
+
+    def wakeup() -> None:
+        woken.append(True)
+        if is_closed:
+            raise IllegalStateError("the consumer is closed")
+
+    def position(*_: Any) -> None:
+        raise WakeupError("position() was ended")
+
+    monkeypatch.setattr(consumer, "wakeup", wakeup)
+    consumer.commit_async({ZERO: OffsetAndMetadata(1)}, position)
+    consumer.hooks.before_poll(0)
+    assert woken == [True]
 
 
 @pytest.mark.parametrize("call", ["poll", "commit", "close"])
