@@ -117,5 +117,5 @@ def callbacks_limit(timeout: float | None, took: float, config: Mapping[str, Any
     """
     if timeout == 0:
         return 0.0
-    limit: float = config["delivery_timeout_ms"] / 1000 if timeout is None else timeout
+    limit = config["delivery_timeout_ms"] / 1000 if timeout is None else float(timeout)
     return max(limit - took, _CALLBACKS_GRACE_S)

@@ -156,7 +156,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """Sends the remaining records, waits for their callbacks, then closes the producer.
 
         It waits for callbacks for the rest of its timeout (None: `delivery_timeout_ms`), or for up
-        to a second if less is left.
+        to a second if less is left. Inside a callback, it does not wait for other callbacks, and
+        closes interceptors before these run.
 
         Args:
             timeout: How many seconds to wait for acknowledgements. None: until every record is
@@ -184,11 +185,11 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
     def _closed_with(self, timeout: float | None, began: float, failed_before: int) -> None:
         """Waits for the callbacks, and closes everything but the core."""
-        left = records_failed(super().metrics()) - failed_before
-        if left:
-            log.warning("%r was closed with %d records not acknowledged", self, left)
-        limit = callbacks_limit(timeout, time.monotonic() - began, self.config)
         try:
+            left = records_failed(super().metrics()) - failed_before
+            if left:
+                log.warning("%r was closed with %d records not acknowledged", self, left)
+            limit = callbacks_limit(timeout, time.monotonic() - began, self.config)
             _core.wait_for_callbacks(limit)
         finally:
             self._watch.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -253,9 +254,13 @@ def test_threads_that_close_a_producer_at_once_close_its_interceptor_once(
         assert len(closed) == number
 
 
-@pytest.mark.parametrize("timeout", [None, 1.5], ids=["delivery timeout", "timeout of the close"])
+@pytest.mark.parametrize(
+    "timeout",
+    [None, 1.5, Decimal("1.5")],
+    ids=["delivery timeout", "timeout of the close", "Decimal"],
+)
 def test_close_closes_interceptors_after_the_last_outcome(
-    start_embedded: Any, monkeypatch: pytest.MonkeyPatch, timeout: float | None
+    start_embedded: Any, monkeypatch: pytest.MonkeyPatch, timeout: Any
 ) -> None:
     monkeypatch.setattr(producing, "_CALLBACKS_GRACE_S", 30.0)  # a machine may pause
     embedded = start_embedded()
