@@ -149,10 +149,20 @@ def test_a_class_is_a_serializer_only_if_its_method_needs_no_object():
         def deserialize(cls, topic, headers, data):
             return cls
 
+    class Meta(type):
+        def serialize(cls, topic, headers, data):
+            return b"meta"
+
+    class OfMeta(metaclass=Meta): ...
+
     with pytest.raises(TypeError, match=r"not the class JsonSerializer: use JsonSerializer\(\)"):
         serialize_function(JsonSerializer)
     with pytest.raises(TypeError, match="the class JsonSerializer"):
         deserialize_function(JsonSerializer)
-    found = serialize_function(Static), deserialize_function(Static), serialize_function(bytes)
-    results = [each and each("t", [], b"ab") for each in found]
-    assert results == [b"static", Static, b"ab"]
+    for given, expected in ((Static, b"static"), (bytes, b"ab"), (OfMeta, b"meta")):
+        function = serialize_function(given)
+        assert function is not None
+        assert function("t", [], b"ab") == expected
+    function = deserialize_function(Static)
+    assert function is not None
+    assert function("t", [], b"ab") is Static

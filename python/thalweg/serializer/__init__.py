@@ -154,8 +154,9 @@ def _as_function(given: Any, verb: str) -> Callable[..., Any] | None:
     if given is None:
         return None
     method = getattr(given, verb, None)
-    if isinstance(given, type) and isfunction(getattr_static(given, verb, None)):
-        name = given.__name__  # its method needs an object
+    needs_object = isfunction(method) and isfunction(getattr_static(given, verb, None))
+    if isinstance(given, type) and needs_object:
+        name = given.__name__
         raise TypeError(f"expected an object with {verb}(), not the class {name}: use {name}()")
     if method is None:
         if not callable(given):
