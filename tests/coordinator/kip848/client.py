@@ -94,6 +94,7 @@ class Client:
 
     def resubscribe(self, topics: set[str]) -> None:
         self.topics = frozenset(topics)
+        self.world.note_left_out(self)
         self._do(self.member.step(Subscribed(self.topics), self.clock.now))
         self.topics_changed()
 

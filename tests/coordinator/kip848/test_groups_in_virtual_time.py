@@ -127,6 +127,16 @@ def a_static_member_returns(world: World) -> None:
     assignor="range",
     assignment_interval_ms=0,
 )
+# A member subscribes to a topic again while its listener gives up the topic's partition.
+@example(
+    seed=33,
+    members=5,
+    shakes=16,
+    breaks=0.0,
+    delay_ms=300.0,
+    assignor="range",
+    assignment_interval_ms=1_000,
+)
 def test_no_partition_has_two_owners_and_the_group_converges(
     seed, members, shakes, breaks, delay_ms, assignor, assignment_interval_ms
 ):

@@ -104,6 +104,12 @@ class World:
             for each in client.owned - wanted:
                 self.excluded.add((client.member.member_id, each))
 
+    def note_left_out(self, client: Client) -> None:
+        """Records what a new subscription takes, although a later one may include it again."""
+        for each in client.owned:
+            if each.topic not in client.topics:
+                self.excluded.add((client.member.member_id, each))
+
     def check_revoked(self, client: Client, partitions: tuple[TopicPartition, ...]) -> None:
         for each in partitions:
             key = client.member.member_id, each
