@@ -190,7 +190,7 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "How the client resolves the names of bootstrap servers."
         " 'resolve_canonical_bootstrap_servers_only' first resolves each name to the host"
-        " names of all its addresses (KIP-235). With both values the client tries all addresses"
+        " names of all its addresses (KIP-235). With either value, the client tries all addresses"
         " of a name in turn (KIP-602).",
     ),
     _ms(
@@ -248,9 +248,10 @@ _CONNECTION: tuple[Option, ...] = (
         1000,
         "pca",
         "Longest pause before the client connects again. Jitter subtracts up to 20%. After a failed"
-        " authentication, even the first pause has this length, because many directories lock a"
-        " user after a few wrong passwords. Each connection has its own pause, so a client with"
-        " two connections to a broker may send a wrong password twice per pause.",
+        " authentication, even the first pause has this length, because many user directories,"
+        " such as LDAP, lock a user after a few wrong passwords. Each connection has its own"
+        " pause, so a client with two connections to a broker may send a wrong password twice per"
+        " pause.",
     ),
     _ms(
         "retry_backoff_ms",
@@ -824,8 +825,9 @@ _OIDC: tuple[Option, ...] = (
         ("client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
         "pca",
         "What the client sends to get a token. 'client_credentials': its secret or an assertion."
-        " 'jwt-bearer', or the long form: only an assertion, without a client ID and secret"
-        " (KIP-1139). RFC 7523 calls this assertion the grant.",
+        " 'jwt-bearer', or its long name 'urn:ietf:params:oauth:grant-type:jwt-bearer': only an"
+        " assertion, without a client ID and secret (KIP-1139). RFC 7523 calls this assertion the"
+        " grant.",
         kafka=None,
         core=False,
     ),
@@ -1005,15 +1007,15 @@ _PROVIDERS: tuple[Option, ...] = (
     _names(
         "config_providers",
         "pca",
-        "Config providers: 'env', 'file' and 'dir'. They replace variables in the values of"
-        " options. None: the client replaces no variables.",
+        "Config providers: 'env', 'file' and 'dir'. They replace placeholders such as"
+        " `${env:NAME}` in the values of options. None: the client replaces no placeholders.",
         core=False,
     ),
     _text(
         "config_providers_env_param_allowlist_pattern",
         "pca",
-        "Regular expression of what 'env' may read. It must match the complete name of a variable."
-        " The provider 'env' needs this option.",
+        "Regular expression of what 'env' may read. It must match the complete name of an"
+        " environment variable. The provider 'env' needs this option.",
         core=False,
     ),
     _names(

@@ -21,10 +21,10 @@ from thalweg._config.suggestions import did_you_mean
 
 __all__ = ["substituted"]
 
-# No part contains the beginning of a variable, so that a search takes linear time.
-_VARIABLE: Final = r"\$\{([^${}:]*):(?:([^${}]*):)?([^${}:]*)\}"
+# No part contains the beginning of a placeholder, so that a search takes linear time.
+_PLACEHOLDER: Final = r"\$\{([^${}:]*):(?:([^${}]*):)?([^${}:]*)\}"
 # The beginning of something that a provider, a shell or a template should have replaced.
-_LIKE_A_VARIABLE: Final = r"\$\{[A-Za-z_]\w*[:}]"
+_LIKE_A_PLACEHOLDER: Final = r"\$\{[A-Za-z_]\w*[:}]"
 _BYTES_MAX: Final = 1 << 20
 _PATHS: Final = "config_providers_{}_param_allowed_paths"
 _PATTERN: Final = "config_providers_env_param_allowlist_pattern"
@@ -38,7 +38,7 @@ _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
 @dataclass(frozen=True)
 class _Problem:
-    """Why a variable has no value: the rest of a sentence that begins with the variable."""
+    """Why a placeholder has no value: the rest of a sentence that begins with the placeholder."""
 
     text: str
 
@@ -49,7 +49,7 @@ _Reader = Callable[[str, str], "str | _Problem"]
 def substituted(
     given: Mapping[str, Any], known: Mapping[str, Option], found: Findings
 ) -> dict[str, Any]:
-    """Returns the given options with a value in place of each variable.
+    """Returns the given options with a value in place of each placeholder.
 
     Args:
         given: The user's options, under any of their names.
@@ -57,13 +57,13 @@ def substituted(
         found: Gets the problems.
 
     Returns:
-        The options. A value that contained a variable is a `Secret`, whatever the option: the
+        The options. A value that contained a placeholder is a `Secret`, whatever the option: the
         purpose of a provider is to supply secrets.
     """
     own = {known[name].name: value for name, value in given.items() if name in known}
     readers = _readers(own, found)
     if not readers:
-        _warn_of_variables(given, known, found)
+        _warn_of_placeholders(given, known, found)
         return dict(given)
     replaced = {
         name: value if _is_own(known.get(name)) else _substitute(name, value, readers, found)
@@ -72,23 +72,23 @@ def substituted(
     changed = [name for name, value in given.items() if replaced[name] is not value]
     found.substituted |= {known[name].name for name in changed if name in known}
     unchanged = {name: value for name, value in given.items() if name not in changed}
-    _warn_of_variables(unchanged, known, found)
+    _warn_of_placeholders(unchanged, known, found)
     return replaced
 
 
-def _warn_of_variables(
+def _warn_of_placeholders(
     given: Mapping[str, Any], known: Mapping[str, Option], found: Findings
 ) -> None:
-    """Warns of credentials that would be sent although they look like a variable."""
+    """Warns of credentials that would be sent although they look like a placeholder."""
     for name, value in given.items():
         row, text = known.get(name), revealed(value)
         if row is None or not (row.secret or row.name == "sasl_plain_username"):
             continue
-        if isinstance(text, str) and re.search(_LIKE_A_VARIABLE, text) is not None:
+        if isinstance(text, str) and re.search(_LIKE_A_PLACEHOLDER, text) is not None:
             # The text may nevertheless be a password, so it is not shown.
             found.warn(
-                f"{name} looks like a variable, but no config provider has replaced it, so the"
-                " client uses the text as it is. A variable is '${provider:key}' or"
+                f"{name} looks like a placeholder, but no config provider has replaced it, so the"
+                " client uses the text as it is. A placeholder is '${provider:key}' or"
                 " '${provider:path:key}'. Set config_providers to the name of its provider"
             )
 
@@ -98,7 +98,7 @@ def _is_own(row: Option | None) -> bool:
 
 
 def _readers(own: Mapping[str, Any], found: Findings) -> dict[str, _Reader]:
-    """Returns what reads the variables of each enabled provider."""
+    """Returns what reads the placeholders of each enabled provider."""
     readers: dict[str, _Reader] = {}
     for name in _listed("config_providers", own, found):
         if name not in _CLASSES:
@@ -124,7 +124,7 @@ def _env_reader(own: Mapping[str, Any], found: Findings) -> _Reader | None:
     if not pattern or not isinstance(pattern, str):
         found.problem(
             f"config_providers has 'env', so set {_PATTERN} to a regular expression of the"
-            " variables that it may read"
+            " environment variables that it may read"
         )
         return None
     try:
@@ -219,7 +219,7 @@ def _substitute(name: str, value: Any, readers: Mapping[str, _Reader], found: Fi
             return ""
         return result
 
-    result = re.sub(_VARIABLE, replaced, text)
+    result = re.sub(_PLACEHOLDER, replaced, text)
     for each in problems:
         found.problem(f"{name}: {each}")
     return value if problems or result == text else hidden(result)

@@ -64,7 +64,7 @@ def test_an_option_may_have_any_value(client: Any, options: dict[str, Any]) -> N
 @example("acks", "${env:", "}")
 @example("bootstrap_servers", "", "/")
 @example("ssl_ciphers", "ECDHE-RSA-AES256-GCM-SHA384:", "")
-def test_no_problem_shows_what_a_variable_supplied(name: str, before: str, after: str) -> None:
+def test_no_problem_shows_what_a_placeholder_supplied(name: str, before: str, after: str) -> None:
     options = {
         "config_providers": "env",
         "config_providers_env_param_allowlist_pattern": "SECRET",

@@ -1,4 +1,4 @@
-"""Variables in the values of options (config providers, KIP-297)."""
+"""Placeholders in the values of options (config providers, KIP-297)."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def env(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_without_config_providers_nothing_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
-    with pytest.warns(UserWarning, match="looks like a variable"):
+    with pytest.warns(UserWarning, match="looks like a placeholder"):
         assert password("${env:KAFKA_PASSWORD}") == "${env:KAFKA_PASSWORD}"
 
 
 def test_an_environment_variable(env: dict[str, Any]) -> None:
     assert password("a-${env:KAFKA_PASSWORD}-${env:KAFKA_PASSWORD}", **env) == "a-hunter2-hunter2"
-    with pytest.warns(UserWarning, match="looks like a variable"):
+    with pytest.warns(UserWarning, match="looks like a placeholder"):
         assert password("${file:/etc/passwd:root}", **env) == "${file:/etc/passwd:root}"
     # A value that was replaced is not looked at again.
     os.environ["KAFKA_PASSWORD"] = "${env:KAFKA_PASSWORD}"
-    with pytest.warns(UserWarning, match="looks like a variable"):
+    with pytest.warns(UserWarning, match="looks like a placeholder"):
         assert password("${env:KAFKA_PASSWORD}", **env) == "${env:KAFKA_PASSWORD}"
 
 
@@ -86,7 +86,7 @@ def test_a_value_stays_hidden_in_options_that_are_not_secret(
     assert os.environ["KAFKA_PASSWORD"] not in repr(found)
 
 
-@pytest.mark.parametrize("given_as", ["a variable", "a Secret"])
+@pytest.mark.parametrize("given_as", ["a placeholder", "a Secret"])
 @pytest.mark.parametrize(
     "option, value",
     [
@@ -113,7 +113,7 @@ def test_a_value_stays_hidden_in_options_that_are_not_secret(
         ("ssl_protocol", "hunter2"),
     ],
 )
-def test_no_problem_and_no_frame_shows_a_value_that_a_variable_supplied(
+def test_no_problem_and_no_frame_shows_a_value_that_a_placeholder_supplied(
     env: dict[str, Any], option: str, value: str, given_as: str
 ) -> None:
     os.environ["KAFKA_PASSWORD"] = value
@@ -131,7 +131,7 @@ def test_no_problem_and_no_frame_shows_a_value_that_a_variable_supplied(
     assert "4711471147" not in shown
 
 
-def test_rules_between_options_do_not_show_values_of_variables(env: dict[str, Any]) -> None:
+def test_rules_between_options_do_not_show_values_of_placeholders(env: dict[str, Any]) -> None:
     os.environ["KAFKA_PASSWORD"] = "4711"
     given = {"retry_backoff_ms": "${env:KAFKA_PASSWORD}", "retry_backoff_max_ms": 471, **env}
     with pytest.raises(KafkaConfigurationError) as caught:
@@ -140,7 +140,7 @@ def test_rules_between_options_do_not_show_values_of_variables(env: dict[str, An
     assert "(471)" in str(caught.value)
 
 
-def test_a_warning_hides_a_value_of_a_variable_also_if_it_becomes_an_error(
+def test_a_warning_hides_a_value_of_a_placeholder_also_if_it_becomes_an_error(
     env: dict[str, Any],
 ) -> None:
     os.environ["KAFKA_PASSWORD"] = "AES256:hunter2"
@@ -155,14 +155,14 @@ def test_a_warning_hides_a_value_of_a_variable_also_if_it_becomes_an_error(
     assert "hunter2" not in shown
 
 
-def test_a_short_value_of_a_variable_is_hidden_only_as_a_word(env: dict[str, Any]) -> None:
+def test_a_short_value_of_a_placeholder_is_hidden_only_as_a_word(env: dict[str, Any]) -> None:
     os.environ["KAFKA_PASSWORD"] = "a"
     with pytest.raises(KafkaConfigurationError) as caught:
         resolve("p", {"client_id": "${env:KAFKA_PASSWORD}", "acks": "a-b", **env})
     assert "acks must be 'all' (or -1), 1 or 0, not '<hidden>-b'" in str(caught.value)
 
 
-def test_two_names_of_an_option_may_have_the_same_value_from_a_variable(
+def test_two_names_of_an_option_may_have_the_same_value_from_a_placeholder(
     env: dict[str, Any],
 ) -> None:
     given = {"client.id": "${env:KAFKA_PASSWORD}", "client_id": "hunter2", **env}
@@ -170,7 +170,7 @@ def test_two_names_of_an_option_may_have_the_same_value_from_a_variable(
 
 
 @pytest.mark.parametrize(
-    "variable, reason",
+    "placeholder, reason",
     [
         ("${env:HOME_PASSWORD}", "is not allowed"),
         ("${env:XKAFKA_PASSWORD}", "is not allowed"),
@@ -178,11 +178,11 @@ def test_two_names_of_an_option_may_have_the_same_value_from_a_variable(
         ("${env:some:KAFKA_PASSWORD}", "has a path"),
     ],
 )
-def test_a_variable_that_has_no_value_is_named(
-    env: dict[str, Any], variable: str, reason: str
+def test_a_placeholder_that_has_no_value_is_named(
+    env: dict[str, Any], placeholder: str, reason: str
 ) -> None:
-    (problem,) = problems("p", **LOGIN, sasl_plain_password=f"hunter4{variable}", **env)
-    assert problem.startswith(f"sasl_plain_password: {variable} {reason}")
+    (problem,) = problems("p", **LOGIN, sasl_plain_password=f"hunter4{placeholder}", **env)
+    assert problem.startswith(f"sasl_plain_password: {placeholder} {reason}")
     assert "hunter" not in problem
 
 
@@ -263,7 +263,9 @@ def test_a_file_outside_of_the_allowed_folders_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["file", "dir"])
-def test_a_variable_without_a_path_is_told_what_it_lacks(tmp_path: Path, kind: str) -> None:
+def test_the_error_of_a_placeholder_without_a_path_says_what_it_lacks(
+    tmp_path: Path, kind: str
+) -> None:
     options = {"config_providers": kind, f"config_providers_{kind}_param_allowed_paths": tmp_path}
     (problem,) = problems("p", client_id=f"${{{kind}:key}}", **options)
     assert problem.endswith(f"has no path: write ${{{kind}:/path:key}}")
@@ -307,22 +309,24 @@ def test_providers_are_set_up_completely(options: dict[str, Any], reason: str) -
 
 
 def test_all_problems_are_reported_at_once(env: dict[str, Any]) -> None:
-    variable = "${env:HOME_PASSWORD}"
-    assert len(problems("p", client_id=variable, acks="some", ssl_cafile=variable, **env)) == 3
+    placeholder = "${env:HOME_PASSWORD}"
+    assert (
+        len(problems("p", client_id=placeholder, acks="some", ssl_cafile=placeholder, **env)) == 3
+    )
 
 
 @pytest.mark.parametrize(
-    "variable", ["${file:/a\0b:key}", "${file:/a\ud800:key}", "${env:A\ud800}"]
+    "placeholder", ["${file:/a\0b:key}", "${file:/a\ud800:key}", "${env:A\ud800}"]
 )
-def test_a_variable_that_no_file_can_have_is_named_without_the_secret_beside_it(
-    tmp_path: Path, variable: str
+def test_a_placeholder_that_no_file_can_have_is_named_without_the_secret_beside_it(
+    tmp_path: Path, placeholder: str
 ) -> None:
     options = {
         "config_providers": "env,file",
         "config_providers_env_param_allowlist_pattern": ".*",
         PATHS: tmp_path,
     }
-    (problem,) = problems("p", **LOGIN, sasl_plain_password=f"hunter2{variable}", **options)
+    (problem,) = problems("p", **LOGIN, sasl_plain_password=f"hunter2{placeholder}", **options)
     assert "hunter2" not in problem
 
 
@@ -352,9 +356,9 @@ def test_a_wrong_type_is_a_problem_of_that_option() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [str, Secret])
-def test_a_password_that_looks_like_a_variable_warns(env, value, providers, kind):
+def test_a_password_that_looks_like_a_placeholder_warns(env, value, providers, kind):
     options = {**LOGIN, "sasl.password": kind(value), **(env if providers else {})}
-    with pytest.warns(UserWarning, match="sasl.password looks like a variable") as seen:
+    with pytest.warns(UserWarning, match="sasl.password looks like a placeholder") as seen:
         resolve("p", options)
     assert "KAFKA_PASSWORD" not in str(seen[0].message)
 

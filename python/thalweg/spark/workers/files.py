@@ -99,7 +99,7 @@ def _looked_up(config: ClientConfig, folders: Sequence[str]) -> tuple[ClientConf
     found, problems = ClientConfig(config), []
     for name, value in config.items():
         kind = _kinds().get(name)
-        # A variable of a config provider is replaced later, by the client.
+        # A placeholder of a config provider is replaced later, by the client.
         if kind is None or not isinstance(value, str) or "${" in value:
             continue
         try:
