@@ -61,6 +61,8 @@ pub struct DecodeJob {
     pub(crate) partition: TopicPartition,
     pub(crate) handle: u32,
     pub(crate) stamp: u64,
+    /// The number of the first batch, counted over all fetches. The queue sets it.
+    pub(crate) first_batch: u64,
     /// At least one, all of one fetch.
     batches: Vec<(RawBatch, Arc<DecodeCell>)>,
     compressed_bytes: usize,
@@ -86,6 +88,7 @@ impl DecodeJob {
             partition,
             handle,
             stamp,
+            first_batch: 0,
             compressed_bytes: batch.data.len(),
             batches: vec![(batch, cell)],
             limits,
@@ -130,6 +133,7 @@ impl DecodeJob {
             partition: self.partition.clone(),
             handle: self.handle,
             stamp: self.stamp,
+            first_batch: self.first_batch + count as u64,
             batches,
             compressed_bytes: all_bytes - self.compressed_bytes,
             limits: self.limits,

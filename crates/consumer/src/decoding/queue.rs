@@ -30,12 +30,15 @@ const AHEAD_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct DecodeQueue {
+    /// In the order in which their batches arrived.
     pub(crate) waiting: VecDeque<DecodeJob>,
     pub(crate) running: usize,
     /// Decoded bytes per compressed byte, in sixteenths: the recent maximum.
     growth: Option<usize>,
     /// Decoded bytes that the last drain without records did not take.
     passed_over: usize,
+    /// The number of the next batch that arrives.
+    next_batch: u64,
 }
 
 impl DecodeQueue {
@@ -71,9 +74,20 @@ impl DecodeQueue {
         let seen = done.decoded_bytes.saturating_mul(UNIT) / done.compressed_bytes.max(1) + 1;
         let before = self.growth.unwrap_or(0);
         self.growth = Some(seen.max(before - before / FORGET));
-        // The rest goes first, because its fetch waits for it.
+        // Several jobs may have a rest. The one that is drained first is decoded first: otherwise
+        // nothing could be drained, and decoding would exceed the memory limit.
         if let Some(rest) = done.rest {
-            self.waiting.push_front(rest);
+            let before = |job: &DecodeJob| job.first_batch < rest.first_batch;
+            let index = self.waiting.partition_point(before);
+            self.waiting.insert(index, rest);
+        }
+    }
+
+    /// Numbers the batches of the jobs from this index on, which have just arrived.
+    pub(crate) fn number(&mut self, from: usize) {
+        for job in self.waiting.range_mut(from..) {
+            job.first_batch = self.next_batch;
+            self.next_batch += job.len() as u64;
         }
     }
 }

@@ -235,6 +235,7 @@ impl Fetcher {
                     frame,
                     filter,
                 };
+                let jobs_before = self.decode.waiting.len();
                 let fetch = CompletedFetch::open(
                     partition,
                     accepted,
@@ -242,6 +243,7 @@ impl Fetcher {
                     context,
                     &mut self.decode.waiting,
                 );
+                self.decode.number(jobs_before);
                 let mut assigned = self.shared.partitions.lock();
                 if let Some(end) = fetch.end {
                     assigned.note_size(fetch.handle, bytes, end.offset - from);

@@ -430,3 +430,30 @@ fn a_job_whose_batches_grow_more_than_was_thought_does_not_pass_the_budget() {
     let peak = world.consumer.buffered_bytes().1;
     assert!(peak < BUDGET_BYTES + 200_000, "{peak} bytes at the peak");
 }
+
+/// The first batch does not grow, so each of several jobs reserves too little, and has a rest.
+#[test]
+fn the_rests_of_several_jobs_are_decoded_in_the_order_of_their_batches() {
+    const BATCHES: i64 = 1_000;
+    let limits = ConsumerConfig {
+        fetch_buffer_memory_bytes: 600_000,
+        max_partition_fetch_bytes: 300_000,
+        fetch_max_bytes: 300_000,
+        ..config()
+    };
+    let mut world = World::with_topic(limits, 1, |broker| {
+        broker.append("t", 0, 10, noisy(0, Compression::Zstd));
+        for batch in 1..=BATCHES {
+            let bytes = compressed(batch * 10, 10, 900, Compression::Zstd);
+            broker.append("t", 0, (batch + 1) * 10, bytes);
+        }
+    });
+    let mut records = 0;
+    for _ in 0..10_000 {
+        world.run();
+        let (_, peak) = world.consumer.buffered_bytes();
+        assert!(peak <= 700_000, "{peak} bytes at the peak");
+        records += world.drain(40).expect("records").records.len();
+    }
+    assert_eq!(records, 10 + 10 * BATCHES as usize);
+}
