@@ -102,7 +102,7 @@ fn an_init_refused_as_abortable_fails_the_producer() {
     }
 }
 
-/// INVALID_GROUP_ID is an error of groups. For a group, it fails only the transaction.
+/// `INVALID_GROUP_ID` is an error of groups. For a group, it fails only the transaction.
 #[test]
 fn a_transactional_id_that_is_refused_as_a_group_fails_the_producer() {
     let mut world = new_world(2, transactional(), 1, 1);
