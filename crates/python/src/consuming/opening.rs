@@ -36,7 +36,9 @@ pub(crate) fn start(
     options.finish()?;
     tls::prepare(py, &mut client_config)?;
     let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
-    callbacks::responses().start()?;
+    if consumer_config.group_id.is_some() {
+        callbacks::responses().start()?;
+    }
     let client = py
         .detach(|| ConsumerClient::start(&client_config, consumer_config))
         .map_err(|error| errors::client(py, &error))?;
