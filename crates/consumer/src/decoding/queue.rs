@@ -76,7 +76,8 @@ impl DecodeQueue {
         self.growth = Some(seen.max(before - before / FORGET));
         // Several jobs may have a rest. The one that is drained first is decoded first: otherwise
         // nothing could be drained, and decoding would exceed the memory limit.
-        if let Some(rest) = done.rest {
+        // A rest that nothing waits for must not keep its frame in memory.
+        if let Some(rest) = done.rest.filter(|rest| !rest.is_orphaned()) {
             let before = |job: &DecodeJob| job.first_batch < rest.first_batch;
             let index = self.waiting.partition_point(before);
             self.waiting.insert(index, rest);
@@ -174,4 +175,65 @@ impl Fetcher {
 fn may_run(job: &DecodeJob, assigned: &Assigned) -> bool {
     let state = assigned.get(&job.partition);
     state.is_some_and(|state| state.stamp == job.stamp && !state.paused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use thalweg_records::{BatchHeader, RawBatch};
+
+    use super::*;
+    use crate::decoding::job::{DecodeCell, DecodeLimits};
+    use crate::fetching::memory::FetchMemory;
+    use crate::topic_partition::TopicPartition;
+
+    const FRAME_BYTES: usize = 100;
+
+    fn batch() -> RawBatch {
+        RawBatch {
+            header: BatchHeader::default(),
+            data: Bytes::from_static(&[0; FRAME_BYTES / 2]),
+        }
+    }
+
+    /// A job of two batches, which holds its frame in memory, and the second batch's cell.
+    fn job(memory: &Arc<FetchMemory>) -> (DecodeJob, Arc<DecodeCell>) {
+        let limits = DecodeLimits {
+            check_crcs: true,
+            batch_bytes_max: usize::MAX,
+        };
+        let mut job = DecodeJob::new(
+            TopicPartition::new("t", 0),
+            (0, 0),
+            batch(),
+            Arc::default(),
+            limits,
+            Arc::clone(memory),
+            Arc::new(memory.charge(FRAME_BYTES)),
+        );
+        let cell = job.push(batch());
+        (job, cell)
+    }
+
+    #[test]
+    fn a_rest_gives_its_frame_back_if_its_fetch_was_dropped() {
+        for is_dropped in [false, true] {
+            let memory = FetchMemory::new(1_000);
+            let (mut running, cell) = job(&memory);
+            let rest = running.split_off(1);
+            let cell = (!is_dropped).then_some(cell);
+            drop(running);
+            let mut queue = DecodeQueue::default();
+            queue.done(DecodeDone {
+                compressed_bytes: FRAME_BYTES / 2,
+                decoded_bytes: FRAME_BYTES,
+                rest,
+            });
+            let held = if cell.is_some() { FRAME_BYTES } else { 0 };
+            assert_eq!(memory.used(), held);
+            assert_eq!(queue.waiting.is_empty(), is_dropped);
+        }
+    }
 }
