@@ -1,4 +1,7 @@
-"""Asyncio rebalance listeners: the loop and the consumer keep working while they run."""
+"""Rebalance listeners and commit callbacks of asyncio consumers.
+
+The loop and the consumer continue to work while they run.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.support.aio import made, run, until
+from tests.integration.support.aio import filled, made, read_one, run, until
 from tests.integration.support.clients import Clients
 from tests.support.brokers import Broker
 from thalweg import AsyncConsumerRebalanceListener, TopicPartition
-from thalweg.errors import ConsumerStoppedError, IllegalStateError
+from thalweg.errors import ConsumerStoppedError, IllegalStateError, WakeupError
 
 
 def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
@@ -232,3 +235,27 @@ def test_a_listener_that_awaits_the_task_that_it_cancels_keeps_no_partitions_awa
 
     run(program())
     assert any("a rebalance listener raised" in each.message for each in caplog.records)
+
+
+def test_a_wakeup_in_a_commit_callback_ends_no_call(
+    embedded: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Asyncio has no wakeup. The callback may have used a KafkaConsumer that a thread woke."""
+    topic = filled(embedded, clients, 1)
+    outcomes: list[Any] = []
+
+    def callback(_: Any, outcome: Any) -> None:
+        outcomes.append(outcome)
+        raise WakeupError("poll() was ended")
+
+    async def program() -> None:
+        options = {"auto_commit_interval_ms": 10, "default_offset_commit_callback": callback}
+        async with made(embedded, topic, group_id=topic, **options) as consumer:
+            assert await read_one(consumer) == 0
+            while not outcomes:
+                assert await consumer.getmany(timeout_ms=20) == {}
+            for _ in range(5):
+                assert await consumer.getmany(timeout_ms=20) == {}
+
+    run(program())
+    assert any("the callback of a commit raised" in each.message for each in caplog.records)

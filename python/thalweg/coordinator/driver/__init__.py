@@ -115,6 +115,7 @@ class Driver:
             self._marks,
             self._committed,
             self._metrics,
+            None if spawn is not None else lambda: self._consumer.wakeup(),
         )
 
     @property

@@ -117,6 +117,7 @@ class Commits:
         marks: Its marked records.
         committed: Its lookups of committed offsets.
         metrics: Counts the commits.
+        wake: Ends the poll that runs a callback. An asyncio consumer has None.
 
     Attributes:
         departures: How many times the group has taken partitions away.
@@ -131,6 +132,7 @@ class Commits:
         marks: Marks,
         committed: CommittedOffsets,
         metrics: GroupMetrics,
+        wake: Callable[[], None] | None,
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -139,6 +141,7 @@ class Commits:
         self._marks = marks
         self._committed = committed
         self._metrics = metrics
+        self._wake = wake
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
         self._auto = config["enable_auto_commit"] and config["group_id"] is not None
         self._is_periodic = True
@@ -406,13 +409,14 @@ class Commits:
             return
         try:
             commit.callback(commit.offsets, response if error is None else error)
-        except WakeupError:
-            # The poll that runs the callback must end, or the next one, unless the consumer is of
-            # asyncio, closed or freed.
-            with contextlib.suppress(AttributeError, IllegalStateError, ReferenceError):
-                self._consumer.wakeup()
-        except Exception:
-            log.exception("the callback of a commit raised")
+        except Exception as raised:
+            if isinstance(raised, WakeupError) and self._wake is not None:
+                # The poll that runs the callback must end, or the next one, unless the consumer is
+                # closed or freed.
+                with contextlib.suppress(IllegalStateError, ReferenceError):
+                    self._wake()
+            else:
+                log.exception("the callback of a commit raised")
 
     def _outcome(self, commit: _Commit) -> tuple[ResponseBody | None, KafkaError | None]:
         if commit.request is None:
