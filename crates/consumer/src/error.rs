@@ -143,6 +143,21 @@ impl ConsumerError {
             _ => false,
         }
     }
+
+    /// Whether both are about the same problem. The text of a refusal may differ each time: it may
+    /// contain a time or a request ID.
+    pub(crate) fn is_same_problem(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Connection { node, cause },
+                Self::Connection {
+                    node: other,
+                    cause: newer,
+                },
+            ) => node == other && cause.problem() == newer.problem(),
+            _ => self == other,
+        }
+    }
 }
 
 fn shown(offset: Option<i64>) -> String {

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! Fetcher --push--> error, about {partition: stamp} --take--> a poll raises it, once;
-//!                     ^ an equal one joins it                 its partitions are retried
+//!              ^ one about the same problem joins it          its partitions are retried
 //! ```
 //! A partition is *blocked* while an error about it is queued here: the client tries nothing for
 //! it until the application has seen the error. Only raising the error or a new stamp (a seek, an
-//! assignment) ends that. So an error that equals a queued one must add its partitions to the
-//! queued one.
+//! assignment) ends that. So an error about the problem of a queued one must add its partitions to
+//! the queued one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -79,7 +79,9 @@ impl QueuedErrors {
     /// Queues an error about partitions and their stamps. Without partitions it concerns the
     /// client.
     pub(crate) fn push(&mut self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
-        if let Some(same) = self.0.iter_mut().find(|queued| queued.error == error) {
+        let mut queued = self.0.iter_mut();
+        if let Some(same) = queued.find(|each| each.error.is_same_problem(&error)) {
+            same.error = error;
             if !is_planted(Bug::SilentPartition) {
                 same.join(about);
             }
@@ -126,7 +128,10 @@ impl QueuedErrors {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
+    use thalweg_cluster::ConnectionError;
 
     use super::*;
     use crate::partitions::state::FetchPosition;
@@ -291,6 +296,30 @@ mod tests {
             bench.take(&Step::Refuse(0, Kind::Partition));
             bench.take(&Step::Seek(0));
             bench.take(&Step::DropStale);
+        }
+        assert!(bench.errors.is_empty());
+    }
+
+    /// A node is tried again and again while nobody polls.
+    #[test]
+    fn refusals_whose_texts_differ_are_raised_once_for_each_node() {
+        let refusal = |node, message: &str| ConsumerError::Connection {
+            node,
+            cause: Arc::new(ConnectionError::Authentication {
+                address: format!("node{node}:9092"),
+                code: None,
+                message: message.to_owned(),
+            }),
+        };
+        let mut bench = Bench::default();
+        for request in ["request 1", "request 2", "request 3"] {
+            for node in 1..=2 {
+                bench.errors.push(refusal(node, request), Vec::new());
+            }
+        }
+        for node in 1..=2 {
+            let raised = bench.errors.take_first(&mut bench.assigned);
+            assert_eq!(raised, Some(refusal(node, "request 3")));
         }
         assert!(bench.errors.is_empty());
     }

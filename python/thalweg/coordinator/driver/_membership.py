@@ -144,7 +144,7 @@ class Membership:
         self._leave_event: MemberEvent | None = None  # until the member has got it
         self._blocks = blocks
         self._metrics = metrics
-        self._raised: deque[KafkaError] = deque()
+        self._raised: dict[type[KafkaError], KafkaError] = {}  # the newest of each class
         self._failed: KafkaError | None = None
 
     @property
@@ -199,7 +199,7 @@ class Membership:
         if self._failed is not None:
             raise self._failed
         if self._raised:
-            raise self._raised.popleft()
+            raise self._raised.pop(next(iter(self._raised)))
         return soonest(
             [self._steps.next_deadline, self._chores.given_up_ms, self._leave_again_ms()]
         )
@@ -318,9 +318,8 @@ class Membership:
             case WatchTopics():
                 self._topics.watch(action.topics, action.ids)
             case Raise():
-                error = self._explained(action.error)
-                if repr(error) not in map(repr, self._raised):
-                    self._raised.append(error)
+                # A broker's text may differ each time, and polls raise one error each.
+                self._raised[type(action.error)] = self._explained(action.error)
             case Fail():
                 self._failed = self._explained(action.error)
             case _:

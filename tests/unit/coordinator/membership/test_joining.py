@@ -11,6 +11,7 @@ from thalweg.errors import (
     GroupAuthorizationFailedError,
     KafkaConnectionError,
     RebalanceInProgressError,
+    SaslAuthenticationFailedError,
 )
 from thalweg.structs import OffsetAndMetadata
 
@@ -138,6 +139,20 @@ def test_what_is_wrong_is_raised_once_and_the_next_poll_tries_again(make):
     consumer = make()
     consumer.client.responses["JoinGroup"] = [joined(GroupAuthorizationFailedError.errno), joined()]
     with pytest.raises(GroupAuthorizationFailedError):
+        polled(consumer)
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_refused_logins_whose_texts_differ_are_raised_once(make, protocol):
+    """A heartbeat is refused again and again while nobody polls."""
+    consumer = make(group_protocol=protocol)
+    polled(consumer)
+    consumer.heard = [
+        (None, SaslAuthenticationFailedError(f"refused (request {each})")) for each in range(5)
+    ]
+    with pytest.raises(SaslAuthenticationFailedError, match="request 4"):
         polled(consumer)
     polled(consumer)
     assert consumer.assignment() == {ZERO, ONE}
