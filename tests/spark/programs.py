@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # Shorter than the limit of a test: the error of a program that hangs then has its output.
-LIMIT_S = 240
+LIMIT_S = 480
 
 SESSION = """
 import os, sys

@@ -81,7 +81,7 @@ class Driver:
             process.wait(30)
 
 
-@pytest.mark.timeout(900)  # several sessions, each of which may take LIMIT_S
+@pytest.mark.timeout(1800)  # several sessions, each of which may take LIMIT_S
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds processes in /proc")
 def test_a_driver_that_is_killed_repeatedly_writes_each_row_once(
     java: Path, kafka: Broker, tmp_path: Path
